@@ -143,6 +143,12 @@ pub(super) fn check(key: &Key, text: &str, form: Form) -> Result<Checked, Refusa
     })
 }
 
+/// The value that a key has when nobody sets it, if there is one.
+pub(super) fn default(key: &Key) -> Option<Checked> {
+    let checked = check(key, key.default?, Form::Plain);
+    Some(checked.expect("the default of a key is allowed by its kind"))
+}
+
 /// A value as it may be shown.
 pub(super) fn shown(key: &Key, value: &Checked) -> String {
     match value {

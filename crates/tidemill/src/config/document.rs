@@ -10,7 +10,7 @@ use super::section::{self, Place};
 use std::path::Path;
 use tidemill_domain::nearest::nearest;
 use toml::Spanned;
-use toml::de::{DeArray, DeInteger, DeString, DeTable, DeValue};
+use toml::de::{DeArray, DeInteger, DeTable, DeValue};
 
 /// Lays the values of a file's content over what is there.
 pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
@@ -38,124 +38,96 @@ pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
     }
 }
 
-/// What stands at an offset of the file.
+/// What stands at a path, and where that is in the file.
 struct Finding {
     offset: usize,
-    what: Found,
+    path: String,
+    content: Content,
 }
 
-enum Found {
-    Value { key: &'static Key, text: Secret, form: Form },
-    Field { path: String, key: &'static Key, text: Secret, form: Form },
-    Aliased { alias: &'static Alias, text: Secret, form: Form },
-    Unknown { name: String, why: String, nearest: Option<String> },
+enum Content {
+    /// The alias is there when the value stands under another name of its key.
+    Value {
+        key: &'static Key,
+        alias: Option<&'static Alias>,
+        text: Secret,
+        form: Form,
+    },
+    Unknown {
+        why: String,
+        nearest: Option<String>,
+    },
 }
 
 fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
     for (name, value) in table {
-        let path = join(prefix, name.get_ref());
-        let below = key::names_below(&path);
+        let (offset, path) = (name.span().start, join(prefix, name.get_ref()));
         // A quoted name may be empty or have dots of its own; it is not the path that it looks like.
-        let is_one_name = !name.get_ref().is_empty() && !name.get_ref().contains('.');
-        if is_one_name && let Some(place) = section::place(&path) {
-            walk_section(place, prefix, name, value, findings);
+        if name.get_ref().is_empty() || name.get_ref().contains('.') {
+            findings.push(stranger(offset, prefix, name.get_ref()));
             continue;
         }
-        if is_one_name && (alias::is_table(&path) || alias::find(&path).is_some()) {
-            walk_alias(&path, name, value, findings);
+        let (place, alias) = (section::place(&path), alias::find(&path));
+        let key = match place {
+            Some(Place::Field(key)) => Some(key),
+            Some(_) => None,
+            None => alias.map(Alias::key).or_else(|| key::find(&path)),
+        };
+        if let Some(key) = key {
+            findings.push(value_of(key, alias, offset, path, value));
             continue;
         }
-        match (value.get_ref(), key::find(&path)) {
-            (DeValue::Table(inner), _)
-                if is_one_name && (!below.is_empty() || section::is_above_one(&path)) =>
-            {
+        let names = match place {
+            Some(_) => section::names_below(&path),
+            None if alias::is_table(&path) => alias::names_below(&path),
+            None => key::names_below(&path),
+        };
+        match (value.get_ref(), place) {
+            (_, Some(Place::Nothing)) => findings.push(match section::place(prefix) {
+                Some(Place::Names(section)) => unknown(offset, path, section.naming.rule().to_owned()),
+                _ => stranger(offset, prefix, name.get_ref()),
+            }),
+            (DeValue::Table(inner), Some(_)) => walk(inner, &path, findings),
+            (_, Some(Place::Names(_))) => {
+                let why = format!("{path} holds one table for each name, such as [{path}.NAME]");
+                findings.push(unknown(offset, path, why));
+            }
+            (DeValue::Table(inner), None) if !names.is_empty() || section::is_above_one(&path) => {
                 walk(inner, &path, findings);
             }
-            (DeValue::Table(_) | DeValue::Array(_), Some(key)) if is_one_name => {
-                let why = format!("{} takes a single value: {}", key.path, key.kind.allowed());
-                findings.push(unknown(name.span().start, &path, why, None));
+            _ if names.is_empty() => findings.push(stranger(offset, prefix, name.get_ref())),
+            _ => {
+                let why = format!("{path} is a table with the keys {}", names.join(", "));
+                findings.push(unknown(offset, path, why));
             }
-            (value_of_key, Some(key)) if is_one_name => {
-                let (text, form) = scalar(value_of_key);
-                let what = Found::Value { key, text: Secret::new(text), form };
-                findings.push(Finding { offset: value.span().start, what });
-            }
-            (_, None) if is_one_name && !below.is_empty() => {
-                let why = format!("{path} is a table with the keys {}", below.join(", "));
-                findings.push(unknown(name.span().start, &path, why, None));
-            }
-            _ => findings.push(stranger(name.span().start, prefix, name.get_ref())),
         }
     }
 }
 
-/// A name that the document has for something of ours, or a table above it.
-fn walk_alias(
-    path: &str,
-    name: &Spanned<DeString<'_>>,
+/// The value of a key, or that something else stands there. `offset` is that of its name.
+fn value_of(
+    key: &'static Key,
+    alias: Option<&'static Alias>,
+    offset: usize,
+    path: String,
     value: &Spanned<DeValue<'_>>,
-    findings: &mut Vec<Finding>,
-) {
-    match (value.get_ref(), alias::find(path)) {
-        (DeValue::Table(inner), None) => walk(inner, path, findings),
-        (_, None) => {
-            let why = format!("{path} is a table with the keys {}", alias::names_below(path).join(", "));
-            findings.push(unknown(name.span().start, path, why, None));
+) -> Finding {
+    let (text, form) = match value.get_ref() {
+        DeValue::Array(items) if matches!(key.kind, Kind::Names | Kind::Command) => {
+            (lines(items), Form::List)
         }
-        (DeValue::Table(_) | DeValue::Array(_), Some(alias)) => {
-            let why = format!("{path} takes a single value: {}", alias.key().kind.allowed());
-            findings.push(unknown(name.span().start, path, why, None));
-        }
-        (value_of_key, Some(alias)) => {
-            let (text, form) = scalar(value_of_key);
-            let (text, form) = alias.translated(text, form);
-            let what = Found::Aliased { alias, text: Secret::new(text), form };
-            findings.push(Finding { offset: value.span().start, what });
-        }
-    }
-}
-
-/// A name of which the sections know.
-fn walk_section(
-    place: Place,
-    prefix: &str,
-    name: &Spanned<DeString<'_>>,
-    value: &Spanned<DeValue<'_>>,
-    findings: &mut Vec<Finding>,
-) {
-    let (offset, path) = (name.span().start, join(prefix, name.get_ref()));
-    match (value.get_ref(), place) {
-        (DeValue::Table(inner), Place::Group | Place::Names(_) | Place::Entry(_)) => {
-            walk(inner, &path, findings);
-        }
-        (DeValue::Array(items), Place::Field(key)) if matches!(key.kind, Kind::Names | Kind::Command) => {
-            let what = Found::Field { path, key, text: Secret::new(lines(items)), form: Form::List };
-            findings.push(Finding { offset: value.span().start, what });
-        }
-        (DeValue::Table(_) | DeValue::Array(_), Place::Field(key)) => {
+        DeValue::Table(_) | DeValue::Array(_) => {
             let why = format!("{path} takes a single value: {}", key.kind.allowed());
-            findings.push(unknown(offset, &path, why, None));
+            return unknown(offset, path, why);
         }
-        (value_of_key, Place::Field(key)) => {
-            let (text, form) = scalar(value_of_key);
-            let what = Found::Field { path, key, text: Secret::new(text), form };
-            findings.push(Finding { offset: value.span().start, what });
-        }
-        (_, Place::Names(_)) => {
-            let why = format!("{path} holds one table for each name, such as [{path}.NAME]");
-            findings.push(unknown(offset, &path, why, None));
-        }
-        (_, Place::Group | Place::Entry(_)) => {
-            let why = format!("{path} is a table with the keys {}", section::names_below(&path).join(", "));
-            findings.push(unknown(offset, &path, why, None));
-        }
-        (_, Place::Nothing) => match section::place(prefix) {
-            Some(Place::Names(section)) => {
-                findings.push(unknown(offset, &path, section.naming.rule().to_owned(), None));
-            }
-            _ => findings.push(stranger(offset, prefix, name.get_ref())),
-        },
-    }
+        value => scalar(value),
+    };
+    let (text, form) = match alias {
+        Some(alias) => alias.translated(text, form),
+        None => (text, form),
+    };
+    let content = Content::Value { key, alias, text: Secret::new(text), form };
+    Finding { offset: value.span().start, path, content }
 }
 
 /// The items of a list, one per line. A control character would pretend to be another item or worse.
@@ -179,11 +151,12 @@ fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
         let leaf = name.rsplit('.').next().unwrap_or(name);
         key::all().find(|key| key.leaf() == leaf).map(|key| key.path.to_owned())
     };
-    unknown(offset, &join(prefix, name), why, near.or_else(elsewhere))
+    let content = Content::Unknown { why, nearest: near.or_else(elsewhere) };
+    Finding { offset, path: join(prefix, name), content }
 }
 
-fn unknown(offset: usize, name: &str, why: String, nearest: Option<String>) -> Finding {
-    Finding { offset, what: Found::Unknown { name: excerpt(name), why, nearest } }
+fn unknown(offset: usize, path: String, why: String) -> Finding {
+    Finding { offset, path, content: Content::Unknown { why, nearest: None } }
 }
 
 fn join(prefix: &str, name: &str) -> String {
@@ -215,31 +188,30 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
     findings.sort_by_key(|finding| finding.offset);
     let mut cursor = Cursor::new(path, text);
     let mut aliased = Vec::new();
-    for Finding { offset, what } in findings {
+    for Finding { offset, path, content } in findings {
         let origin = cursor.at(offset);
-        match what {
-            Found::Value { key, text, form } => layers.give(Given { key, text, form, origin }),
-            Found::Field { path, key, text, form } => {
-                layers.give_field(path, Given { key, text, form, origin });
+        match content {
+            Content::Value { key, alias, text, form } => {
+                let given = Given { key, text, form, origin };
+                match alias {
+                    Some(alias) => aliased.push((alias, given)),
+                    None => layers.give(path, given),
+                }
             }
-            Found::Aliased { alias, text, form } => {
-                aliased.push((alias, Given { key: alias.key(), text, form, origin }));
-            }
-            Found::Unknown { name, why, nearest } => {
-                layers.problems.push(ConfigError::UnknownKey {
-                    name,
-                    origin: Box::new(origin),
-                    why,
-                    nearest,
-                });
-            }
+            Content::Unknown { why, nearest } => layers.problems.push(ConfigError::UnknownKey {
+                name: excerpt(&path),
+                origin: Box::new(origin),
+                why,
+                nearest,
+            }),
         }
     }
     // Only now is it known what else the file says.
     for (alias, given) in aliased {
-        match layers.values.get(alias.key().path).and_then(|known| alias.clash(&given, known)) {
+        let path = given.key.path;
+        match layers.values.get(path).and_then(|known| alias.clash(&given, known)) {
             Some(problem) => layers.problems.push(problem),
-            None => layers.give(given),
+            None => layers.give(path.to_owned(), given),
         }
     }
 }

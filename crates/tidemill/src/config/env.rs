@@ -40,7 +40,8 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
                 continue;
             }
         };
-        layers.give(Given { key, text: Secret::new(text.as_str()), form: Form::Plain, origin });
+        let text = Secret::new(text.as_str());
+        layers.give(key.path.to_owned(), Given { key, text, form: Form::Plain, origin });
     }
 }
 
@@ -57,7 +58,8 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
         let is_bare = is_period && text.bytes().all(|byte| byte.is_ascii_digit());
         let text = if is_bare { format!("{text}s") } else { text.to_owned() };
         let origin = Origin::Env(name.to_owned());
-        layers.give(Given { key, text: Secret::new(text), form: Form::Plain, origin });
+        let text = Secret::new(text);
+        layers.give(key.path.to_owned(), Given { key, text, form: Form::Plain, origin });
     }
 }
 

@@ -59,22 +59,13 @@ impl Given {
         };
         is_exposed && is_secret && self.reference().is_none()
     }
-
-    fn open_secret(&self, path: &str) -> ConfigError {
-        ConfigError::OpenSecret {
-            key: self.key,
-            name: path.to_owned(),
-            origin: Box::new(self.origin.clone()),
-        }
-    }
 }
 
 /// What all layers together gave.
 #[derive(Default, Debug)]
 pub(super) struct Layers {
-    pub(super) values: BTreeMap<&'static str, Given>,
-    /// What the sections gave, by its whole path.
-    pub(super) sections: BTreeMap<String, Given>,
+    /// By whole path, those of the sections too.
+    pub(super) values: BTreeMap<String, Given>,
     pub(super) files: Vec<PathBuf>,
     /// The environment variables that files name instead of secrets, also those of values that are covered.
     pub(super) secret_variables: BTreeSet<String>,
@@ -84,20 +75,13 @@ pub(super) struct Layers {
 impl Layers {
     /// Lays a value over the one that is there. A secret in the open is a problem even if a later value
     /// covers it: it stays readable.
-    pub(super) fn give(&mut self, given: Given) {
-        self.note_reference(&given);
-        if given.is_open_secret() {
-            self.problems.push(given.open_secret(given.key.path));
-        } else {
-            self.values.insert(given.key.path, given);
+    pub(super) fn give(&mut self, path: String, given: Given) {
+        if let Some(Reference::Env(name)) = given.reference() {
+            self.secret_variables.insert(name.to_owned());
         }
-    }
-
-    /// The same for a key of a section, whose whole path is `path`.
-    pub(super) fn give_field(&mut self, path: String, given: Given) {
-        self.note_reference(&given);
         if given.is_open_secret() {
-            self.problems.push(given.open_secret(&path));
+            let origin = Box::new(given.origin);
+            self.problems.push(ConfigError::OpenSecret { key: given.key, name: path, origin });
             return;
         }
         // Of the two thresholds only one makes sense, so that of a stronger file covers the other of a weaker.
@@ -107,16 +91,10 @@ impl Layers {
             _ => None,
         };
         if let Some(other) = other
-            && self.sections.get(&other).is_some_and(|known| !known.origin.is_same_file(&given.origin))
+            && self.values.get(&other).is_some_and(|known| !known.origin.is_same_file(&given.origin))
         {
-            self.sections.remove(&other);
+            self.values.remove(&other);
         }
-        self.sections.insert(path, given);
-    }
-
-    fn note_reference(&mut self, given: &Given) {
-        if let Some(Reference::Env(name)) = given.reference() {
-            self.secret_variables.insert(name.to_owned());
-        }
+        self.values.insert(path, given);
     }
 }

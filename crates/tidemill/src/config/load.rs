@@ -73,22 +73,26 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     env::read(&sources.environment, &sources.working_folder, &mut layers);
     read_flags(sources, &mut layers);
 
-    let Layers { values: given, sections: fields, files, mut secret_variables, mut problems } = layers;
+    let Layers { values: given, files, mut secret_variables, mut problems } = layers;
     secret_variables.extend(env::secrets(&sources.environment));
     let mut values = Vec::new();
-    let mut checked = Values::default();
+    let mut checked = Values::new();
     for key in key::all() {
-        let origin = given.get(key.path).map_or(Origin::Default, |given| given.origin.clone());
-        match settle(key, given.get(key.path), sources) {
-            Ok(None) => values.push(Value { key, shown: String::new(), origin }),
-            Ok(Some(value)) => {
-                values.push(Value { key, shown: check::shown(key, &value), origin });
-                checked.insert(key.path, value);
-            }
-            Err(problem) => problems.push(problem),
-        }
+        let (value, origin) = match given.get(key.path) {
+            Some(given) => match settle(given, key.path, sources) {
+                Ok(value) => (Some(value), given.origin.clone()),
+                Err(problem) => {
+                    problems.push(problem);
+                    continue;
+                }
+            },
+            None => (check::default(key), Origin::Default),
+        };
+        let shown = value.as_ref().map_or_else(String::new, |value| check::shown(key, value));
+        values.push(Value { key, shown, origin });
+        checked.extend(value.map(|value| (key.path, value)));
     }
-    let mut tables = Tables { given: &fields, sources, problems: &mut problems, shown: Vec::new() };
+    let mut tables = Tables { given: &given, sources, problems: &mut problems, shown: Vec::new() };
     let alert = alert::read(&mut tables);
     let issuers = named::issuers(&mut tables);
     let connections = tables.read(&CONNECTIONS, connection::connection);
@@ -162,7 +166,8 @@ fn read_flags(sources: &Sources, layers: &mut Layers) {
         let origin = Origin::Flag(flag);
         match key::find(path) {
             Some(key) => {
-                layers.give(Given { key, text: Secret::new(text.as_str()), form: Form::Plain, origin });
+                let text = Secret::new(text.as_str());
+                layers.give(key.path.to_owned(), Given { key, text, form: Form::Plain, origin });
             }
             None => layers.problems.push(ConfigError::UnknownKey {
                 name: (*path).to_owned(),
@@ -174,54 +179,44 @@ fn read_flags(sources: &Sources, layers: &mut Layers) {
     }
 }
 
-/// The checked value of a key; nothing when nobody set it and it has no default.
-fn settle(
-    key: &'static Key,
-    given: Option<&Given>,
-    sources: &Sources,
-) -> Result<Option<Checked>, ConfigError> {
-    let (text, form, origin) = match (given, key.default) {
-        (Some(given), _) => (text_of(given, sources)?, given.form, given.origin.clone()),
-        (None, Some(default)) => (Secret::new(default), Form::Plain, Origin::Default),
-        (None, None) => return Ok(None),
-    };
-    match check::check(key, text.expose(), form) {
-        Ok(value) => Ok(Some(value)),
-        Err(refusal) => Err(ConfigError::BadValue {
-            name: key.path.to_owned(),
-            origin: Box::new(origin),
-            value: refusal.value,
-            why: refusal.why,
-            fix: refusal.fix,
-        }),
-    }
+/// The checked value of the key at `path`.
+pub(super) fn settle(given: &Given, path: &str, sources: &Sources) -> Result<Checked, ConfigError> {
+    let text = text_of(given, path, sources)?;
+    check::check(given.key, text.expose(), given.form).map_err(|refusal| ConfigError::BadValue {
+        name: path.to_owned(),
+        origin: Box::new(given.origin.clone()),
+        value: refusal.value,
+        why: refusal.why,
+        // The key of a section only knows its template.
+        fix: refusal.fix.replace(given.key.path, path),
+    })
 }
 
 /// The text itself, fetched from where the given value points when it points somewhere.
-pub(super) fn text_of(given: &Given, sources: &Sources) -> Result<Secret, ConfigError> {
+fn text_of(given: &Given, path: &str, sources: &Sources) -> Result<Secret, ConfigError> {
     let fetch = |path: &Path| {
         let unread = |unread: file::Unread| unread.problem(path, given.origin.clone());
         file::read_secret(path).map(Secret::new).map_err(unread)
     };
     match (given.reference(), &given.origin) {
-        (Some(Reference::File(named)), Origin::File { path, .. }) => {
-            fetch(&path.parent().unwrap_or(Path::new("")).join(named))
+        (Some(Reference::File(named)), Origin::File { path: by, .. }) => {
+            fetch(&by.parent().unwrap_or(Path::new("")).join(named))
         }
         (Some(Reference::Env(name)), _) => match env::find(&sources.environment, name) {
             Some(text) => Ok(Secret::new(text)),
-            None => Err(not_set(given, name)),
+            None => Err(not_set(given, path, name)),
         },
-        (_, Origin::EnvFile(_, path)) => fetch(path),
+        (_, Origin::EnvFile(_, file)) => fetch(file),
         _ => Ok(given.text.clone()),
     }
 }
 
-fn not_set(given: &Given, name: &str) -> ConfigError {
+fn not_set(given: &Given, path: &str, name: &str) -> ConfigError {
     // Somebody may have put "env:" before the secret itself. Only what looks like a name is repeated.
     let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
     let variable = if is_name && !name.is_empty() { name } else { "that it names" };
     ConfigError::BadValue {
-        name: given.key.path.to_owned(),
+        name: path.to_owned(),
         origin: Box::new(given.origin.clone()),
         value: None,
         why: format!("the environment variable {variable} is not set, or not to UTF-8 text"),

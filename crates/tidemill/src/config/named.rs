@@ -2,10 +2,9 @@
 //! renders.
 
 use super::choice::JwtAlgorithm;
-use super::error::ConfigError;
 use super::secret::Secret;
 use super::section::{ISSUERS, KEYS, PROBES, RENDER_KEYS, ROUTES};
-use super::table::{Entry, Tables, refuse};
+use super::table::{Tables, refuse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::path::PathBuf;

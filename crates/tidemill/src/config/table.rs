@@ -2,8 +2,8 @@
 
 use super::check::{self, Checked, Field};
 use super::error::ConfigError;
-use super::layer::{Form, Given};
-use super::load::{SectionValue, text_of};
+use super::layer::Given;
+use super::load::{SectionValue, settle};
 use super::origin::Origin;
 use super::section::Section;
 use super::sources::Sources;
@@ -72,8 +72,8 @@ impl Tables<'_> {
         for key in section.fields {
             let leaf = key.leaf();
             let path = format!("{path}.{leaf}");
-            match (self.given.get(&path), key.default) {
-                (Some(given), _) => match settle_field(given, &path, self.sources) {
+            match self.given.get(&path) {
+                Some(given) => match settle(given, &path, self.sources) {
                     Ok(value) => {
                         // The other threshold of a shipped rule is covered too.
                         if matches!(leaf, "above" | "below") {
@@ -88,36 +88,11 @@ impl Tables<'_> {
                         is_sound = false;
                     }
                 },
-                (None, Some(default)) if !fields.contains_key(leaf) => {
-                    let value = check::check(key, default, Form::Plain);
-                    let value = value.expect("the default of a key is allowed by its kind");
-                    fields.insert(leaf, (value, Origin::Default));
-                }
-                (None, _) => {}
+                None if fields.contains_key(leaf) => {}
+                None => fields.extend(check::default(key).map(|value| (leaf, (value, Origin::Default)))),
             }
         }
         is_sound.then(|| Entry { name: name.to_owned(), path, section, fields })
-    }
-}
-
-fn settle_field(given: &Given, path: &str, sources: &Sources) -> Result<Checked, ConfigError> {
-    let text = text_of(given, sources).map_err(|problem| at(problem, path))?;
-    check::check(given.key, text.expose(), given.form).map_err(|refusal| ConfigError::BadValue {
-        name: path.to_owned(),
-        origin: Box::new(given.origin.clone()),
-        value: refusal.value,
-        why: refusal.why,
-        fix: refusal.fix.replace(given.key.path, path),
-    })
-}
-
-/// A problem that names the template of a key, with the whole path instead.
-fn at(problem: ConfigError, path: &str) -> ConfigError {
-    match problem {
-        ConfigError::BadValue { origin, value, why, fix, .. } => {
-            ConfigError::BadValue { name: path.to_owned(), origin, value, why, fix }
-        }
-        other => other,
     }
 }
 
