@@ -115,6 +115,12 @@ impl Command {
 /// A flag that overrides a key of the configuration: key, flag, value.
 pub(crate) type Flag = (&'static str, &'static str, String);
 
+/// Those of the flags that were given.
+fn given<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); N]) -> Vec<Flag> {
+    let given = flags.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value.clone()?)));
+    given.collect()
+}
+
 impl Command {
     /// Whether the command runs or shows jobs, so that those of the folder of job files have to be there.
     pub(crate) fn needs_jobs(&self) -> bool {

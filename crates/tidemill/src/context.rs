@@ -21,7 +21,7 @@ use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_store::pool::ViewName;
 use tidemill_store::render::Keys;
-use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions};
+use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions, Tx};
 
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -113,6 +113,16 @@ impl Context {
         let store = self.bare_store().await?;
         store.initialise(self.settings().database.init).await?;
         Ok(store)
+    }
+
+    /// A transaction that reads.
+    pub(crate) async fn read(&self) -> Result<Tx, Failure> {
+        Ok(self.store().await?.read().await?)
+    }
+
+    /// A transaction that writes.
+    pub(crate) async fn begin(&self) -> Result<Tx, Failure> {
+        Ok(self.store().await?.begin().await?)
     }
 
     /// Opens the store without a look at its schema.

@@ -6,24 +6,69 @@ use crate::report::{Failure, printable};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
+use tidemill_domain::code::Exit;
 
 /// Rows of one kind of thing. JSON carries the name of the schema, to which fields are only ever added.
 #[derive(Debug)]
 pub(crate) struct Listing {
     schema: &'static str,
-    columns: &'static [&'static str],
+    columns: Vec<&'static str>,
     rows: Vec<Vec<Value>>,
     when_empty: &'static str,
 }
 
+/// A listing of `things` that has no columns yet.
+#[derive(Debug)]
+pub(crate) struct ListingOf<'a, T> {
+    schema: &'static str,
+    when_empty: &'static str,
+    things: &'a [T],
+}
+
+impl<T> ListingOf<'_, T> {
+    pub(crate) fn columns(self, columns: &[Column<T>]) -> Listing {
+        let row = |thing: &T| columns.iter().map(|(_, value)| value(thing)).collect();
+        Listing {
+            schema: self.schema,
+            columns: columns.iter().map(|(name, _)| *name).collect(),
+            rows: self.things.iter().map(row).collect(),
+            when_empty: self.when_empty,
+        }
+    }
+}
+
+/// A column: its name, and what a row has there.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> Value);
+
 impl Listing {
     /// An empty listing; `when_empty` is what a person reads then.
-    pub(crate) fn new(
+    pub(crate) fn new(schema: &'static str, columns: &[&'static str], when_empty: &'static str) -> Self {
+        Self { schema, columns: columns.to_vec(), rows: Vec::new(), when_empty }
+    }
+
+    /// A row for each of `things`, once its columns are given.
+    pub(crate) fn of<'a, T>(
         schema: &'static str,
-        columns: &'static [&'static str],
         when_empty: &'static str,
-    ) -> Self {
-        Self { schema, columns, rows: Vec::new(), when_empty }
+        things: &'a [T],
+    ) -> ListingOf<'a, T> {
+        ListingOf { schema, when_empty, things }
+    }
+
+    /// The one row that tells what a command did, once its values are given.
+    pub(crate) fn one(schema: &'static str) -> Self {
+        Self { schema, columns: Vec::new(), rows: vec![Vec::new()], when_empty: "" }
+    }
+
+    /// The same with these columns and their values in each row.
+    pub(crate) fn with<const N: usize>(mut self, values: [(&'static str, Value); N]) -> Self {
+        for (name, value) in values {
+            self.columns.push(name);
+            for row in &mut self.rows {
+                row.push(value.clone());
+            }
+        }
+        self
     }
 
     /// Adds a row; its values are in the order of the columns.
@@ -37,8 +82,8 @@ impl Listing {
         self.rows.is_empty()
     }
 
-    /// Writes the listing to standard output.
-    pub(crate) fn print(&self, output: Output) -> Result<(), Failure> {
+    /// Writes the listing to standard output, which is how most commands end.
+    pub(crate) fn print(&self, output: Output) -> Result<Exit, Failure> {
         let mut text = Vec::new();
         match output {
             Output::Table => self.table(&mut text).map_err(|error| Failure::output(&error))?,
@@ -85,7 +130,7 @@ impl Listing {
     }
 
     fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
-        csv(text, self.columns, &self.rows)
+        csv(text, &self.columns, &self.rows)
     }
 }
 
@@ -111,7 +156,7 @@ pub(crate) fn print_fields(
     schema: &'static str,
     fields: &[(&str, Value)],
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     write_stdout(&fields_as(schema, fields, output).map_err(|error| Failure::output(&error))?)
 }
 
@@ -120,8 +165,7 @@ fn fields_as(schema: &'static str, fields: &[(&str, Value)], output: Output) -> 
         Output::Json | Output::Jsonl => {
             let mut object = Map::from_iter([("schema".to_owned(), json!(schema))]);
             object.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-            let object = Value::Object(object);
-            if output == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") }
+            object_text(&Value::Object(object), output)
         }
         Output::Csv => {
             let (columns, row): (Vec<_>, Vec<_>) = fields.iter().cloned().unzip();
@@ -185,12 +229,21 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Writes text to standard output. A reader that has gone away, such as `head`, is not an error.
-pub(crate) fn write_stdout(text: &[u8]) -> Result<(), Failure> {
+/// Writes an object to standard output: on one line for `jsonl`.
+pub(crate) fn print_object(object: &Value, output: Output) -> Result<Exit, Failure> {
+    write_stdout(object_text(object, output))
+}
+
+fn object_text(object: &Value, output: Output) -> String {
+    if output == Output::Jsonl { format!("{object}\n") } else { format!("{object:#}\n") }
+}
+
+/// Writes text to standard output, and ends well. A reader that has gone away, such as `head`, is not an error.
+pub(crate) fn write_stdout(text: impl AsRef<[u8]>) -> Result<Exit, Failure> {
     let mut stdout = anstream::stdout();
-    match stdout.write_all(text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| Failure::output(&error)),
+    match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(&error)),
+        _ => Ok(Exit::Ok),
     }
 }
 

@@ -6,8 +6,11 @@ use std::error::Error;
 use std::io::{self, Write};
 use tidemill_declare::{Diagnostic, Diagnostics};
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::job::retention::BadRetention;
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
+use tidemill_engine::outbox::SinkError;
+use tidemill_server::ServerError;
 use tidemill_store::StoreError;
 
 #[derive(Debug)]
@@ -140,23 +143,18 @@ pub(crate) fn print(failure: &Failure, output: Output) {
     let _exit_code_tells = anstream::stderr().write_all(text.as_bytes());
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
-    }
+/// Errors that know their code and what helps.
+macro_rules! failures {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
+            }
+        })+
+    };
 }
 
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
-    }
-}
-
-impl From<JobError> for Failure {
-    fn from(error: JobError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
-    }
-}
+failures!(StoreError, EngineError, JobError, ServerError, SinkError, BadRetention);
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {

@@ -62,47 +62,39 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 }
 
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let alerts = tx.alerts().list(limit).await?;
-    let columns = &["rule", "subject", "state", "severity", "value", "since", "silenced_until", "updated_at"];
-    let mut listing = Listing::new("tidemill.alert_state/v1", columns, "No rule has been breached yet.");
-    for alert in alerts {
-        listing.push(vec![
-            json!(alert.rule),
-            json!(alert.subject.as_str()),
-            json!(alert.state.as_str()),
-            json!(alert.severity.as_str()),
-            json!(alert.value),
-            json!(alert.state.since().map(|since| since.to_string())),
-            json!(alert.silence.map(|silence| silence.until.to_string())),
-            json!(alert.updated_at.to_string()),
+    let listing =
+        Listing::of("tidemill.alert_state/v1", "No rule has been breached yet.", &alerts).columns(&[
+            ("rule", |alert| json!(alert.rule)),
+            ("subject", |alert| json!(alert.subject.as_str())),
+            ("state", |alert| json!(alert.state.as_str())),
+            ("severity", |alert| json!(alert.severity.as_str())),
+            ("value", |alert| json!(alert.value)),
+            ("since", |alert| json!(alert.state.since().map(|since| since.to_string()))),
+            ("silenced_until", |alert| {
+                json!(alert.silence.as_ref().map(|silence| silence.until.to_string()))
+            }),
+            ("updated_at", |alert| json!(alert.updated_at.to_string())),
         ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn rules(context: &Context) -> Result<Exit, Failure> {
-    let columns: &[&str] =
-        &["rule", "signal", "condition", "aggregate", "window", "for", "severity", "channels", "enabled"];
-    let mut listing = Listing::new("tidemill.alert_rule/v1", columns, "There are no rules.");
-    for settings in &context.settings().alert.rules {
-        let rule = &settings.rule;
-        listing.push(vec![
-            json!(rule.name()),
-            json!(rule.signal()),
-            json!(rule.condition().to_string()),
-            json!(rule.aggregate().as_str()),
-            json!(duration::show(rule.window())),
-            json!(duration::show(rule.hold())),
-            json!(rule.severity().as_str()),
-            json!(rule.channels().join(", ")),
-            json!(settings.is_enabled),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing =
+        Listing::of("tidemill.alert_rule/v1", "There are no rules.", &context.settings().alert.rules)
+            .columns(&[
+                ("rule", |settings| json!(settings.rule.name())),
+                ("signal", |settings| json!(settings.rule.signal())),
+                ("condition", |settings| json!(settings.rule.condition().to_string())),
+                ("aggregate", |settings| json!(settings.rule.aggregate().as_str())),
+                ("window", |settings| json!(duration::show(settings.rule.window()))),
+                ("for", |settings| json!(duration::show(settings.rule.hold()))),
+                ("severity", |settings| json!(settings.rule.severity().as_str())),
+                ("channels", |settings| json!(settings.rule.channels().join(", "))),
+                ("enabled", |settings| json!(settings.is_enabled)),
+            ]);
+    listing.print(context.output())
 }
 
 async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure> {
@@ -127,28 +119,23 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
     request
         .check()
         .map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "see `tidemill alert silence --help`"))?;
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let silence = tx.alerts().silence(&request).await?;
     tx.commit().await?;
     let silence =
         silence.map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "correct the arguments"))?;
-    let columns = &["rule", "subject", "until", "reason", "by"];
-    let mut listing = Listing::new("tidemill.alert_silence/v1", columns, "Nothing is silenced.");
-    listing.push(vec![
-        json!(silence.rule),
-        json!(silence.subject.as_ref().map(Subject::as_str)),
-        json!(silence.until.to_string()),
-        json!(silence.reason),
-        json!(silence.by),
+    let listing = Listing::one("tidemill.alert_silence/v1").with([
+        ("rule", json!(silence.rule)),
+        ("subject", json!(silence.subject.as_ref().map(Subject::as_str))),
+        ("until", json!(silence.until.to_string())),
+        ("reason", json!(silence.reason)),
+        ("by", json!(silence.by)),
     ]);
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let ended = tx.alerts().unsilence(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
     tx.commit().await?;
     let rule = arguments.rule.chars().take(63).collect::<String>();

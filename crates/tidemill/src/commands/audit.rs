@@ -48,23 +48,17 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
     };
     let store = context.store().await?;
     let records = store.read().await?.audit().entries(&filter, arguments.limit).await?;
-    let columns = &["id", "at", "actor", "role", "action", "object", "from", "to", "reason", "request_id"];
-    let mut listing = Listing::new("tidemill.audit/v1", columns, "No entries.");
-    for record in records {
-        let entry = record.entry;
-        listing.push(vec![
-            json!(record.id),
-            json!(record.at.to_string()),
-            json!(entry.actor.name),
-            json!(entry.actor.role.as_str()),
-            json!(entry.action),
-            json!(entry.object),
-            json!(entry.from),
-            json!(entry.to),
-            json!(entry.reason),
-            json!(entry.actor.request_id),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.audit/v1", "No entries.", &records).columns(&[
+        ("id", |record| json!(record.id)),
+        ("at", |record| json!(record.at.to_string())),
+        ("actor", |record| json!(record.entry.actor.name)),
+        ("role", |record| json!(record.entry.actor.role.as_str())),
+        ("action", |record| json!(record.entry.action)),
+        ("object", |record| json!(record.entry.object)),
+        ("from", |record| json!(record.entry.from)),
+        ("to", |record| json!(record.entry.to)),
+        ("reason", |record| json!(record.entry.reason)),
+        ("request_id", |record| json!(record.entry.actor.request_id)),
+    ]);
+    listing.print(context.output())
 }

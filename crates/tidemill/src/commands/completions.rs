@@ -17,6 +17,5 @@ pub(crate) struct Completions {
 pub(super) fn run(arguments: &Completions) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut app::command_line(), "tidemill", &mut script);
-    write_stdout(&script)?;
-    Ok(Exit::Ok)
+    write_stdout(&script)
 }

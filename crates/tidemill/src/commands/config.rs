@@ -53,6 +53,5 @@ fn show(origin: bool, context: &Context) -> Result<Exit, Failure> {
         }
         listing.push(row);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }

@@ -41,8 +41,7 @@ pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit, Failur
                 Some(DialectName::Sqlite) => Dialect::Sqlite,
                 None => context.database_url()?.dialect(),
             };
-            write_stdout(schema_sql(dialect).as_bytes())?;
-            Ok(Exit::Ok)
+            write_stdout(schema_sql(dialect))
         }
     }
 }
@@ -59,25 +58,19 @@ async fn migrate(context: &Context) -> Result<Exit, Failure> {
         })
         .await?;
     context.make_pool_views(&store).await?;
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.bare_store().await?;
     let status = store.migration_status().await?;
     context.note(&format!("database: {}", store.place()));
-    let mut listing =
-        Listing::new("tidemill.migration/v1", &["version", "name", "status", "applied_at"], "No migrations.");
-    for line in &status {
-        let applied_at = line.applied_at.map(|at| at.to_string());
-        listing.push(vec![
-            json!(line.version),
-            json!(line.name),
-            json!(line.standing.as_str()),
-            json!(applied_at),
-        ]);
-    }
+    let listing = Listing::of("tidemill.migration/v1", "No migrations.", &status).columns(&[
+        ("version", |line| json!(line.version)),
+        ("name", |line| json!(line.name)),
+        ("status", |line| json!(line.standing.as_str())),
+        ("applied_at", |line| json!(line.applied_at.map(|at| at.to_string()))),
+    ]);
     listing.print(context.output())?;
     let usable = status.iter().all(|line| matches!(line.standing, Standing::Applied | Standing::Newer));
     Ok(if usable { Exit::Ok } else { Exit::Conflict })

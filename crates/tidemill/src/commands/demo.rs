@@ -188,7 +188,7 @@ impl Stage<'_> {
         let played = play(&mut crew, store, server, context, &mut verdicts).await;
         crew.end().await;
         played?;
-        write_stdout(verdicts.text().as_bytes())?;
+        write_stdout(verdicts.text())?;
         if verdicts.all_hold() {
             return Ok(());
         }

@@ -15,8 +15,7 @@ pub(crate) struct Explain {
 
 pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
     if arguments.code == "exit-codes" {
-        write_stdout(exit_codes().as_bytes())?;
-        return Ok(Exit::Ok);
+        return write_stdout(exit_codes());
     }
     let Ok(code) = arguments.code.parse::<Code>() else {
         let what =
@@ -24,8 +23,7 @@ pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
         let fix = "write the code as it stands in the message, such as TM0202";
         return Err(Failure::new(Code::UnknownCode, what, fix));
     };
-    write_stdout(page(code).as_bytes())?;
-    Ok(Exit::Ok)
+    write_stdout(page(code))
 }
 
 fn exit_codes() -> String {

@@ -65,10 +65,9 @@ fn parse(arguments: &Parse, context: &Context) -> Result<Exit, Failure> {
     let hint = read(arguments.text.as_deref())?;
     let bound = upper_bound(hint.degree(), arguments);
     match context.output() {
-        Output::Table => write_stdout(printable(&about(&hint, bound)).as_bytes())?,
-        output => listing(&hint, bound).print(output)?,
+        Output::Table => write_stdout(printable(&about(&hint, bound))),
+        output => listing(&hint, bound).print(output),
     }
-    Ok(Exit::Ok)
 }
 
 /// None if it depends on a default that was not given.
@@ -78,17 +77,14 @@ fn upper_bound(degree: Degree, arguments: &Parse) -> Option<NonZeroU32> {
 }
 
 fn listing(hint: &Hint, bound: Option<NonZeroU32>) -> Listing {
-    let columns = &["degree", "number", "upper_bound", "directives", "warnings"];
-    let mut listing = Listing::new("tidemill.hint/v1", columns, "There is no hint.");
     let warning = |warning: &tidemill_domain::hint::Warning| json!({ "name": warning.as_str(), "text": warning.text() });
-    listing.push(vec![
-        json!(hint.degree().as_str()),
-        json!(hint.degree().number()),
-        json!(bound),
-        hint.directives().map(|directive| directive_json(hint, directive)).collect(),
-        hint.warnings().iter().map(warning).collect(),
-    ]);
-    listing
+    Listing::one("tidemill.hint/v1").with([
+        ("degree", json!(hint.degree().as_str())),
+        ("number", json!(hint.degree().number())),
+        ("upper_bound", json!(bound)),
+        ("directives", hint.directives().map(|directive| directive_json(hint, directive)).collect()),
+        ("warnings", hint.warnings().iter().map(warning).collect()),
+    ])
 }
 
 fn directive_json(hint: &Hint, directive: &Directive) -> Value {
@@ -130,8 +126,7 @@ fn lower(arguments: &Rewrite) -> Result<Exit, Failure> {
     if !rewritten.ends_with('\n') {
         rewritten.push('\n');
     }
-    write_stdout(rewritten.as_bytes())?;
-    Ok(Exit::Ok)
+    write_stdout(rewritten)
 }
 
 fn read(text: Option<&str>) -> Result<Hint, Failure> {

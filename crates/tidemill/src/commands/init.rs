@@ -47,8 +47,7 @@ pub(super) fn run(arguments: &Init) -> Result<Exit, Failure> {
             Failure::new(Code::OutputFailed, what, fix).because(&error.to_string())
         })?;
     }
-    write_stdout(next_steps(folder, &files.map(|(name, _)| name)).as_bytes())?;
-    Ok(Exit::Ok)
+    write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
 }
 
 /// All that is in the way is told at once, and nothing is written then.

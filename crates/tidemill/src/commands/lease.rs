@@ -23,8 +23,7 @@ pub(super) async fn run(
     LeaseCommand::List { limit }: &LeaseCommand,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let leases = tx.leases().list(*limit).await?;
     let columns = &["kind", "name", "state", "epoch", "owner", "acquired_at", "until"];
     let mut listing = Listing::new("tidemill.lease/v1", columns, "Nothing has been leased yet.");
@@ -47,6 +46,5 @@ pub(super) async fn run(
             until,
         ]);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }

@@ -22,8 +22,7 @@ pub(super) async fn run(
     ProcessCommand::List { limit }: &ProcessCommand,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes().list(*limit).await?;
     let columns = &["id", "name", "host", "pid", "version", "state", "started_at", "heartbeat_age_seconds"];
@@ -41,6 +40,5 @@ pub(super) async fn run(
             json!((age.as_secs_f64() * 10.0).round() / 10.0),
         ]);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }

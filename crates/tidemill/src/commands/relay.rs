@@ -3,7 +3,7 @@
 pub(crate) mod sink;
 
 use crate::commands::signals::Signals;
-use crate::commands::{Flag, goodbye};
+use crate::commands::{Flag, given, goodbye};
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
@@ -48,17 +48,14 @@ pub(crate) struct RelayArguments {
 impl RelayArguments {
     /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
-        [
+        given([
             ("outbox.sink", "--sink", &self.sink),
             ("outbox.batch_size", "--batch", &self.batch),
             ("outbox.instance_id", "--instance", &self.instance),
             ("outbox.total_instances", "--total", &self.total),
             ("outbox.lease", "--lease", &self.lease),
             ("outbox.max_record", "--max-record", &self.max_record),
-        ]
-        .into_iter()
-        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
-        .collect()
+        ])
     }
 }
 

@@ -78,34 +78,26 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
 }
 
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let schedules = tx.schedules().list(limit).await?;
-    let columns = &["name", "job", "cron", "zone", "state", "next_at", "last_tick_at"];
-    let mut listing = Listing::new("tidemill.schedule/v1", columns, "There are no schedules.");
-    for record in &schedules {
-        listing.push(vec![
-            json!(record.schedule.name),
-            json!(record.schedule.job),
-            json!(record.schedule.cron),
-            json!(record.schedule.zone),
-            json!(state(record)),
-            instant(record.next_at),
-            instant(record.last_tick_at),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.schedule/v1", "There are no schedules.", &schedules).columns(&[
+        ("name", |record| json!(record.schedule.name)),
+        ("job", |record| json!(record.schedule.job)),
+        ("cron", |record| json!(record.schedule.cron)),
+        ("zone", |record| json!(record.schedule.zone)),
+        ("state", |record| json!(state(record))),
+        ("next_at", |record| instant(record.next_at)),
+        ("last_tick_at", |record| instant(record.last_tick_at)),
+    ]);
+    listing.print(context.output())
 }
 
 async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
-    print(&find(name, context).await?, context)?;
-    Ok(Exit::Ok)
+    print(&find(name, context).await?, context)
 }
 
 async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let is_removed = tx.schedules().remove(name, &context.actor(), reason).await?;
     tx.commit().await?;
     if !is_removed {
@@ -116,21 +108,17 @@ async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Fai
 }
 
 async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let paused = tx.schedules().pause(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    print(&paused.ok_or_else(|| unknown(name))?, context)?;
-    Ok(Exit::Ok)
+    print(&paused.ok_or_else(|| unknown(name))?, context)
 }
 
 async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let resumed = tx.schedules().resume(name, &context.actor(), None).await?;
     tx.commit().await?;
-    print(&resumed.ok_or_else(|| unknown(name))?, context)?;
-    Ok(Exit::Ok)
+    print(&resumed.ok_or_else(|| unknown(name))?, context)
 }
 
 async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure> {
@@ -152,29 +140,22 @@ async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure
 }
 
 async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let found = tx.schedules().find(name).await?;
     let ticks = tx.schedules().ticks(name, None, limit).await?;
     found.ok_or_else(|| unknown(name))?;
-    let columns = &["tick_at", "outcome", "execution", "decided_at", "reason"];
-    let mut listing = Listing::new("tidemill.schedule_tick/v1", columns, "It has not ticked yet.");
-    for tick in ticks {
-        listing.push(vec![
-            json!(tick.tick.to_string()),
-            json!(tick.outcome.as_str()),
-            json!(tick.execution.map(|execution| execution.get())),
-            json!(tick.at.to_string()),
-            json!(tick.reason),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.schedule_tick/v1", "It has not ticked yet.", &ticks).columns(&[
+        ("tick_at", |tick| json!(tick.tick.to_string())),
+        ("outcome", |tick| json!(tick.outcome.as_str())),
+        ("execution", |tick| json!(tick.execution.map(|execution| execution.get()))),
+        ("decided_at", |tick| json!(tick.at.to_string())),
+        ("reason", |tick| json!(tick.reason)),
+    ]);
+    listing.print(context.output())
 }
 
 async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let found = tx.schedules().find(name).await?;
     Ok(found.ok_or_else(|| unknown(name))?)
 }
@@ -196,7 +177,7 @@ fn instant(at: Option<Timestamp>) -> Value {
 }
 
 /// One schedule, field by field.
-fn print(record: &ScheduleRecord, context: &Context) -> Result<(), Failure> {
+fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit, Failure> {
     let schedule = &record.schedule;
     let parameters: Map<String, Value> =
         schedule.parameters.iter().map(|(name, text)| (name.clone(), json!(text))).collect();

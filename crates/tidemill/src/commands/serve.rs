@@ -4,7 +4,7 @@ mod background;
 
 use crate::commands::render::{Setup, worker as render_worker};
 use crate::commands::signals::Signals;
-use crate::commands::{Flag, goodbye, relay, render};
+use crate::commands::{Flag, given, goodbye, relay, render};
 use crate::config::{Auth, Tls};
 use crate::context::Context;
 use crate::report::Failure;
@@ -27,8 +27,8 @@ use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::action::ExtraAction;
 use tidemill_server::api::pool::document::DocumentOptions;
-use tidemill_server::lambda::{CallerKey, LambdaOptions};
-use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerError, ServerOptions};
+use tidemill_server::lambda::LambdaOptions;
+use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerOptions};
 use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -54,15 +54,12 @@ impl Serve {
     /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         let emf = self.emf.then(|| "true".to_owned());
-        [
+        given([
             ("server.listen", "--listen", &self.listen),
             ("server.base_path", "--base-path", &self.base_path),
             ("jobs.folder", "--jobs", &self.jobs),
             ("server.emf", "--emf", &emf),
-        ]
-        .into_iter()
-        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
-        .collect()
+        ])
     }
 }
 
@@ -304,10 +301,4 @@ pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>),
         on_signal.send_replace(true);
     });
     Ok((sender, receiver))
-}
-
-impl From<ServerError> for Failure {
-    fn from(error: ServerError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
-    }
 }

@@ -92,8 +92,7 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
         scopes: arguments.scopes,
         valid_for: Some(arguments.expires),
     };
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let record = tx.tokens().create(&token, &new, &context.actor()).await?;
     tx.commit().await?;
     let end = record.expires_at.map_or_else(|| "never".to_owned(), |end| end.to_string());
@@ -101,13 +100,11 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
         "token {} for {} ({}), expires {end}; it is not shown again:",
         record.id, record.name, record.role
     ));
-    write_stdout(format!("{}\n", token.expose()).as_bytes())?;
-    Ok(Exit::Ok)
+    write_stdout(format!("{}\n", token.expose()))
 }
 
 async fn list(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let records = tx.tokens().list(1000).await?;
     let columns =
@@ -127,8 +124,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
             json!(record.last_used_at.map(|at| at.to_string())),
         ]);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
@@ -140,8 +136,7 @@ fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
 }
 
 async fn revoke(id: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let revoked = tx.tokens().revoke(id, &context.actor()).await?;
     tx.commit().await?;
     if !revoked {

@@ -11,6 +11,7 @@ use explain::{Explained, explain};
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
+use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::{Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::Tx;
@@ -27,8 +28,7 @@ pub(crate) struct Why {
 }
 
 pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let found = tickets(&mut tx, &arguments.run, arguments.limit).await?;
     let mut all = Vec::with_capacity(found.len());
@@ -44,11 +44,10 @@ pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Fail
     match context.output() {
         Output::Table => {
             let texts: Vec<String> = all.iter().map(|explained| text(explained, now)).collect();
-            write_stdout(printable(&texts.join("\n")).as_bytes())?;
+            write_stdout(printable(&texts.join("\n")))
         }
-        output => listing(&all).print(output)?,
+        output => listing(&all).print(output),
     }
-    Ok(Exit::Ok)
 }
 
 /// The tickets that are meant: of a lease, of a run of any DAG, or of a run of one DAG.
@@ -68,68 +67,47 @@ async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord
 }
 
 fn listing(all: &[Explained]) -> Listing {
-    let columns = &[
-        "pool",
-        "lease",
-        "holder",
-        "state",
-        "class",
-        "asked",
-        "min",
-        "granted",
-        "units",
-        "enqueued_at",
-        "ended_at",
-        "ending",
-        "position",
-        "queue_length",
-        "reason",
-        "why",
-        "in_use",
-        "limit",
-        "ahead",
-        "largest_holders",
-        "eta_seconds",
-        "eta_p90_seconds",
-        "would_start_with",
-        "log",
-    ];
-    let mut listing = Listing::new("tidemill.why/v1", columns, "Nothing is known of it.");
-    let instant = |at: Option<Timestamp>| json!(at.map(|at| at.to_string()));
-    for explained in all {
-        let (record, ticket) = (&explained.record, &explained.record.ticket);
-        let place = explained.place.as_ref();
-        let who = |(ticket, units): &(Ticket, u64)| json!({ "lease": ticket.id, "holder": ticket.holder.to_string(), "units": units });
-        let log = |(at, line): &(Timestamp, String)| json!({ "at": at.to_string(), "what": line });
-        let all_of = |some: &[(Ticket, u64)]| some.iter().map(who).collect::<Value>();
-        listing.push(vec![
-            json!(record.pool),
-            json!(ticket.id),
-            json!(ticket.holder.to_string()),
-            json!(ticket.state.as_str()),
-            json!(ticket.class.as_str()),
-            json!(ticket.asked),
-            json!(ticket.least),
-            json!(ticket.granted),
-            json!(record.units),
-            json!(ticket.enqueued_at.to_string()),
-            instant(record.ended_at),
-            json!(record.ending),
-            json!(place.map(|place| place.position)),
-            json!(place.map(|place| place.queue_length)),
-            json!(place.map(|place| place.reason.as_str())),
-            json!(place.map(|place| place.reason.sentence())),
-            json!(explained.level.map(|level| level.usage)),
-            json!(explained.level.map(|level| level.limit)),
-            place.map_or(Value::Null, |place| all_of(&place.ahead)),
-            place.map_or(Value::Null, |place| all_of(&place.holders)),
-            json!(place.and_then(|place| place.estimate).map(|estimate| estimate.p50.as_secs())),
-            json!(place.and_then(|place| place.estimate).map(|estimate| estimate.p90.as_secs())),
-            json!(place.and_then(|place| place.would_start_with)),
-            explained.log.iter().map(log).collect(),
-        ]);
-    }
-    listing
+    Listing::of("tidemill.why/v1", "Nothing is known of it.", all).columns(&[
+        ("pool", |explained| json!(explained.record.pool)),
+        ("lease", |explained| json!(explained.record.ticket.id)),
+        ("holder", |explained| json!(explained.record.ticket.holder.to_string())),
+        ("state", |explained| json!(explained.record.ticket.state.as_str())),
+        ("class", |explained| json!(explained.record.ticket.class.as_str())),
+        ("asked", |explained| json!(explained.record.ticket.asked)),
+        ("min", |explained| json!(explained.record.ticket.least)),
+        ("granted", |explained| json!(explained.record.ticket.granted)),
+        ("units", |explained| json!(explained.record.units)),
+        ("enqueued_at", |explained| json!(explained.record.ticket.enqueued_at.to_string())),
+        ("ended_at", |explained| json!(explained.record.ended_at.map(|at| at.to_string()))),
+        ("ending", |explained| json!(explained.record.ending)),
+        ("position", |explained| json!(explained.place.as_ref().map(|place| place.position))),
+        ("queue_length", |explained| json!(explained.place.as_ref().map(|place| place.queue_length))),
+        ("reason", |explained| json!(explained.place.as_ref().map(|place| place.reason.as_str()))),
+        ("why", |explained| json!(explained.place.as_ref().map(|place| place.reason.sentence()))),
+        ("in_use", |explained| json!(explained.level.map(|level| level.usage))),
+        ("limit", |explained| json!(explained.level.map(|level| level.limit))),
+        ("ahead", |explained| json!(explained.place.as_ref().map(|place| all_of(&place.ahead)))),
+        ("largest_holders", |explained| json!(explained.place.as_ref().map(|place| all_of(&place.holders)))),
+        ("eta_seconds", |explained| json!(estimate(explained).map(|estimate| estimate.p50.as_secs()))),
+        ("eta_p90_seconds", |explained| json!(estimate(explained).map(|estimate| estimate.p90.as_secs()))),
+        ("would_start_with", |explained| {
+            json!(explained.place.as_ref().and_then(|place| place.would_start_with))
+        }),
+        ("log", |explained| explained.log.iter().map(log).collect()),
+    ])
+}
+
+fn estimate(explained: &Explained) -> Option<Estimate> {
+    explained.place.as_ref()?.estimate
+}
+
+fn all_of(some: &[(Ticket, u64)]) -> Value {
+    let one = |(ticket, units): &(Ticket, u64)| json!({ "lease": ticket.id, "holder": ticket.holder.to_string(), "units": units });
+    some.iter().map(one).collect()
+}
+
+fn log((at, line): &(Timestamp, String)) -> Value {
+    json!({ "at": at.to_string(), "what": line })
 }
 
 /// One ticket, for people.

@@ -60,7 +60,9 @@ pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) 
         let end = work(arguments, &process, &store, shutdown.clone()).await?;
         reaper.abort();
         match end {
-            Some(end) => tell(&process, "ended", json!({ "how": format!("{end:?}") }))?,
+            Some(end) => {
+                tell(&process, "ended", json!({ "how": format!("{end:?}") }))?;
+            }
             None => {
                 process.stop().await?;
                 let text = counted.as_ref().map(|counted| counted.render());
@@ -186,10 +188,10 @@ async fn settle_once(lease: &HeldLease, store: &Store) -> Result<(), EngineError
     Ok(())
 }
 
-fn tell(process: &Process, event: &str, mut more: Value) -> Result<(), Failure> {
+fn tell(process: &Process, event: &str, mut more: Value) -> Result<Exit, Failure> {
     more["event"] = json!(event);
     more["process"] = json!(process.id().to_string());
-    write_stdout(format!("{more}\n").as_bytes())
+    write_stdout(format!("{more}\n"))
 }
 
 /// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.

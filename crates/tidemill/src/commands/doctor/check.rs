@@ -5,6 +5,7 @@ use crate::output::{Listing, write_stdout};
 use crate::report::{Failure, printable};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use tidemill_domain::code::Exit;
 
 /// One thing that was looked at.
 pub(super) struct Check {
@@ -26,7 +27,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn print(checks: &[Check], output: Output) -> Result<(), Failure> {
+pub(super) fn print(checks: &[Check], output: Output) -> Result<Exit, Failure> {
     let mut listing = Listing::new("tidemill.check/v1", &["check", "status", "detail", "fix"], "No checks.");
     let mut text = String::new();
     for check in checks {
@@ -47,7 +48,7 @@ pub(super) fn print(checks: &[Check], output: Output) -> Result<(), Failure> {
         ]);
     }
     match output {
-        Output::Table => write_stdout(text.as_bytes()),
+        Output::Table => write_stdout(text),
         other => listing.print(other),
     }
 }

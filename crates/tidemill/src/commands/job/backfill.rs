@@ -126,8 +126,7 @@ fn plan(arguments: &BackfillArguments, meant: &Meant) -> Result<Vec<Line>, Failu
 }
 
 async fn preview(job: &Job, lines: &mut [Line], context: &Context) -> Result<(), Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     for line in lines {
         let rules = LaunchRules {
             is_restartable: job.is_restartable(),

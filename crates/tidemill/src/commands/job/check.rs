@@ -30,42 +30,27 @@ pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
     match context.output() {
         Output::Table => {
             let text: Vec<String> = files.iter().map(about).collect();
-            write_stdout(text.join("\n").as_bytes())?;
+            write_stdout(text.join("\n"))
         }
-        output => listing(&files).print(output)?,
+        output => listing(&files).print(output),
     }
-    Ok(Exit::Ok)
 }
 
 fn listing(files: &[JobFile]) -> Listing {
-    let columns = &[
-        "job",
-        "file",
-        "description",
-        "fingerprint",
-        "is_restartable",
-        "on_crash",
-        "crash_restarts_max",
-        "schedule",
-        "parameters",
-        "steps",
-    ];
-    let mut listing = Listing::new("tidemill.job_file/v1", columns, "There is no job file.");
-    for file in files {
-        listing.push(vec![
-            json!(file.name.value),
-            json!(file.path.display().to_string()),
-            json!(file.description),
-            json!(file.fingerprint),
-            json!(file.is_restartable),
-            json!(file.on_crash.as_str()),
-            json!(file.on_crash.limit()),
-            json!(file.schedule.as_ref().map(|schedule| when(&schedule.value.schedule))),
-            file.parameters.iter().map(|parameter| parameter_json(&parameter.value)).collect(),
-            file.steps.iter().map(step_json).collect(),
-        ]);
-    }
-    listing
+    Listing::of("tidemill.job_file/v1", "There is no job file.", files).columns(&[
+        ("job", |file| json!(file.name.value)),
+        ("file", |file| json!(file.path.display().to_string())),
+        ("description", |file| json!(file.description)),
+        ("fingerprint", |file| json!(file.fingerprint)),
+        ("is_restartable", |file| json!(file.is_restartable)),
+        ("on_crash", |file| json!(file.on_crash.as_str())),
+        ("crash_restarts_max", |file| json!(file.on_crash.limit())),
+        ("schedule", |file| json!(file.schedule.as_ref().map(|schedule| when(&schedule.value.schedule)))),
+        ("parameters", |file| {
+            file.parameters.iter().map(|parameter| parameter_json(&parameter.value)).collect()
+        }),
+        ("steps", |file| file.steps.iter().map(step_json).collect()),
+    ])
 }
 
 fn when(schedule: &Schedule) -> String {

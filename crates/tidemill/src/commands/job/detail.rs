@@ -3,7 +3,7 @@
 use super::{list, step};
 use crate::config::Output;
 use crate::context::Context;
-use crate::output::write_stdout;
+use crate::output::{print_object, write_stdout};
 use crate::report::{Failure, printable};
 use serde_json::{Map, Value, json};
 use tidemill_domain::code::Exit;
@@ -20,28 +20,23 @@ struct Contexts {
 }
 
 pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let found = tx.jobs().execution(id).await?;
     let steps = tx.jobs().steps(id).await?;
     let contexts = if with_contexts { Some(contexts(id, &steps, &mut tx).await?) } else { None };
     let detail = found.ok_or(JobError::UnknownExecution(id))?;
     match context.output() {
-        Output::Json => print_object(&detail, &steps, contexts.as_ref(), now, true)?,
-        Output::Jsonl => print_object(&detail, &steps, contexts.as_ref(), now, false)?,
-        Output::Csv => step::listing(&steps).print(Output::Csv)?,
+        output @ (Output::Json | Output::Jsonl) => {
+            print_object(&object(&detail, &steps, contexts.as_ref(), now), output)
+        }
+        Output::Csv => step::listing(&steps).print(Output::Csv),
         Output::Table => {
-            write_stdout(printable(&about(&detail, now)).as_bytes())?;
-            let (shown, count) = step::for_people(&steps);
-            step::listing(&shown).print(Output::Table)?;
-            if let Some(text) = step::left_out(count) {
-                context.note(&text);
-            }
-            write_stdout(printable(&rest(&steps, contexts.as_ref())).as_bytes())?;
+            write_stdout(printable(&about(&detail, now)))?;
+            step::print_for_people(&steps, context)?;
+            write_stdout(printable(&rest(&steps, contexts.as_ref())))
         }
     }
-    Ok(Exit::Ok)
 }
 
 async fn contexts(id: ExecutionId, steps: &[StepRecord], tx: &mut Tx) -> Result<Contexts, StoreError> {
@@ -65,13 +60,12 @@ fn value(context: Option<StoredContext>) -> Value {
     }
 }
 
-fn print_object(
+fn object(
     detail: &ExecutionDetail,
     steps: &[StepRecord],
     contexts: Option<&Contexts>,
     now: Timestamp,
-    is_pretty: bool,
-) -> Result<(), Failure> {
+) -> Value {
     let execution = &detail.execution;
     let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let mut object = json!({
@@ -108,8 +102,7 @@ fn print_object(
         let of_steps = contexts.steps.iter().map(|(name, value)| (name.clone(), value.clone()));
         object["contexts"] = json!({ "job": contexts.job, "steps": Value::Object(of_steps.collect()) });
     }
-    let text = if is_pretty { format!("{object:#}\n") } else { format!("{object}\n") };
-    write_stdout(text.as_bytes())
+    object
 }
 
 /// What stands above the steps.

@@ -3,7 +3,7 @@
 use super::Executions;
 use crate::config::Output;
 use crate::context::Context;
-use crate::output::{Listing, write_stdout};
+use crate::output::{Listing, print_object, write_stdout};
 use crate::report::Failure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -15,8 +15,7 @@ use tidemill_store::job::{ExecutionFilter, InstanceRecord, JobRecord, LastExecut
 
 /// The jobs of this program, and those that the database knows.
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let known = tx.jobs().list(limit).await?;
     let mut all: BTreeMap<String, Option<JobRecord>> =
         context.jobs().names().into_iter().map(|name| (name, None)).collect();
@@ -34,14 +33,12 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure>
         row.extend(last(record.and_then(|record| record.last)));
         listing.push(row);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 /// One job, as this program defines it and as the database knows it.
 pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let instances = tx.jobs().instances(name, None, limit).await?;
     let job = match context.jobs().get(name) {
         Ok(job) => Some(job),
@@ -56,44 +53,35 @@ pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exi
                 "definition": job.map(definition),
                 "instances": instances.iter().map(instance).collect::<Vec<_>>(),
             });
-            let is_pretty = context.output() == Output::Json;
-            let text = if is_pretty { format!("{object:#}\n") } else { format!("{object}\n") };
-            write_stdout(text.as_bytes())?;
+            print_object(&object, context.output())
         }
         output @ (Output::Table | Output::Csv) => {
             if output == Output::Table {
-                write_stdout(about(name, job).as_bytes())?;
+                write_stdout(about(name, job))?;
             }
-            instance_listing(&instances).print(output)?;
+            instance_listing(&instances).print(output)
         }
     }
-    Ok(Exit::Ok)
 }
 
 /// The executions, the newest first.
 pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
     let filter =
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit).await?;
-    let columns =
-        &["execution", "job", "instance", "status", "exit_code", "created_at", "ended_at", "launched_by"];
-    let mut listing = Listing::new("tidemill.execution/v1", columns, "There is no such execution.");
-    for execution in executions {
-        listing.push(vec![
-            json!(execution.id.get()),
-            json!(execution.job),
-            json!(execution.instance.get()),
-            json!(execution.status.as_str()),
-            json!(execution.exit.code),
-            json!(execution.created_at.to_string()),
-            json!(execution.ended_at.map(|at| at.to_string())),
-            json!(execution.launched_by),
+    let listing =
+        Listing::of("tidemill.execution/v1", "There is no such execution.", &executions).columns(&[
+            ("execution", |execution| json!(execution.id.get())),
+            ("job", |execution| json!(execution.job)),
+            ("instance", |execution| json!(execution.instance.get())),
+            ("status", |execution| json!(execution.status.as_str())),
+            ("exit_code", |execution| json!(execution.exit.code)),
+            ("created_at", |execution| json!(execution.created_at.to_string())),
+            ("ended_at", |execution| json!(execution.ended_at.map(|at| at.to_string()))),
+            ("launched_by", |execution| json!(execution.launched_by)),
         ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn last(last: Option<LastExecution>) -> [Value; 3] {
@@ -151,15 +139,14 @@ fn definition(job: &Job) -> Value {
 }
 
 fn instance_listing(instances: &[InstanceRecord]) -> Listing {
-    let columns = &["instance", "parameters", "executions", "last_execution", "last_status", "last_at"];
-    let mut listing = Listing::new("tidemill.instance/v1", columns, "It has not been launched yet.");
-    for instance in instances {
-        let mut row =
-            vec![json!(instance.id.get()), json!(words(&instance.parameters)), json!(instance.executions)];
-        row.extend(last(instance.last));
-        listing.push(row);
-    }
-    listing
+    Listing::of("tidemill.instance/v1", "It has not been launched yet.", instances).columns(&[
+        ("instance", |instance| json!(instance.id.get())),
+        ("parameters", |instance| json!(words(&instance.parameters))),
+        ("executions", |instance| json!(instance.executions)),
+        ("last_execution", |instance| json!(instance.last.map(|last| last.id.get()))),
+        ("last_status", |instance| json!(instance.last.map(|last| last.status.as_str()))),
+        ("last_at", |instance| json!(instance.last.map(|last| last.created_at.to_string()))),
+    ])
 }
 
 fn instance(record: &InstanceRecord) -> Value {

@@ -41,7 +41,7 @@ async fn order(
     id: ExecutionId,
     context: &Context,
     give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let operated = give(&mut tx, &context.actor()).await?;
@@ -59,8 +59,10 @@ async fn order(
         }
         Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
     };
-    let mut listing =
-        Listing::new("tidemill.execution_change/v1", &["execution", "from", "to"], "Nothing changed.");
-    listing.push(vec![json!(id.get()), json!(BatchStatus::as_str(from)), json!(to.as_str())]);
+    let listing = Listing::one("tidemill.execution_change/v1").with([
+        ("execution", json!(id.get())),
+        ("from", json!(BatchStatus::as_str(from))),
+        ("to", json!(to.as_str())),
+    ]);
     listing.print(context.output())
 }

@@ -4,7 +4,7 @@ use super::step;
 use crate::config::Output;
 use crate::context::Context;
 use crate::declared::Definitions;
-use crate::output::write_stdout;
+use crate::output::print_object;
 use crate::report::Failure;
 use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
@@ -34,15 +34,9 @@ pub(super) async fn tell(
 
 fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -> Result<(), Failure> {
     let output = context.output();
-    match output {
-        Output::Csv => step::listing(steps).print(output)?,
-        Output::Table => {
-            let (shown, count) = step::for_people(steps);
-            step::listing(&shown).print(output)?;
-            if let Some(text) = step::left_out(count) {
-                context.note(&text);
-            }
-        }
+    let printed = match output {
+        Output::Csv => step::listing(steps).print(output),
+        Output::Table => step::print_for_people(steps, context),
         Output::Json | Output::Jsonl => {
             let object = json!({
                 "schema": "tidemill.job_run/v1",
@@ -56,10 +50,10 @@ fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -
                 "ended_at": execution.ended_at.map(|at| at.to_string()),
                 "steps": steps.iter().map(step::object).collect::<Vec<_>>(),
             });
-            let text = if output == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") };
-            write_stdout(text.as_bytes())?;
+            print_object(&object, output)
         }
-    }
+    };
+    printed?;
     let (id, job, status) = (execution.id, &execution.job, execution.status);
     context.note(&format!("execution {id} of job {job} ended {status}"));
     if execution.exit.code == ExitStatus::NOOP {

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::code::Exit;
 use tidemill_domain::duration;
-use tidemill_domain::job::retention::{BadRetention, Kept, Retention, Unfinished};
+use tidemill_domain::job::retention::{Kept, Retention, Unfinished};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
 use tidemill_engine::job::purge::{self, BATCH};
@@ -55,12 +55,14 @@ pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Fai
     for note in notes(&order, &report) {
         context.note(&note);
     }
-    let columns = &["instances", "executions", "steps", "is_dry_run"];
-    let mut listing = Listing::new("tidemill.job_purge/v1", columns, "Nothing.");
     let Removed { instances, executions, steps } = report.removed;
-    listing.push(vec![json!(instances), json!(executions), json!(steps), json!(arguments.dry_run)]);
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::one("tidemill.job_purge/v1").with([
+        ("instances", json!(instances)),
+        ("executions", json!(executions)),
+        ("steps", json!(steps)),
+        ("is_dry_run", json!(arguments.dry_run)),
+    ]);
+    listing.print(context.output())
 }
 
 /// What is good to know beside the counts.
@@ -111,11 +113,5 @@ impl<'a> Progress<'a> {
         let kept: u64 = report.kept.values().sum();
         let Removed { instances, executions, .. } = report.removed;
         self.context.note(&format!("{instances} instances with {executions} executions so far, {kept} kept"));
-    }
-}
-
-impl From<BadRetention> for Failure {
-    fn from(error: BadRetention) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix())
     }
 }

@@ -1,48 +1,31 @@
 //! The steps of an execution, as all commands show them.
 
+use crate::config::Output;
+use crate::context::Context;
 use crate::output::Listing;
+use crate::report::Failure;
 use serde_json::{Value, json};
+use tidemill_domain::code::Exit;
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::job::StepRecord;
 
-const COLUMNS: &[&str] = &[
-    "step",
-    "status",
-    "read",
-    "write",
-    "filter",
-    "read_skip",
-    "process_skip",
-    "write_skip",
-    "commit",
-    "rollback",
-    "total_items",
-    "delivery",
-    "seconds",
-];
-
 /// The steps as a table.
 pub(super) fn listing(steps: &[StepRecord]) -> Listing {
-    let mut listing = Listing::new("tidemill.step/v1", COLUMNS, "No step has run.");
-    for step in steps {
-        let counters = &step.counters;
-        listing.push(vec![
-            json!(step.name),
-            json!(step.status.as_str()),
-            json!(counters.read),
-            json!(counters.write),
-            json!(counters.filter),
-            json!(counters.read_skip),
-            json!(counters.process_skip),
-            json!(counters.write_skip),
-            json!(counters.commit),
-            json!(counters.rollback),
-            json!(step.total_items),
-            json!(step.delivery),
-            json!(seconds(step)),
-        ]);
-    }
-    listing
+    Listing::of("tidemill.step/v1", "No step has run.", steps).columns(&[
+        ("step", |step| json!(step.name)),
+        ("status", |step| json!(step.status.as_str())),
+        ("read", |step| json!(step.counters.read)),
+        ("write", |step| json!(step.counters.write)),
+        ("filter", |step| json!(step.counters.filter)),
+        ("read_skip", |step| json!(step.counters.read_skip)),
+        ("process_skip", |step| json!(step.counters.process_skip)),
+        ("write_skip", |step| json!(step.counters.write_skip)),
+        ("commit", |step| json!(step.counters.commit)),
+        ("rollback", |step| json!(step.counters.rollback)),
+        ("total_items", |step| json!(step.total_items)),
+        ("delivery", |step| json!(step.delivery)),
+        ("seconds", |step| json!(seconds(step))),
+    ])
 }
 
 /// More partitions of an execution than this are not listed one by one for people, unless something is wrong with them.
@@ -53,20 +36,19 @@ pub(super) fn is_partition(step: &StepRecord) -> bool {
     step.name.contains(':')
 }
 
-/// The steps that people want to see, and how many partitions are left out because they completed.
-pub(super) fn for_people(steps: &[StepRecord]) -> (Vec<StepRecord>, usize) {
+/// Prints the steps that people want to see, and notes how many partitions are left out because they completed.
+pub(super) fn print_for_people(steps: &[StepRecord], context: &Context) -> Result<Exit, Failure> {
     let all = steps.iter().filter(|step| is_partition(step)).count();
     let is_shown = |step: &&StepRecord| {
         all <= PARTITIONS_SHOWN || !is_partition(step) || step.status != BatchStatus::Completed
     };
     let shown: Vec<StepRecord> = steps.iter().filter(is_shown).cloned().collect();
+    listing(&shown).print(Output::Table)?;
     let left_out = steps.len() - shown.len();
-    (shown, left_out)
-}
-
-/// Says how many partitions were left out, if any were.
-pub(super) fn left_out(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("{count} partitions that completed are not shown; -o json shows them all"))
+    if left_out > 0 {
+        context.note(&format!("{left_out} partitions that completed are not shown; -o json shows them all"));
+    }
+    Ok(Exit::Ok)
 }
 
 /// One step as a program reads it.

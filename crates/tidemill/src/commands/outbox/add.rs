@@ -44,12 +44,10 @@ pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit, Failu
         payload,
     );
     let event = event.and_then(|event| event.with_headers(headers)).map_err(|bad| bad_event(&bad))?;
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let id = tx.publish(&event).await?;
     tx.audit().record(&AuditEntry::new(context.actor(), "event.add", &format!("event/{id}"))).await?;
     tx.commit().await?;
     let fields = [("event", json!(id.get())), ("slot", json!(event.slot().get()))];
-    print_fields("tidemill.outbox_added/v1", &fields, context.output())?;
-    Ok(Exit::Ok)
+    print_fields("tidemill.outbox_added/v1", &fields, context.output())
 }

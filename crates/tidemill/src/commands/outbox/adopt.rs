@@ -87,37 +87,28 @@ pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, F
     for warning in &examined.warnings {
         context.note(&format!("warning: {warning}"));
     }
-    let columns = &["table", "topic", "is_adopted", "statements"];
-    let mut listing = Listing::new("tidemill.outbox_adopt/v1", columns, "Nothing.");
-    listing.push(vec![
-        json!(adopted.name.to_string()),
-        json!(adopted.topic),
-        json!(!dry_run),
-        json!(statements),
+    let listing = Listing::one("tidemill.outbox_adopt/v1").with([
+        ("table", json!(adopted.name.to_string())),
+        ("topic", json!(adopted.topic)),
+        ("is_adopted", json!(!dry_run)),
+        ("statements", json!(statements)),
     ]);
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let records = tx.outbox().adopted_tables().await?;
-    let columns = &["table", "topic", "aggregate_type", "event_type", "time_zone", "since", "by"];
-    let mut listing = Listing::new("tidemill.outbox_adopted/v1", columns, "No table is adopted.");
-    for record in records {
-        listing.push(vec![
-            json!(record.table.name.to_string()),
-            json!(record.table.topic),
-            json!(record.table.aggregate_type),
-            json!(record.table.event_type),
-            json!(record.table.time_zone),
-            json!(record.since.to_string()),
-            json!(record.adopted_by),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.outbox_adopted/v1", "No table is adopted.", &records).columns(&[
+        ("table", |record| json!(record.table.name.to_string())),
+        ("topic", |record| json!(record.table.topic)),
+        ("aggregate_type", |record| json!(record.table.aggregate_type)),
+        ("event_type", |record| json!(record.table.event_type)),
+        ("time_zone", |record| json!(record.table.time_zone)),
+        ("since", |record| json!(record.since.to_string())),
+        ("by", |record| json!(record.adopted_by)),
+    ]);
+    listing.print(context.output())
 }
 
 pub(super) async fn unadopt(arguments: Unadopt, context: &Context) -> Result<Exit, Failure> {

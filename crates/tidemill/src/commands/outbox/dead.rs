@@ -47,44 +47,28 @@ pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Fail
         let skipped = if arguments.all { Skipped::Too } else { Skipped::Not };
         return failed::list(&name, arguments.after, arguments.limit, skipped, context).await;
     }
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     if let Some(id) = arguments.id {
         let found = tx.outbox().exception(id).await?;
         let detail = found.ok_or_else(|| failure(id, ExceptionRefusal::Unknown))?;
-        print(&detail, context)?;
-        return Ok(Exit::Ok);
+        return print(&detail, context);
     }
     let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
     let records =
         tx.outbox().exceptions(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
-    let columns = &[
-        "event",
-        "state",
-        "aggregate_type",
-        "aggregate_id",
-        "event_type",
-        "topic",
-        "attempts",
-        "next_attempt_at",
-        "behind",
-        "error",
-    ];
-    let mut listing = Listing::new("tidemill.outbox_exception/v1", columns, "No such event was refused.");
-    for record in &records {
-        listing.push(vec![
-            json!(record.id.get()),
-            json!(record.exception.state.word().as_str()),
-            json!(record.aggregate.kind),
-            json!(record.aggregate.id),
-            json!(record.event_type),
-            json!(record.topic),
-            json!(record.exception.attempts),
-            next_attempt_at(record),
-            json!(record.behind.map(EventId::get)),
-            json!(record.error),
+    let listing = Listing::of("tidemill.outbox_exception/v1", "No such event was refused.", &records)
+        .columns(&[
+            ("event", |record| json!(record.id.get())),
+            ("state", |record| json!(record.exception.state.word().as_str())),
+            ("aggregate_type", |record| json!(record.aggregate.kind)),
+            ("aggregate_id", |record| json!(record.aggregate.id)),
+            ("event_type", |record| json!(record.event_type)),
+            ("topic", |record| json!(record.topic)),
+            ("attempts", |record| json!(record.exception.attempts)),
+            ("next_attempt_at", |record| next_attempt_at(record)),
+            ("behind", |record| json!(record.behind.map(EventId::get))),
+            ("error", |record| json!(record.error)),
         ]);
-    }
     listing.print(context.output())?;
     if let Some(last) = records.last().filter(|_| records.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --after {}", last.id));
@@ -97,7 +81,7 @@ fn next_attempt_at(record: &ExceptionRecord) -> Value {
 }
 
 /// One event, field by field.
-fn print(detail: &ExceptionDetail, context: &Context) -> Result<(), Failure> {
+fn print(detail: &ExceptionDetail, context: &Context) -> Result<Exit, Failure> {
     let record = &detail.record;
     let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());
     let unreadable = detail.content.as_ref().and_then(|content| content.as_ref().err());

@@ -57,23 +57,18 @@ pub(super) async fn list(
     skipped: Skipped,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let table = tx.outbox().adopted_table(name).await?;
     let records =
         tx.outbox().adopted_failed(&table, after.unwrap_or(EventId::new(i64::MIN)), limit, skipped).await?;
-    let columns = &["event", "aggregate_id", "is_skipped", "attempts", "updated_at", "error"];
-    let mut listing = Listing::new("tidemill.outbox_failed/v1", columns, "No row has FAILED.");
-    for record in &records {
-        listing.push(vec![
-            json!(record.id.get()),
-            json!(record.aggregate_id),
-            json!(record.is_skipped),
-            json!(record.attempts),
-            json!(record.updated_at.map(|at| at.to_string())),
-            json!(record.error),
-        ]);
-    }
+    let listing = Listing::of("tidemill.outbox_failed/v1", "No row has FAILED.", &records).columns(&[
+        ("event", |record| json!(record.id.get())),
+        ("aggregate_id", |record| json!(record.aggregate_id)),
+        ("is_skipped", |record| json!(record.is_skipped)),
+        ("attempts", |record| json!(record.attempts)),
+        ("updated_at", |record| json!(record.updated_at.map(|at| at.to_string()))),
+        ("error", |record| json!(record.error)),
+    ]);
     listing.print(context.output())?;
     if let Some(last) = records.last().filter(|_| records.len() == limit as usize) {
         context.note(&format!("there may be more: go on with --after {}", last.id));
@@ -125,10 +120,13 @@ pub(super) async fn order(
     if order.is_dry {
         context.note("a dry run: nothing was changed");
     }
-    let columns = &["order", "changed", "refused", "is_dry_run"];
-    let mut listing = Listing::new("tidemill.outbox_row_change/v1", columns, "Nothing.");
     let counts = (json!(changed.len()), json!(refused.len()));
-    listing.push(vec![json!(what.as_str()), counts.0, counts.1, json!(order.is_dry)]);
+    let listing = Listing::one("tidemill.outbox_row_change/v1").with([
+        ("order", json!(what.as_str())),
+        ("changed", counts.0),
+        ("refused", counts.1),
+        ("is_dry_run", json!(order.is_dry)),
+    ]);
     listing.print(context.output())?;
     tell(&refused, changed.len())
 }

@@ -44,8 +44,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         topic: arguments.topic,
         event_type: arguments.event_type,
     };
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let events = tx.outbox().events(&filter, arguments.limit).await?;
     let columns = &["event", "at", "aggregate_type", "aggregate_id", "event_type", "topic", "slot", "bytes"];
     let mut listing = Listing::new("tidemill.outbox_event/v1", columns, "No such events.");
@@ -70,15 +69,13 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
 }
 
 pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let found = tx.outbox().event_detail(id).await?;
     let detail = found.ok_or_else(|| {
         let fix = "see `tidemill outbox list`; events that were published long ago are forgotten";
         Failure::new(Code::EventNotFound, format!("there is no event {id}"), fix)
     })?;
-    print_fields("tidemill.outbox_event_detail/v1", &fields(&detail), context.output())?;
-    Ok(Exit::Ok)
+    print_fields("tidemill.outbox_event_detail/v1", &fields(&detail), context.output())
 }
 
 fn fields(detail: &EventDetail) -> Vec<(&'static str, Value)> {
@@ -128,46 +125,25 @@ fn excepted(detail: &ExceptionDetail) -> Vec<(&'static str, Value)> {
 }
 
 pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let relays = tx.outbox().relays().await?;
     let damaged = tx.outbox().damaged_relays().await?;
-    let columns = &[
-        "relay",
-        "name",
-        "host",
-        "pid",
-        "process",
-        "sink",
-        "instance",
-        "slots",
-        "published",
-        "published_per_second",
-        "empty_poll_ratio",
-        "queries_per_10000_events",
-        "joined_at",
-        "until",
-    ];
-    let mut listing = Listing::new("tidemill.outbox_relay/v1", columns, "No relay is running.");
-    for detail in &relays {
-        let relay = &detail.relay;
-        listing.push(vec![
-            json!(relay.id.to_string()),
-            json!(relay.name),
-            json!(relay.host),
-            json!(relay.pid),
-            json!(detail.process.to_string()),
-            json!(detail.sink),
-            json!(relay.instance.map(|instance| instance.to_string())),
-            json!(relay.slots),
-            json!(detail.tally.published),
-            json!(rounded(detail.published_per_second())),
-            json!(rounded(detail.tally.empty_poll_ratio())),
-            json!(rounded(detail.tally.queries_per_10000_events())),
-            json!(relay.joined_at.to_string()),
-            json!(detail.until.to_string()),
-        ]);
-    }
+    let listing = Listing::of("tidemill.outbox_relay/v1", "No relay is running.", &relays).columns(&[
+        ("relay", |detail| json!(detail.relay.id.to_string())),
+        ("name", |detail| json!(detail.relay.name)),
+        ("host", |detail| json!(detail.relay.host)),
+        ("pid", |detail| json!(detail.relay.pid)),
+        ("process", |detail| json!(detail.process.to_string())),
+        ("sink", |detail| json!(detail.sink)),
+        ("instance", |detail| json!(detail.relay.instance.map(|instance| instance.to_string()))),
+        ("slots", |detail| json!(detail.relay.slots)),
+        ("published", |detail| json!(detail.tally.published)),
+        ("published_per_second", |detail| json!(rounded(detail.published_per_second()))),
+        ("empty_poll_ratio", |detail| json!(rounded(detail.tally.empty_poll_ratio()))),
+        ("queries_per_10000_events", |detail| json!(rounded(detail.tally.queries_per_10000_events()))),
+        ("joined_at", |detail| json!(detail.relay.joined_at.to_string())),
+        ("until", |detail| json!(detail.until.to_string())),
+    ]);
     listing.print(context.output())?;
     for error in &damaged {
         context.note(&format!("{}: {error}; {}", error.code(), error.fix()));

@@ -28,8 +28,7 @@ pub(super) async fn run(command: &NoticeCommand, context: &Context) -> Result<Ex
 }
 
 async fn set(notice: Notice, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let is_new = tx.outbox().set_notice(notice, &context.actor()).await?;
     tx.commit().await?;
     context.note(match (notice, is_new) {
@@ -42,16 +41,14 @@ async fn set(notice: Notice, context: &Context) -> Result<Exit, Failure> {
 }
 
 async fn status(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let is_on = tx.outbox().notice().await?;
     let word = match is_on {
         Some(true) => "on",
         Some(false) => "off",
         None => "not supported by this database",
     };
-    print_fields("tidemill.outbox_notice/v1", &[("notice", json!(word))], context.output())?;
-    Ok(Exit::Ok)
+    print_fields("tidemill.outbox_notice/v1", &[("notice", json!(word))], context.output())
 }
 
 impl From<NoticeError> for Failure {

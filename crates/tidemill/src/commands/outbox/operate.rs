@@ -175,19 +175,20 @@ fn tell(
     let word = json!(order.verb.as_str());
     let (changes, refusals) = (json!(changed.len()), json!(refused.len()));
     let listing = match order.run {
-        Run::Real => {
-            let columns = &["order", "changed", "refused"];
-            let mut listing = Listing::new("tidemill.outbox_change/v1", columns, "Nothing.");
-            listing.push(vec![word, changes, refusals]);
-            listing
-        }
+        Run::Real => Listing::one("tidemill.outbox_change/v1").with([
+            ("order", word),
+            ("changed", changes),
+            ("refused", refusals),
+        ]),
         Run::Dry => {
             context.note("a dry run: nothing was changed");
-            let columns = &["order", "would_change", "would_refuse", "first"];
-            let mut listing = Listing::new("tidemill.outbox_dry_run/v1", columns, "Nothing.");
             let first: Vec<i64> = changed.iter().take(TOLD_MAX).map(|id| id.get()).collect();
-            listing.push(vec![word, changes, refusals, json!(first)]);
-            listing
+            Listing::one("tidemill.outbox_dry_run/v1").with([
+                ("order", word),
+                ("would_change", changes),
+                ("would_refuse", refusals),
+                ("first", json!(first)),
+            ])
         }
     };
     listing.print(context.output())?;

@@ -24,18 +24,16 @@ pub(crate) struct Stats {
 }
 
 pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let stats = tx.outbox().stats(arguments.count).await?;
     let adopted = tx.outbox().adopted_standings(arguments.count).await?;
     match arguments.slots {
-        true => slots(&stats, context.output())?,
-        false => whole(&stats, &adopted, context.output())?,
+        true => slots(&stats, context.output()),
+        false => whole(&stats, &adopted, context.output()),
     }
-    Ok(Exit::Ok)
 }
 
-fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Result<(), Failure> {
+fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Result<Exit, Failure> {
     let is_for_people = output == Output::Table;
     let count = |known: Option<Count>| counted(known, is_for_people);
     let known =
@@ -108,7 +106,7 @@ fn table(standing: &AdoptedStanding, now: Timestamp, is_for_people: bool) -> Val
     })
 }
 
-fn slots(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
+fn slots(stats: &OutboxStats, output: Output) -> Result<Exit, Failure> {
     let is_for_people = output == Output::Table;
     let columns = &[
         "slot",

@@ -4,7 +4,7 @@ use crate::commands::relay::sink::{kafka, kafka_options};
 use crate::commands::signals::Signals;
 use crate::config::Output;
 use crate::context::Context;
-use crate::output::{Listing, write_stdout};
+use crate::output::{Listing, print_object, write_stdout};
 use crate::report::Failure;
 use clap::Args;
 use serde_json::{Value, json};
@@ -127,19 +127,18 @@ fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
     Err(Failure::new(Code::VerifyFailed, what, fix))
 }
 
-fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<(), Failure> {
+fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<Exit, Failure> {
     let summary = format!("{}\n", verified.verdict);
     match context.output() {
-        Output::Json => write_stdout(format!("{:#}\n", object(verified, verifier)).as_bytes()),
-        Output::Jsonl => write_stdout(format!("{}\n", object(verified, verifier)).as_bytes()),
+        output @ (Output::Json | Output::Jsonl) => print_object(&object(verified, verifier), output),
         Output::Csv => {
             context.note(summary.trim_end());
             findings(verified, verifier).print(Output::Csv)
         }
         Output::Table => {
-            write_stdout(summary.as_bytes())?;
+            write_stdout(summary)?;
             let findings = findings(verified, verifier);
-            if findings.is_empty() { Ok(()) } else { findings.print(Output::Table) }
+            if findings.is_empty() { Ok(Exit::Ok) } else { findings.print(Output::Table) }
         }
     }
 }
@@ -237,11 +236,5 @@ impl From<VerifyError> for Failure {
             VerifyError::Store(error) => error.into(),
             error => Self::new(error.code(), error.to_string(), error.fix()).because_of(&error),
         }
-    }
-}
-
-impl From<SinkError> for Failure {
-    fn from(error: SinkError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix())
     }
 }

@@ -111,8 +111,7 @@ pub(super) async fn create(
     let mut settings = context.new_pool(name, max);
     changes.apply(&mut settings);
     settings.check()?;
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     done(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
     tx.commit().await?;
     look::show(settings.name.as_str(), context).await
@@ -127,8 +126,7 @@ pub(super) struct Order {
 }
 
 pub(super) async fn set(pool: &str, order: Order, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     let before = tx.pools().lock(&name).await?.ok_or_else(|| super::unknown(pool))?;
     let mut settings = before.settings.clone();

@@ -47,8 +47,7 @@ pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure
         let fix = "add --table registry, or leave out --running";
         return Err(Failure::new(Code::Usage, "pools do not run; --running is about the registry", fix));
     }
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let items = match order.table {
         Table::Limits => {
             tx.pools().list(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
@@ -64,8 +63,7 @@ pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure
             items.iter().map(|item| format!("{}\n", json!({ "Item": item }))).collect()
         }
     };
-    write_stdout(text.as_bytes())?;
-    Ok(Exit::Ok)
+    write_stdout(text)
 }
 
 async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>, Failure> {

@@ -13,8 +13,7 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let pools = tx.pools().list(limit).await?;
     let columns =
@@ -36,8 +35,7 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
             json!(state(record, limit)),
         ]);
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn state(record: &PoolRecord, limit: u64) -> &'static str {
@@ -49,8 +47,7 @@ fn state(record: &PoolRecord, limit: u64) -> &'static str {
 }
 
 pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let record = find(&mut tx, pool).await?;
     let ledger = tx.pools().ledger(&record.settings.name).await?;
@@ -72,8 +69,7 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
         ("first_in_queue", json!(ledger.and_then(|ledger| head(&ledger, now)))),
         ("changed_at", json!(record.changed_at.to_string())),
     ]);
-    print_fields("tidemill.pool_detail/v1", &fields, context.output())?;
-    Ok(Exit::Ok)
+    print_fields("tidemill.pool_detail/v1", &fields, context.output())
 }
 
 /// Who is first in the queue, and why it waits.
@@ -84,36 +80,27 @@ fn head(ledger: &Ledger, now: Timestamp) -> Option<String> {
 }
 
 pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let record = find(&mut tx, &of.pool).await?;
     let states = [State::Granted, State::Running, State::Suspect];
     let held = tx.pools().tickets(&record.settings.name, &states, of.limit).await?;
-    let columns =
-        &["lease", "holder", "state", "class", "units", "parallel", "asked", "table", "since", "expires_at"];
-    let mut listing = Listing::new("tidemill.pool_holder/v1", columns, "Nobody has units of it.");
-    for found in held {
-        let ticket = &found.ticket;
-        listing.push(vec![
-            json!(ticket.id),
-            json!(ticket.holder.to_string()),
-            json!(ticket.state.as_str()),
-            json!(ticket.class.as_str()),
-            json!(found.units),
-            json!(ticket.granted),
-            json!(ticket.asked),
-            json!(Some(&ticket.table).filter(|table| !table.is_empty())),
-            json!(ticket.held_since().to_string()),
-            json!(found.expires_at.map(|at| at.to_string())),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.pool_holder/v1", "Nobody has units of it.", &held).columns(&[
+        ("lease", |found| json!(found.ticket.id)),
+        ("holder", |found| json!(found.ticket.holder.to_string())),
+        ("state", |found| json!(found.ticket.state.as_str())),
+        ("class", |found| json!(found.ticket.class.as_str())),
+        ("units", |found| json!(found.units)),
+        ("parallel", |found| json!(found.ticket.granted)),
+        ("asked", |found| json!(found.ticket.asked)),
+        ("table", |found| json!(Some(&found.ticket.table).filter(|table| !table.is_empty()))),
+        ("since", |found| json!(found.ticket.held_since().to_string())),
+        ("expires_at", |found| json!(found.expires_at.map(|at| at.to_string()))),
+    ]);
+    listing.print(context.output())
 }
 
 pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
@@ -136,8 +123,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     for (position, place) in (1_u32..).zip(standing.into_iter().take(of.limit as usize)) {
         listing.push(waiter(&ledger, position, place, now));
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn waiter(
@@ -165,19 +151,18 @@ fn waiter(
 }
 
 pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let name = match pool {
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
         None => None,
     };
     let stories = tx.pools().events(name.as_ref(), limit).await?;
-    let columns = &["at", "pool", "event", "holder"];
-    let mut listing = Listing::new("tidemill.pool_event/v1", columns, "Nothing worth telling has happened.");
-    for story in stories {
-        let holder = story.holder.map(|holder| holder.to_string());
-        listing.push(vec![json!(story.at.to_string()), json!(story.pool), json!(story.text), json!(holder)]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.pool_event/v1", "Nothing worth telling has happened.", &stories)
+        .columns(&[
+            ("at", |story| json!(story.at.to_string())),
+            ("pool", |story| json!(story.pool)),
+            ("event", |story| json!(story.text)),
+            ("holder", |story| json!(story.holder.as_ref().map(ToString::to_string))),
+        ]);
+    listing.print(context.output())
 }

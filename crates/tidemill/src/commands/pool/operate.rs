@@ -9,8 +9,7 @@ use tidemill_domain::pool::settings::Pause;
 use tidemill_store::pool::PoolRecord;
 
 pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     let record = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?;
     let mut settings = record.settings.clone();
@@ -28,8 +27,7 @@ fn holds(record: &PoolRecord) -> String {
 }
 
 pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     let mut settings = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?.settings;
     let was_paused = settings.paused.take().is_some();
@@ -43,8 +41,7 @@ pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) 
 }
 
 pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     done(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
@@ -53,8 +50,7 @@ pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) 
 }
 
 pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let found = tx.pools().ticket(lease).await?;
     let released = tx.pools().release_ticket(lease, &context.actor(), reason).await?;
     tx.commit().await?;

@@ -11,8 +11,7 @@ use tidemill_domain::code::{Code, Exit};
 const POOLS_MAX: u32 = 100_000;
 
 pub(super) async fn run(pool: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let names = match pool {
         Some(pool) => vec![find(&mut tx, pool).await?.settings.name],
         None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),

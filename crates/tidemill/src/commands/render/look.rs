@@ -63,39 +63,21 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         worker: arguments.worker,
         date: arguments.date.as_deref().map(submit::date).transpose()?,
     };
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let renders = tx.renders().list(&filter, arguments.before, arguments.limit).await?;
-    let columns = &[
-        "render",
-        "status",
-        "phase",
-        "progress",
-        "composition",
-        "priority",
-        "worker",
-        "attempts",
-        "created_at",
-        "error_code",
-        "output",
-    ];
-    let mut listing = Listing::new("tidemill.render/v1", columns, "No such renders.");
-    for record in &renders {
-        let render = &record.render;
-        listing.push(vec![
-            json!(record.id().get()),
-            json!(render.status.as_str()),
-            json!(render.phase.as_str()),
-            json!(render.progress.get()),
-            json!(record.composition),
-            json!(record.priority),
-            json!(record.worker_name),
-            json!(render.counts.attempts),
-            json!(record.created_at.to_string()),
-            json!(render.reason.as_ref().map(|reason| reason.code.to_string())),
-            json!(record.output_path),
-        ]);
-    }
+    let listing = Listing::of("tidemill.render/v1", "No such renders.", &renders).columns(&[
+        ("render", |record| json!(record.id().get())),
+        ("status", |record| json!(record.render.status.as_str())),
+        ("phase", |record| json!(record.render.phase.as_str())),
+        ("progress", |record| json!(record.render.progress.get())),
+        ("composition", |record| json!(record.composition)),
+        ("priority", |record| json!(record.priority)),
+        ("worker", |record| json!(record.worker_name)),
+        ("attempts", |record| json!(record.render.counts.attempts)),
+        ("created_at", |record| json!(record.created_at.to_string())),
+        ("error_code", |record| json!(record.render.reason.as_ref().map(|reason| reason.code.to_string()))),
+        ("output", |record| json!(record.output_path)),
+    ]);
     listing.print(context.output())?;
     if let Some(last) = renders.last().filter(|_| renders.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --before {}", last.id()));
@@ -105,13 +87,11 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
 
 pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Failure> {
     let id = arguments.id;
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let record = tx.renders().find(id).await?.ok_or_else(|| unknown(id))?;
     if arguments.data {
         let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
-        write_stdout(format!("{data}\n").as_bytes())?;
-        return Ok(Exit::Ok);
+        return write_stdout(format!("{data}\n"));
     }
     let attempts = tx.renders().attempts(id).await?;
     if arguments.job {
@@ -124,15 +104,13 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
             let fix = "wait until a worker has made one, or see `tidemill render plan`";
             Failure::new(Code::RenderNotFound, format!("no job was made of render {id} yet"), fix)
         })?;
-        write_stdout(format!("{document:#}\n").as_bytes())?;
-        return Ok(Exit::Ok);
+        return write_stdout(format!("{document:#}\n"));
     }
     let transitions = tx.renders().transitions(id).await?;
     let mut fields = fields(&record);
     fields.push(("tried", attempts.iter().map(attempt).collect()));
     fields.push(("history", transitions.iter().map(transition).collect()));
-    print_fields("tidemill.render_detail/v1", &fields, context.output())?;
-    Ok(Exit::Ok)
+    print_fields("tidemill.render_detail/v1", &fields, context.output())
 }
 
 /// A render under the names that people read.
@@ -201,21 +179,15 @@ fn transition(record: &TransitionRecord) -> Value {
 }
 
 pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
-    let columns = &["worker", "process", "state", "in_flight", "capacity", "seen_at"];
-    let mut listing = Listing::new("tidemill.render_worker/v1", columns, "No worker is running.");
-    for worker in &workers {
-        listing.push(vec![
-            json!(worker.name),
-            json!(worker.process.to_string()),
-            json!(WorkerState::as_str(worker.state)),
-            json!(worker.in_flight),
-            json!(worker.capacity),
-            json!(worker.seen_at.to_string()),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.render_worker/v1", "No worker is running.", &workers).columns(&[
+        ("worker", |worker| json!(worker.name)),
+        ("process", |worker| json!(worker.process.to_string())),
+        ("state", |worker| json!(WorkerState::as_str(worker.state))),
+        ("in_flight", |worker| json!(worker.in_flight)),
+        ("capacity", |worker| json!(worker.capacity)),
+        ("seen_at", |worker| json!(worker.seen_at.to_string())),
+    ]);
+    listing.print(context.output())
 }

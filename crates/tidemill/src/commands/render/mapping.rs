@@ -61,8 +61,7 @@ pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Ex
         }
         MappingCommand::Export { composition, format } => {
             let rows = stored(composition.as_deref(), context).await?;
-            write_stdout(write_mapping(&rows, format.into()).as_bytes())?;
-            Ok(Exit::Ok)
+            write_stdout(write_mapping(&rows, format.into()))
         }
         MappingCommand::List { composition } => list(composition.as_deref(), context).await,
         MappingCommand::Delete { composition, field } => {
@@ -79,8 +78,7 @@ struct Import {
 
 /// Brings all rows, or none.
 async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let actor = context.actor();
     let compositions: BTreeSet<&str> = rows.iter().map(|row| row.composition.as_str()).collect();
     let columns = &["composition", "added", "changed", "unchanged", "removed"];
@@ -118,41 +116,32 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
     } else {
         tx.commit().await?;
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<MappingRow>, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let rows = tx.renders().field_mappings(composition).await?;
     Ok(rows)
 }
 
 async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let rows = stored(composition, context).await?;
-    let columns =
-        &["composition", "field", "kind", "layer", "layer_composition", "property", "source", "is_optional"];
-    let mut listing = Listing::new("tidemill.render_mapping/v1", columns, "Nothing is mapped.");
-    for row in &rows {
-        listing.push(vec![
-            json!(row.composition),
-            json!(row.field_name),
-            json!(row.kind.as_str()),
-            json!(row.layer_name),
-            json!(row.layer_composition),
-            json!(row.property),
-            json!(row.source),
-            json!(row.optional),
-        ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::of("tidemill.render_mapping/v1", "Nothing is mapped.", &rows).columns(&[
+        ("composition", |row| json!(row.composition)),
+        ("field", |row| json!(row.field_name)),
+        ("kind", |row| json!(row.kind.as_str())),
+        ("layer", |row| json!(row.layer_name)),
+        ("layer_composition", |row| json!(row.layer_composition)),
+        ("property", |row| json!(row.property)),
+        ("source", |row| json!(row.source)),
+        ("is_optional", |row| json!(row.optional)),
+    ]);
+    listing.print(context.output())
 }
 
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
     tx.commit().await?;
     if count == 0 {

@@ -79,8 +79,7 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
             break;
         }
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 /// Which renders, and whether it is meant.
@@ -143,8 +142,7 @@ async fn order(
             return Err(Failure::new(first.code(), what, first.fix()).because(&first.summary()));
         }
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 fn refused(id: RenderId, refusal: OrderRefusal) -> Failure {
@@ -181,8 +179,6 @@ pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
             None => break,
         }
     }
-    let mut listing = Listing::new("tidemill.render_reseal/v1", &["resealed"], "Nothing.");
-    listing.push(vec![json!(count)]);
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    let listing = Listing::one("tidemill.render_reseal/v1").with([("resealed", json!(count))]);
+    listing.print(context.output())
 }

@@ -70,7 +70,7 @@ pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Fai
     })?;
     let output = setup.places.output(uid, &material.profile.composition, extension, date);
     let published = setup.places.published(&output).map_err(bad_place)?;
-    write_stdout(format!("{document:#}\n").as_bytes())?;
+    write_stdout(format!("{document:#}\n"))?;
     context.note(&format!("the node leaves its file at {}, which is {} here", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
     if let Err(failure) = setup.check_nodes() {
@@ -88,8 +88,7 @@ async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Mat
             table::read(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
         return Ok(Material::of_files(text, composition, &profiles, &rows)?);
     }
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let material = Material::read(&mut tx, text, composition).await?;
     Ok(material)
 }

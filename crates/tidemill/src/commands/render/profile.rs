@@ -53,8 +53,7 @@ pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Ex
         ProfileCommand::Export { composition, format } => {
             let mut profiles = stored(context).await?;
             profiles.retain(|profile| composition.as_ref().is_none_or(|name| *name == profile.composition));
-            write_stdout(write_profiles(&profiles, format.into()).as_bytes())?;
-            Ok(Exit::Ok)
+            write_stdout(write_profiles(&profiles, format.into()))
         }
         ProfileCommand::List => list(context).await,
         ProfileCommand::Delete { composition } => delete(&composition, context).await,
@@ -63,8 +62,7 @@ pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Ex
 
 /// Brings all profiles, or none.
 async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let columns = &["composition", "result"];
     let mut listing =
         Listing::new("tidemill.render_profile_import/v1", columns, "There was nothing to import.");
@@ -83,41 +81,33 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
     } else {
         tx.commit().await?;
     }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.read().await?;
+    let mut tx = context.read().await?;
     let profiles = tx.renders().profiles().await?;
     Ok(profiles)
 }
 
 async fn list(context: &Context) -> Result<Exit, Failure> {
     let profiles = stored(context).await?;
-    let columns =
-        &["composition", "template", "width", "height", "rate", "duration", "extension", "output_module"];
-    let mut listing = Listing::new("tidemill.render_profile/v1", columns, "No composition is known.");
-    for profile in &profiles {
-        listing.push(vec![
-            json!(profile.composition),
-            json!(profile.template),
-            json!(profile.width),
-            json!(profile.height),
-            json!(profile.rate.to_string()),
-            json!(profile.duration.map(duration::show)),
-            json!(profile.extension),
-            json!(profile.output_module),
+    let listing =
+        Listing::of("tidemill.render_profile/v1", "No composition is known.", &profiles).columns(&[
+            ("composition", |profile| json!(profile.composition)),
+            ("template", |profile| json!(profile.template)),
+            ("width", |profile| json!(profile.width)),
+            ("height", |profile| json!(profile.height)),
+            ("rate", |profile| json!(profile.rate.to_string())),
+            ("duration", |profile| json!(profile.duration.map(duration::show))),
+            ("extension", |profile| json!(profile.extension)),
+            ("output_module", |profile| json!(profile.output_module)),
         ]);
-    }
-    listing.print(context.output())?;
-    Ok(Exit::Ok)
+    listing.print(context.output())
 }
 
 async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let was_there = tx.renders().delete_profile(composition, &context.actor()).await?;
     tx.commit().await?;
     if !was_there {

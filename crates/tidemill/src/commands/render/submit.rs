@@ -45,8 +45,7 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     // Whoever orders need not know how renders are made; but if this host knows, it is the better judge.
     let settings = &context.settings().render;
     let allow = settings.template_folders.is_some().then(|| Setup::allow(settings)).transpose()?;
-    let store = context.store().await?;
-    let mut tx = store.begin().await?;
+    let mut tx = context.begin().await?;
     let material = Material::read(&mut tx, &text, arguments.composition.as_deref()).await?;
     material.check(allow.as_ref())?;
     let order = NewRender {

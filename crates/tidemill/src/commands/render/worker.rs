@@ -2,7 +2,7 @@
 
 use super::Setup;
 use crate::commands::signals::Signals;
-use crate::commands::{Flag, goodbye};
+use crate::commands::{Flag, given, goodbye};
 use crate::config::Render;
 use crate::context::Context;
 use crate::report::Failure;
@@ -53,16 +53,13 @@ pub(crate) struct WorkerArguments {
 impl WorkerArguments {
     /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
-        [
+        given([
             ("render.url", "--url", &self.url),
             ("render.capacity", "--capacity", &self.capacity),
             ("render.worker", "--name", &self.name),
             ("render.mount", "--mount", &self.mount),
             ("render.pool", "--pool", &self.pool),
-        ]
-        .into_iter()
-        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
-        .collect()
+        ])
     }
 }
 
