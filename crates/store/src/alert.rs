@@ -3,14 +3,15 @@
 //! Whoever judges alerts or settles deliveries does so under the lease of the evaluator and confirms it first, so
 //! there is one at a time. Silences are made by anybody, at any time.
 
-mod delivery;
+pub(crate) mod delivery;
 mod silence;
 
 pub use delivery::{Delivery, DeliveryRecord};
 
+use delivery::AlertDeliveryRow;
+
 use crate::codec::DbTime;
-use crate::error::StoreError;
-use crate::row::{AlertDeliveryRow, AlertRow};
+use crate::error::{StoreError, damaged};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::quietest;
@@ -111,8 +112,7 @@ impl Alerts<'_> {
         subject: &Subject,
         now: Timestamp,
     ) -> Result<Option<Silence>, StoreError> {
-        let rows = self.alert_silence_covering(rule, subject.as_str(), now.into()).await?;
-        let silences: Vec<Silence> = rows.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        let silences = self.alert_silence_covering(rule, subject.as_str(), now.into()).await?;
         Ok(quietest(&silences, rule, subject, now).cloned())
     }
 
@@ -181,7 +181,6 @@ impl Alerts<'_> {
     async fn records(&mut self, rows: Vec<AlertRow>) -> Result<Vec<AlertRecord>, StoreError> {
         let now = self.now().await?;
         let silences = self.alert_silence_in_force(now.into(), SILENCES_MAX).await?;
-        let silences: Vec<Silence> = silences.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
         rows.into_iter().map(|row| record(&row, &silences, now)).collect()
     }
 
@@ -231,4 +230,50 @@ fn record(row: &AlertRow, silences: &[Silence], now: Timestamp) -> Result<AlertR
         severity: row.severity.parse().map_err(|_| row.damaged("severity"))?,
         updated_at: row.updated_at.into(),
     })
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AlertRow {
+    pub(crate) rule: String,
+    pub(crate) subject: String,
+    pub(crate) state: String,
+    pub(crate) since: Option<DbTime>,
+    pub(crate) fired_at: Option<DbTime>,
+    pub(crate) resolved_at: Option<DbTime>,
+    pub(crate) announced_at: Option<DbTime>,
+    pub(crate) value: Option<f64>,
+    pub(crate) severity: String,
+    pub(crate) updated_at: DbTime,
+}
+
+impl AlertRow {
+    pub(crate) fn damaged(&self, column: &'static str) -> StoreError {
+        damaged("tidemill_alert", column, format!("{}/{}", self.rule, self.subject))
+    }
+
+    pub(crate) fn state(&self) -> Result<AlertState, StoreError> {
+        match (self.state.as_str(), self.since, self.fired_at, self.resolved_at) {
+            ("inactive", None, None, None) => Ok(AlertState::Inactive),
+            ("pending", Some(since), None, None) => Ok(AlertState::Pending { since: since.0 }),
+            ("firing", Some(since), Some(fired_at), None) => {
+                Ok(AlertState::Firing { since: since.0, fired_at: fired_at.0 })
+            }
+            ("resolved", None, Some(fired_at), Some(at)) => {
+                Ok(AlertState::Resolved { fired_at: fired_at.0, at: at.0 })
+            }
+            _ => Err(self.damaged("state")),
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, state: AlertState) {
+        let (since, fired_at, resolved_at) = match state {
+            AlertState::Inactive => (None, None, None),
+            AlertState::Pending { since } => (Some(since), None, None),
+            AlertState::Firing { since, fired_at } => (Some(since), Some(fired_at), None),
+            AlertState::Resolved { fired_at, at } => (None, Some(fired_at), Some(at)),
+        };
+        state.as_str().clone_into(&mut self.state);
+        (self.since, self.fired_at) = (since.map(DbTime), fired_at.map(DbTime));
+        self.resolved_at = resolved_at.map(DbTime);
+    }
 }

@@ -1,8 +1,9 @@
 //! The audit log: written in the transaction of the change it tells of, never changed.
 
 use crate::error::StoreError;
-use crate::tx::{Audit, AuditFilterRow};
-use tidemill_domain::audit::{AuditEntry, AuditRecord};
+use crate::statement::{Columns, Stored};
+use crate::tx::Audit;
+use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
 use tidemill_domain::time::Timestamp;
 
 /// What to list of the audit log; an absent condition is always met.
@@ -20,6 +21,26 @@ pub struct AuditFilter {
     pub object: Option<String>,
 }
 
+impl Stored for AuditRecord {
+    const PLACE: (&'static str, &'static str) = ("tidemill_audit", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (name, request_id) = (row.get("actor")?, row.get("request_id")?);
+        Ok(Self {
+            id: row.get("id")?,
+            at: row.time("at")?,
+            entry: AuditEntry {
+                actor: Actor { name, role: row.parsed("role")?, request_id },
+                action: row.get("action")?,
+                object: row.get("object")?,
+                from: row.get("from_state")?,
+                to: row.get("to_state")?,
+                reason: row.get("reason")?,
+            },
+        })
+    }
+}
+
 impl Audit<'_> {
     /// Writes down what this transaction does.
     pub async fn record(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
@@ -33,17 +54,9 @@ impl Audit<'_> {
         filter: &AuditFilter,
         limit: u32,
     ) -> Result<Vec<AuditRecord>, StoreError> {
-        let wanted = AuditFilterRow {
-            before_id: filter.before_id,
-            since: filter.since.map(Into::into),
-            actor: filter.actor.as_deref(),
-            action: filter.action.as_deref(),
-            limit: limit.into(),
-        };
-        let rows = match &filter.object {
-            Some(object) => self.audit_list_of(object, &wanted).await?,
-            None => self.audit_list_all(&wanted).await?,
-        };
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(match &filter.object {
+            Some(object) => self.audit_list_of(object, filter, limit.into()).await?,
+            None => self.audit_list_all(filter, limit.into()).await?,
+        })
     }
 }

@@ -8,6 +8,8 @@ use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
 use std::borrow::Cow;
 use std::time::Duration;
+use tidemill_domain::outbox::RelayId;
+use tidemill_domain::pool::TicketId;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
@@ -121,17 +123,23 @@ impl Decode<'_, Sqlite> for DbXid {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbId(pub(crate) Uuid);
 
-impl From<ProcessId> for DbId {
-    fn from(id: ProcessId) -> Self {
-        Self(id.as_uuid())
-    }
+macro_rules! stored_as_id {
+    ($($id:ty),+) => { $(
+        impl From<$id> for DbId {
+            fn from(id: $id) -> Self {
+                Self(id.as_uuid())
+            }
+        }
+
+        impl From<DbId> for $id {
+            fn from(stored: DbId) -> Self {
+                Self::new(stored.0)
+            }
+        }
+    )+ };
 }
 
-impl From<DbId> for ProcessId {
-    fn from(stored: DbId) -> Self {
-        Self::new(stored.0)
-    }
-}
+stored_as_id!(ProcessId, RelayId, TicketId);
 
 impl Type<Postgres> for DbId {
     fn type_info() -> PgTypeInfo {
@@ -180,6 +188,21 @@ impl PgHasArrayType for DbId {
 impl serde::Serialize for DbId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0.hyphenated())
+    }
+}
+
+/// From a list that the database has made.
+impl<'d> serde::Deserialize<'d> for DbId {
+    fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&str as serde::Deserialize>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// From a list that the database has made, in microseconds.
+impl<'d> serde::Deserialize<'d> for DbTime {
+    fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Timestamp::from_micros(<i64 as serde::Deserialize>::deserialize(deserializer)?)))
     }
 }
 

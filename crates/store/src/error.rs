@@ -1,6 +1,7 @@
 //! What can go wrong with the database, named by what one can do about it.
 
 use crate::item;
+use crate::statement::columns::found_damage;
 use std::path::PathBuf;
 use tidemill_domain::code::Code;
 use tidemill_domain::inbox::BadMessage;
@@ -253,10 +254,19 @@ impl StoreError {
     }
 }
 
+/// Table, column and row of a value that breaks the rules.
+pub(crate) fn damaged(table: &'static str, column: &'static str, row: impl ToString) -> StoreError {
+    StoreError::DamagedRow { table, column, row: row.to_string() }
+}
+
 /// Errors of statements: the connection was there, so only the answer counts. Errors of connecting are
 /// classified where the place is known, in `postgres::connect` and `sqlite::connect`.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
+        let error = match found_damage(error) {
+            Ok(damage) => return damage,
+            Err(error) => error,
+        };
         let kind = match &error {
             sqlx::Error::Database(answer) => match answer.code() {
                 Some(code) => statement_kind(&code),

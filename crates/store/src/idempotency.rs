@@ -1,9 +1,7 @@
 //! The same request twice has one effect and one answer: the key is claimed, and the answer kept, in the
 //! transaction of the effect.
 
-use crate::codec::DbTime;
 use crate::error::StoreError;
-use crate::row::IdempotencyRow;
 use crate::tx::Idempotency;
 use std::time::Duration;
 
@@ -28,20 +26,12 @@ impl Idempotency<'_> {
     pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim, StoreError> {
         let now = self.now().await?;
         self.idempotency_prune(now.minus(KEEP_ANSWERS).into()).await?;
-        let row = IdempotencyRow {
-            caller: caller.to_owned(),
-            key: key.to_owned(),
-            fingerprint: fingerprint.to_vec(),
-            status: 0,
-            body: String::new(),
-            created_at: DbTime(now),
-        };
-        if self.idempotency_claim(&row).await? == 1 {
+        if self.idempotency_claim(caller, key, fingerprint, now.into()).await? == 1 {
             return Ok(Claim::New);
         }
         Ok(match self.idempotency_by_key(caller, key).await? {
-            Some(known) if known.fingerprint == fingerprint => {
-                Claim::Answered { status: u16::try_from(known.status).unwrap_or(500), body: known.body }
+            Some((known, status, body)) if known == fingerprint => {
+                Claim::Answered { status: u16::try_from(status).unwrap_or(500), body }
             }
             Some(_) => Claim::Mismatch,
             None => Claim::New,

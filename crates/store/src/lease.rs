@@ -1,13 +1,12 @@
 //! Leases: load the row, ask the domain, save; and the fence that every settling transaction passes.
 
-use crate::codec::DbTime;
+use crate::codec::{DbId, DbTime};
 use crate::crash_point;
-use crate::error::StoreError;
-use crate::row::LeaseRow;
+use crate::error::{StoreError, damaged};
 use crate::tx::{Leases, Renewal};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
+use tidemill_domain::lease::{self, Epoch, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -225,5 +224,32 @@ fn life(state: Option<tidemill_domain::process::ProcessState>, now: Timestamp) -
     match state {
         Some(state) if state.is_live(now) => Life::Alive,
         _ => Life::Gone,
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct LeaseRow {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) epoch: i64,
+    pub(crate) owner: Option<DbId>,
+    pub(crate) until: Option<DbTime>,
+    pub(crate) acquired_at: Option<DbTime>,
+}
+
+impl LeaseRow {
+    pub(crate) fn key(&self) -> Result<LeaseKey, StoreError> {
+        LeaseKey::new(&self.kind, &self.name)
+            .map_err(|_| damaged("tidemill_lease", "name", format!("{}/{}", self.kind, self.name)))
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        let epoch = Epoch::new(self.epoch);
+        match self.owner {
+            None => Lease::Free { epoch },
+            Some(owner) => {
+                Lease::Held { fence: Fence { owner: owner.into(), epoch }, until: self.until.map(Into::into) }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Two databases are a closed set that we own, so they are an enum and not a trait. Three layers:
 //!
 //! 1. `postgres/` and `sqlite/`: connections; [`tx`]: a transaction on either;
-//! 2. `statements/`: every statement, declared once for both; `row` and `codec` read and write its values;
+//! 2. `statements/`: every statement, declared once for both; `codec` reads and writes its values;
 //! 3. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save).
 //!
 //! Start at [`Store`] in `store.rs`.
@@ -40,7 +40,6 @@ pub mod url;
 
 mod codec;
 mod postgres;
-mod row;
 mod sqlite;
 mod statement;
 mod statements;

@@ -7,7 +7,6 @@
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::MigrationRow;
 use crate::statements::migration::{CREATE_TABLE_POSTGRES, CREATE_TABLE_SQLITE};
 use crate::store::Store;
 use crate::url::Dialect;
@@ -75,6 +74,16 @@ impl Migration {
             applied_at: DbTime(applied_at),
         }
     }
+}
+
+/// A migration that has been applied.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct MigrationRow {
+    pub(crate) version: i64,
+    pub(crate) name: String,
+    pub(crate) checksum: String,
+    pub(crate) breaking: bool,
+    pub(crate) applied_at: DbTime,
 }
 
 tidemill_domain::words! {

@@ -35,11 +35,36 @@ pub use partition::{Extended, Partition};
 pub use restore::Checked;
 pub use retention::Retained;
 
+use crate::error::{StoreError, damaged};
+use crate::statement::Columns;
+use tidemill_domain::outbox::Slot;
+
+const EXCEPTION: (&str, &str) = ("tidemill_outbox_exception", "event_id");
+
 /// Topic of the wake-up that is sent when events were written.
 pub const EVENTS: &str = "outbox";
 
 /// Topic of the wake-up that is sent when slots can be had.
 pub const SLOTS: &str = "outbox_slots";
+
+/// Slots as they are stored.
+pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
+    slots.iter().map(|slot| i16::from(slot.get())).collect()
+}
+
+/// The slot of a row.
+fn slot(row: &Columns<'_>) -> Result<Slot, sqlx::Error> {
+    row.checked("slot", slot_of(row.get("slot")?))
+}
+
+fn slot_of(number: i16) -> Option<Slot> {
+    u8::try_from(number).ok().map(Slot::new)
+}
+
+/// A slot, as it is stored in the table of slots.
+fn own_slot(number: i16) -> Result<Slot, StoreError> {
+    slot_of(number).ok_or_else(|| damaged("tidemill_outbox_slot", "slot", number))
+}
 
 /// The outbox, as the audit log names it.
 const OBJECT: &str = "outbox/all";

@@ -9,6 +9,7 @@
 pub mod beat;
 pub mod cache;
 pub mod pass;
+pub(crate) mod row;
 
 pub mod define;
 pub mod operate;

@@ -1,6 +1,7 @@
 //! The registry of processes: who runs, who has ended, who fell silent.
 
-use crate::error::StoreError;
+use crate::codec::{DbId, DbTime};
+use crate::error::{StoreError, damaged};
 use crate::lease::freed_topic;
 use crate::tx::Processes;
 use std::time::Duration;
@@ -130,7 +131,7 @@ impl Processes<'_> {
     }
 }
 
-pub(crate) fn record(row: &crate::row::ProcessRow) -> Result<ProcessRecord, StoreError> {
+pub(crate) fn record(row: &ProcessRow) -> Result<ProcessRecord, StoreError> {
     Ok(ProcessRecord {
         id: row.id.into(),
         identity: row.identity()?,
@@ -138,4 +139,47 @@ pub(crate) fn record(row: &crate::row::ProcessRow) -> Result<ProcessRecord, Stor
         started_at: row.started_at.into(),
         heartbeat_at: row.heartbeat_at.into(),
     })
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct ProcessRow {
+    pub(crate) id: DbId,
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) pid: i64,
+    pub(crate) version: String,
+    pub(crate) state: String,
+    pub(crate) started_at: DbTime,
+    pub(crate) heartbeat_at: DbTime,
+    pub(crate) until: DbTime,
+    pub(crate) ended_at: Option<DbTime>,
+}
+
+impl ProcessRow {
+    pub(crate) fn state(&self) -> Result<ProcessState, StoreError> {
+        match (self.state.as_str(), self.ended_at) {
+            ("live", None) => Ok(ProcessState::Live { until: self.until.0 }),
+            ("stopped", Some(at)) => Ok(ProcessState::Stopped { at: at.0 }),
+            ("dead", Some(at)) => Ok(ProcessState::Dead { at: at.0 }),
+            _ => Err(damaged("tidemill_process", "state", self.id.0)),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Result<Identity, StoreError> {
+        Ok(Identity {
+            name: self.name.clone(),
+            host: self.host.clone(),
+            pid: u32::try_from(self.pid).map_err(|_| damaged("tidemill_process", "pid", self.id.0))?,
+            version: self.version.clone(),
+        })
+    }
+}
+
+/// The word that is stored for a state, and its end.
+pub(crate) fn stored_state(state: ProcessState) -> (&'static str, Option<DbTime>) {
+    match state {
+        ProcessState::Live { .. } => ("live", None),
+        ProcessState::Stopped { at } => ("stopped", Some(at.into())),
+        ProcessState::Dead { at } => ("dead", Some(at.into())),
+    }
 }

@@ -32,6 +32,7 @@ pub mod cipher;
 pub mod data;
 pub mod key;
 
+pub(crate) mod row;
 mod save;
 
 pub use attempt::AttemptRecord;

@@ -9,6 +9,7 @@ pub mod turn;
 
 pub mod list;
 pub mod operate;
+pub(crate) mod row;
 
 pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};

@@ -23,17 +23,19 @@
 //!
 //! Each declaration becomes a method of [`Tx`](crate::Tx). Its answer says how the statement runs: `()`, `u64` (rows
 //! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, whose columns
-//! are found by name in a struct, by position in a tuple; [`Exists`] tells whether there is a row. The databases spell a
-//! word in braces differently: see [`dialect`].
+//! are found by name in a struct, by position in a tuple; [`Exists`] tells whether there is a row. A type that is
+//! [`Stored`] checks the values that it is read from. The databases spell a word in braces differently: see [`dialect`].
 //!
 //! One side of a declaration can also be
 //! - `for row in rows bind(…) "…"`: the text once for each row;
 //! - `|connection| { … }` or `|tx: Tx| { … }`: Rust code on the connection, or with other statements;
 //! - `nothing`: the default value without a query.
 
+pub(crate) mod columns;
 pub(crate) mod dialect;
 mod list;
 
+pub(crate) use columns::{Columns, Stored};
 pub(crate) use list::{column, list};
 
 pub(crate) use sqlx::postgres::PgArguments;
@@ -95,13 +97,24 @@ macro_rules! run_on {
 run_on!(run_on_postgres, PgConnection, PgArguments, PgRow);
 run_on!(run_on_sqlite, SqliteConnection, SqliteArguments, SqliteRow);
 
-/// A type that a row is read into. `How` tells structs and tuples from values of a single column; it is inferred.
+/// A type that a row is read into. `How` tells structs and tuples, values of a single column, and types that are
+/// [`Stored`] apart; it is inferred.
 pub(crate) trait Record<R, How>: Sized {
     fn read(row: &R) -> Result<Self, sqlx::Error>;
 }
 
 pub(crate) struct ByRow;
 pub(crate) struct ByColumn;
+pub(crate) struct Checked;
+
+impl<R, T: Stored> Record<R, Checked> for T
+where
+    for<'r> columns::EitherRow<'r>: From<&'r R>,
+{
+    fn read(row: &R) -> Result<Self, sqlx::Error> {
+        columns::read(row)
+    }
+}
 
 impl<R: Row, T: for<'r> FromRow<'r, R>> Record<R, ByRow> for T {
     fn read(row: &R) -> Result<Self, sqlx::Error> {

@@ -17,5 +17,4 @@ mod demo;
 mod idempotency;
 mod pool;
 mod schedule;
-mod session;
 mod token;

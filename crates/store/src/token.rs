@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::error::StoreError;
-use crate::row::{SessionRow, TokenRow};
+use crate::statement::{Columns, Stored};
 use crate::tx::Tokens;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -55,6 +55,39 @@ impl TokenRecord {
     }
 }
 
+impl Stored for TokenRecord {
+    const PLACE: (&'static str, &'static str) = ("tidemill_token", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let scopes: String = row.get("scopes")?;
+        Ok(Self {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            role: row.parsed("role")?,
+            scopes: scopes.split(',').filter(|scope| !scope.is_empty()).map(str::to_owned).collect(),
+            created_at: row.time("created_at")?,
+            created_by: row.get("created_by")?,
+            expires_at: row.time_if("expires_at")?,
+            last_used_at: row.time_if("last_used_at")?,
+            revoked_at: row.time_if("revoked_at")?,
+        })
+    }
+}
+
+/// A token with what its secret is compared with.
+pub(crate) struct TokenRow {
+    record: TokenRecord,
+    secret_hash: Vec<u8>,
+}
+
+impl Stored for TokenRow {
+    const PLACE: (&'static str, &'static str) = TokenRecord::PLACE;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self { record: TokenRecord::from_columns(row)?, secret_hash: row.get("secret_hash")? })
+    }
+}
+
 /// A session of a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRecord {
@@ -90,31 +123,31 @@ impl Tokens<'_> {
         actor: &Actor,
     ) -> Result<TokenRecord, StoreError> {
         let now = self.now().await?;
-        let row = TokenRow {
+        let record = TokenRecord {
             id: token.id().to_owned(),
             name: new.name.clone(),
-            role: new.role.as_str().to_owned(),
-            scopes: new.scopes.join(","),
-            secret_hash: hash(token.secret()),
-            created_at: now.into(),
+            role: new.role,
+            scopes: new.scopes.clone(),
+            created_at: now,
             created_by: actor.name.clone(),
-            expires_at: new.valid_for.map(|term| now.plus(term).into()),
+            expires_at: new.valid_for.map(|term| now.plus(term)),
             last_used_at: None,
             revoked_at: None,
         };
-        self.token_insert(&row).await?;
-        let object = format!("token/{}", row.id);
+        self.token_insert(&record, &hash(token.secret())).await?;
+        let object = format!("token/{}", record.id);
         let entry = AuditEntry::new(actor.clone(), "token.create", &object).from_to("", new.role.as_str());
         self.audit_insert(&entry, now.into()).await?;
-        row.record()
+        Ok(record)
     }
 
     /// The token's record, if it is known, its secret is right, and it is valid now.
     pub async fn authenticate(&mut self, token: &Token) -> Result<Option<TokenRecord>, StoreError> {
-        let Some(row) = self.token_by_id(token.id()).await? else { return Ok(None) };
+        let Some(TokenRow { record, secret_hash }) = self.token_by_id(token.id()).await? else {
+            return Ok(None);
+        };
         let now = self.now().await?;
-        let record = row.record()?;
-        Ok((is_same(&row.secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
+        Ok((is_same(&secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
     }
 
     /// Notes that a token was used.
@@ -125,7 +158,7 @@ impl Tokens<'_> {
 
     /// All tokens, the newest first.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
-        self.token_list(limit.into()).await?.iter().map(TokenRow::record).collect()
+        Ok(self.token_list(limit.into()).await?)
     }
 
     /// Ends a token and the sessions that were opened with it; false when there was none to end.
@@ -146,14 +179,8 @@ impl Tokens<'_> {
         let now = self.now().await?;
         // Whoever opens one sweeps up those that have ended.
         self.session_prune(now.into(), now.minus(SESSION_IDLE_MAX).into()).await?;
-        let row = SessionRow {
-            secret_hash: hash(secret),
-            token_id: token.id.clone(),
-            created_at: now.into(),
-            seen_at: now.into(),
-            ends_at: DbTime(access::session_end(token.expires_at, now)),
-        };
-        self.session_insert(&row).await?;
+        let ends_at = access::session_end(token.expires_at, now);
+        self.session_insert(&hash(secret), &token.id, now.into(), ends_at.into()).await?;
         let actor = Actor { name: token.name.clone(), role: token.role, request_id: None };
         let entry = AuditEntry::new(actor, "session.open", &format!("token/{}", token.id));
         self.audit_insert(&entry, now.into()).await?;
@@ -162,13 +189,14 @@ impl Tokens<'_> {
 
     /// A session, if it and its token are valid now.
     pub async fn session(&mut self, secret: &str) -> Result<Option<SessionRecord>, StoreError> {
-        let hash = hash(secret);
-        let Some(row) = self.session_by_hash(&hash).await? else { return Ok(None) };
-        let Some(token) = self.token_by_id(&row.token_id).await? else { return Ok(None) };
-        let (now, token) = (self.now().await?, token.record()?);
-        let is_open = access::is_session_open(row.seen_at.0, row.ends_at.0, now);
-        let is_valid = is_open && token.is_valid(now);
-        Ok(is_valid.then_some(SessionRecord { token, seen_at: row.seen_at.0 }))
+        let found = self.session_by_hash(&hash(secret)).await?;
+        let Some((token_id, DbTime(seen_at), DbTime(ends_at))) = found else { return Ok(None) };
+        let Some(TokenRow { record: token, .. }) = self.token_by_id(&token_id).await? else {
+            return Ok(None);
+        };
+        let now = self.now().await?;
+        let is_valid = access::is_session_open(seen_at, ends_at, now) && token.is_valid(now);
+        Ok(is_valid.then_some(SessionRecord { token, seen_at }))
     }
 
     /// Notes that a session was used.

@@ -9,20 +9,13 @@ use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Timestamp;
 
-pub(crate) use crate::statements::audit::AuditFilterRow;
 pub(crate) use crate::statements::job::partition::{ClaimFilterRow, PartitionRows};
-pub(crate) use crate::statements::job::{
-    ChunkRow, ContextColumns, CounterColumns, ExitColumns, StatusChange, StepEndRow,
-};
+pub(crate) use crate::statements::job::{ContextColumns, ExitColumns, StatusChange};
 pub(crate) use crate::statements::lease::Renewal;
-pub(crate) use crate::statements::outbox::event::EventFilterRow;
-pub(crate) use crate::statements::outbox::exception::{
-    EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow,
-};
+pub(crate) use crate::statements::outbox::exception::{EditColumns, ExceptionChange, NewExceptionRow};
 pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
 pub(crate) use crate::statements::render::{
-    AheadRow, AttemptEnd, AttemptNote, ClaimedRow, GapMost, NewLeftover, NewRenderRow, RenderFilterRow,
-    Renewed, Saving, Since, Takeover,
+    AttemptEnd, AttemptNote, ClaimedRow, NewLeftover, NewRenderRow, Renewed, Saving, Since, Takeover,
 };
 
 /// A transaction on either database. Dropped without a commit, it rolls back.

@@ -1,8 +1,8 @@
 //! Notices on their way to a channel. At least once: a process that dies between sending and settling sends again.
 
 use super::object;
-use crate::error::StoreError;
-use crate::row::AlertDeliveryRow;
+use crate::codec::DbTime;
+use crate::error::{StoreError, damaged};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
@@ -105,4 +105,48 @@ fn delivery(row: AlertDeliveryRow) -> Result<Delivery, StoreError> {
 /// Cuts to the longest kept length and drops NUL, which PostgreSQL cannot store in a text.
 fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect()
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AlertDeliveryRow {
+    pub(crate) id: i64,
+    pub(crate) rule: String,
+    pub(crate) subject: String,
+    pub(crate) notice: String,
+    pub(crate) channel: String,
+    pub(crate) body: String,
+    pub(crate) created_at: DbTime,
+    pub(crate) attempt: i64,
+    pub(crate) run_after: DbTime,
+    pub(crate) delivered_at: Option<DbTime>,
+    pub(crate) failed_at: Option<DbTime>,
+    pub(crate) last_error: Option<String>,
+}
+
+impl AlertDeliveryRow {
+    pub(crate) fn damaged(&self, column: &'static str) -> StoreError {
+        damaged("tidemill_alert_delivery", column, self.id)
+    }
+
+    pub(crate) fn state(&self) -> Result<DeliveryState, StoreError> {
+        match (self.delivered_at, self.failed_at) {
+            (None, None) => Ok(DeliveryState::Waiting {
+                attempt: u32::try_from(self.attempt).map_err(|_| self.damaged("attempt"))?,
+                run_after: self.run_after.0,
+            }),
+            (Some(at), None) => Ok(DeliveryState::Delivered { at: at.0 }),
+            (None, Some(at)) => Ok(DeliveryState::Failed { at: at.0 }),
+            (Some(_), Some(_)) => Err(self.damaged("failed_at")),
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, state: DeliveryState) {
+        match state {
+            DeliveryState::Waiting { attempt, run_after } => {
+                (self.attempt, self.run_after) = (attempt.into(), run_after.into());
+            }
+            DeliveryState::Delivered { at } => self.delivered_at = Some(at.into()),
+            DeliveryState::Failed { at } => self.failed_at = Some(at.into()),
+        }
+    }
 }

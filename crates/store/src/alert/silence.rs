@@ -2,7 +2,7 @@
 
 use super::object;
 use crate::error::StoreError;
-use crate::row::AlertSilenceRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Alerts;
 use tidemill_domain::alert::silence::{self, SilenceRequest};
 use tidemill_domain::alert::{BadSilence, Silence, Subject};
@@ -13,6 +13,25 @@ fn silenced(rule: &str, subject: Option<&Subject>) -> String {
     match subject {
         Some(subject) => object(rule, subject),
         None => format!("alert/{rule}"),
+    }
+}
+
+impl Stored for Silence {
+    const PLACE: (&'static str, &'static str) = ("tidemill_alert_silence", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let subject: Option<String> = row.get("subject")?;
+        let subject = subject.map(|text| row.checked("subject", Subject::new(&text).ok())).transpose()?;
+        Ok(Self {
+            id: row.get("id")?,
+            rule: row.get("rule")?,
+            subject,
+            until: row.time("until")?,
+            reason: row.get("reason")?,
+            by: row.get("actor")?,
+            created_at: row.time("created_at")?,
+            ended_at: row.time_if("ended_at")?,
+        })
     }
 }
 
@@ -32,19 +51,19 @@ impl Alerts<'_> {
         let entry =
             AuditEntry::new(request.actor.clone(), "alert.silence", &silenced(&request.rule, subject))
                 .because(reason);
-        let mut row = AlertSilenceRow {
+        let mut silence = Silence {
             id: 0,
             rule: request.rule.clone(),
-            subject: subject.map(|subject| subject.as_str().to_owned()),
-            until: now.plus(request.length).into(),
+            subject: request.subject.clone(),
+            until: now.plus(request.length),
             reason: reason.to_owned(),
-            actor: entry.actor.name.clone(),
-            created_at: now.into(),
+            by: entry.actor.name.clone(),
+            created_at: now,
             ended_at: None,
         };
-        row.id = self.alert_silence_insert(&row).await?;
+        silence.id = self.alert_silence_insert(&silence).await?;
         self.audit_insert(&entry, now.into()).await?;
-        Ok(Ok(row.try_into()?))
+        Ok(Ok(silence))
     }
 
     /// Ends the silence of exactly this rule and subject; false when there was none in force.
@@ -66,7 +85,6 @@ impl Alerts<'_> {
     /// The silences that are in force, the longest first.
     pub async fn silences(&mut self, limit: u32) -> Result<Vec<Silence>, StoreError> {
         let now = self.now().await?;
-        let rows = self.alert_silence_in_force(now.into(), limit.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.alert_silence_in_force(now.into(), limit.into()).await?)
     }
 }

@@ -2,7 +2,9 @@
 //! is.
 
 use super::list::COUNTED_MAX;
+use super::record::EXECUTION;
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
@@ -26,6 +28,19 @@ pub struct Failure {
     pub message: String,
 }
 
+impl Stored for Failure {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: ExecutionId::new(row.get("job_execution_id")?),
+            job: row.get("job_name")?,
+            ended_at: row.stamp_if("end_time")?,
+            message: row.get("message")?,
+        })
+    }
+}
+
 impl Jobs<'_> {
     /// How many executions are under way, and how many failed within this time.
     pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally, StoreError> {
@@ -39,13 +54,6 @@ impl Jobs<'_> {
 
     /// Of the last `among` executions that failed, those that nobody has gone on with, the newest first.
     pub async fn open_failures(&mut self, among: u32) -> Result<Vec<Failure>, StoreError> {
-        let rows = self.job_attention_failures(among.into()).await?;
-        let failure = |row: crate::row::job::FailureRow| Failure {
-            id: ExecutionId::new(row.job_execution_id),
-            job: row.job_name,
-            ended_at: row.end_time.map(|end| end.0),
-            message: row.message,
-        };
-        Ok(rows.into_iter().map(failure).collect())
+        Ok(self.job_attention_failures(among.into()).await?)
     }
 }

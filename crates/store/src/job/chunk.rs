@@ -3,7 +3,7 @@
 use super::columns;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::tx::{ChunkRow, Jobs};
+use crate::tx::Jobs;
 use tidemill_domain::job::{Counters, ExecutionId, StepExecutionId};
 use tidemill_domain::lease::{Fence, LeaseKey};
 
@@ -39,16 +39,9 @@ pub enum ChunkSaved {
 impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
-        let row = ChunkRow {
-            lease: chunk.lease,
-            fence: chunk.fence,
-            execution: chunk.execution.get(),
-            step: chunk.step.get(),
-            counters: chunk.counters.into(),
-            context: chunk.context.map(columns::context),
-            now: self.fake_now().map(Into::into),
-        };
-        let saved = self.job_chunk_save(&row).await?;
+        let context = chunk.context.map(columns::context);
+        let now = self.fake_now().map(Into::into);
+        let saved = self.job_chunk_save(chunk, chunk.counters.into(), context.as_ref(), now).await?;
         crash_point!("chunk_saved");
         Ok(match saved {
             Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },

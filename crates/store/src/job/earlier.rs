@@ -1,11 +1,12 @@
 //! Where a step of another instance ended, for those that go on behind it.
 
 use super::columns;
+use super::record::{EXECUTION, STEP, status};
 use crate::error::StoreError;
-use crate::row::job::EarlierStepRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
 use tidemill_domain::job::earlier::{Continuation, EarlierRun, continuation};
-use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
 
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierRequest<'a> {
@@ -29,31 +30,47 @@ pub enum Earlier {
     Open(ExecutionId),
 }
 
+/// A run of a step in another instance, and what it remembers.
+pub(crate) struct EarlierStep {
+    id: i64,
+    execution: ExecutionId,
+    status: BatchStatus,
+    job_status: BatchStatus,
+    context: Option<String>,
+}
+
+impl Stored for EarlierStep {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.get("step_execution_id")?,
+            execution: ExecutionId::new(row.get("job_execution_id")?),
+            status: status(row, "status")?,
+            job_status: status(&row.of(EXECUTION), "job_status")?,
+            context: row.get("context")?,
+        })
+    }
+}
+
 impl Jobs<'_> {
     /// Where the step of the last earlier instance ended that has read anything.
     pub async fn earlier_step(&mut self, request: &EarlierRequest<'_>) -> Result<Earlier, StoreError> {
         let (instance, mut before) = (request.instance.get(), request.run.get());
         // Each run that had failed before it read anything costs one more look.
         while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {
-            let context = context(&row)?;
-            let run = EarlierRun {
-                step: row.status()?,
-                job: row.job_status()?,
-                has_position: context.get(request.key).is_some(),
+            let context = match &row.context {
+                Some(text) => columns::read_context(text, &format!("step execution {}", row.id))?,
+                None => ExecutionContext::new(),
             };
+            let has_position = context.get(request.key).is_some();
+            let run = EarlierRun { step: row.status, job: row.job_status, has_position };
             match continuation(run) {
                 Continuation::Behind => return Ok(Earlier::Behind(context)),
-                Continuation::Wait => return Ok(Earlier::Open(ExecutionId::new(row.job_execution_id))),
-                Continuation::Ask => before = row.step_execution_id,
+                Continuation::Wait => return Ok(Earlier::Open(row.execution)),
+                Continuation::Ask => before = row.id,
             }
         }
         Ok(Earlier::None)
-    }
-}
-
-fn context(row: &EarlierStepRow) -> Result<ExecutionContext, StoreError> {
-    match &row.context {
-        Some(text) => columns::read_context(text, &format!("step execution {}", row.step_execution_id)),
-        None => Ok(ExecutionContext::new()),
     }
 }

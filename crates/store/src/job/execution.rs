@@ -1,8 +1,10 @@
 //! The course of an execution, as its own process writes it down.
 
+use super::record::{EXECUTION, status};
 use super::telling::Told;
 use super::{columns, object};
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
@@ -10,6 +12,26 @@ use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::process::ProcessId;
+
+/// What a decision about an execution rests on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExecutionHead {
+    pub(super) id: ExecutionId,
+    pub(super) instance: i64,
+    pub(super) status: BatchStatus,
+}
+
+impl Stored for ExecutionHead {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: ExecutionId::new(row.get("job_execution_id")?),
+            instance: row.get("job_instance_id")?,
+            status: status(row, "status")?,
+        })
+    }
+}
 
 impl Jobs<'_> {
     /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
@@ -24,7 +46,7 @@ impl Jobs<'_> {
             return Ok(false);
         }
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
-        let Ok(status) = lifecycle::next(head.status()?, ExecutionEvent::Begin) else { return Ok(false) };
+        let Ok(status) = lifecycle::next(head.status, ExecutionEvent::Begin) else { return Ok(false) };
         let at = self.now().await?;
         let now = at.into();
         let change =
@@ -38,7 +60,7 @@ impl Jobs<'_> {
     /// Whether somebody wants a running execution to stop.
     pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool, StoreError> {
         let head = self.job_execution_find(id.get()).await?;
-        Ok(head.map(|head| head.status()).transpose()? == Some(BatchStatus::Stopping))
+        Ok(head.is_some_and(|head| head.status == BatchStatus::Stopping))
     }
 
     /// Saves what the job remembers, as [`ExecutionContext::to_text`] wrote it. False when it is no longer ours.
@@ -72,7 +94,7 @@ impl Jobs<'_> {
             return Ok(false);
         }
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
-        let before = head.status()?;
+        let before = head.status;
         let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
         // Whatever was begun and not ended, for example because an answer was lost, has ended with it.
         self.fail_steps(id, exit).await?;

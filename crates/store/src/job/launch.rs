@@ -1,12 +1,11 @@
 //! Launching: which instance it is, whether it may run, and the rows that a run begins with.
 
+use super::record::status_of;
 use super::telling::Told;
 use super::{columns, lease_key, object};
-use crate::codec::DbId;
 use crate::crash_point;
 use crate::error::StoreError;
 use crate::lease::Granted;
-use crate::row::job::{ExecutionNoteRow, ParameterRow, status_of};
 use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::key::job_key;
@@ -218,35 +217,12 @@ impl Jobs<'_> {
         request: &LaunchRequest<'_>,
         context: &ExecutionContext,
     ) -> Result<(), StoreError> {
-        let parameters: Vec<ParameterRow> = request
-            .parameters
-            .iter()
-            .map(|(name, parameter)| ParameterRow {
-                job_execution_id: id,
-                parameter_name: name.to_owned(),
-                parameter_type: parameter.value.java_class().to_owned(),
-                parameter_value: parameter.value.stored_text(),
-                identifying: if parameter.is_identifying { "Y" } else { "N" }.to_owned(),
-            })
-            .collect();
+        let parameters: Vec<_> = request.parameters.iter().collect();
         if !parameters.is_empty() {
-            self.job_parameter_insert(&parameters).await?;
+            self.job_parameter_insert(id, &parameters).await?;
         }
         let text = columns::context_text(context, &format!("execution {id}"))?;
         self.job_context_insert_of_job(id, &columns::context(&text)).await?;
-        let note = ExecutionNoteRow {
-            job_execution_id: id,
-            owner: DbId::from(request.by),
-            launched_by: request.actor.name.clone(),
-            on_crash: request.on_crash.as_str().to_owned(),
-            crash_restart_limit: request.on_crash.limit().into(),
-            crash_restarts: request.crash_restarts.into(),
-            restart_due: false,
-            stop_requested_at: None,
-            stop_requested_by: None,
-            stop_reason: None,
-            fingerprint: request.fingerprint.map(str::to_owned),
-        };
-        Ok(self.job_note_insert(&note).await?)
+        Ok(self.job_note_insert(id, request).await?)
     }
 }

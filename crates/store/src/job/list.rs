@@ -6,11 +6,12 @@ use super::record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, Owner, ParameterRecord, StepRecord,
     StopRequest, StoredContext,
 };
-use crate::error::StoreError;
+use crate::codec::{DbId, DbTime};
+use crate::error::{StoreError, damaged};
 use crate::process;
-use crate::row::job::ExecutionNoteRow;
 use crate::tx::Jobs;
 use std::collections::HashMap;
+use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
 
@@ -29,10 +30,32 @@ pub struct ExecutionFilter {
     pub instance: Option<InstanceId>,
 }
 
+/// What we know of an execution beyond Spring's columns.
+#[derive(sqlx::FromRow)]
+pub(crate) struct ExecutionNote {
+    job_execution_id: i64,
+    owner: DbId,
+    on_crash: String,
+    crash_restart_limit: i64,
+    restart_due: bool,
+    stop_requested_at: Option<DbTime>,
+    stop_requested_by: Option<String>,
+    stop_reason: Option<String>,
+    pub(super) fingerprint: Option<String>,
+}
+
+impl ExecutionNote {
+    fn on_crash(&self) -> Result<OnCrash, StoreError> {
+        let broken = |column| damaged("tidemill_job_execution", column, self.job_execution_id);
+        let limit = u32::try_from(self.crash_restart_limit).map_err(|_| broken("crash_restart_limit"))?;
+        OnCrash::parse(&self.on_crash, limit).map_err(|_| broken("on_crash"))
+    }
+}
+
 impl Jobs<'_> {
     /// At most `limit` jobs that have been launched at some time, by name.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
-        self.job_list_jobs(limit.into(), COUNTED_MAX).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.job_list_jobs(limit.into(), COUNTED_MAX).await?)
     }
 
     /// At most `limit` instances of a job, older than `before`.
@@ -43,13 +66,12 @@ impl Jobs<'_> {
         limit: u32,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         let before = before.map_or(i64::MAX, InstanceId::get);
-        let rows = self.job_list_instances(job, before, limit.into(), COUNTED_MAX).await?;
-        let executions: Vec<i64> = rows.iter().filter_map(|row| row.job_execution_id).collect();
+        let mut records = self.job_list_instances(job, before, limit.into(), COUNTED_MAX).await?;
+        let last = |record: &InstanceRecord| record.last.map(|last| last.id.get());
+        let executions: Vec<i64> = records.iter().filter_map(last).collect();
         let mut parameters = self.parameters_by_execution(&executions).await?;
-        let mut records = Vec::with_capacity(rows.len());
-        for row in rows {
-            let of_last = row.job_execution_id.and_then(|id| parameters.remove(&id)).unwrap_or_default();
-            records.push(InstanceRecord { parameters: of_last, ..row.try_into()? });
+        for record in &mut records {
+            record.parameters = last(record).and_then(|id| parameters.remove(&id)).unwrap_or_default();
         }
         Ok(records)
     }
@@ -65,7 +87,7 @@ impl Jobs<'_> {
         let before = before.map_or(i64::MAX, ExecutionId::get);
         let limit = limit.into();
         // Each statement has an index of its own.
-        let rows = match (filter.instance, job, status) {
+        Ok(match (filter.instance, job, status) {
             (Some(instance), ..) => {
                 self.job_list_executions_of_instance(instance.get(), job, status, before, limit).await?
             }
@@ -75,13 +97,12 @@ impl Jobs<'_> {
             (None, Some(job), None) => self.job_list_executions_of_job(job, before, limit).await?,
             (None, None, Some(status)) => self.job_list_executions_in_status(status, before, limit).await?,
             (None, None, None) => self.job_list_executions(before, limit).await?,
-        };
-        rows.into_iter().map(TryInto::try_into).collect()
+        })
     }
 
     /// All about one execution; none when there is no such one.
     pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
-        let Some(row) = self.job_list_execution(id.get()).await? else { return Ok(None) };
+        let Some(execution) = self.job_list_execution(id.get()).await? else { return Ok(None) };
         let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());
         let note = self.job_note_find(id.get()).await?;
         let owner = match &note {
@@ -89,10 +110,10 @@ impl Jobs<'_> {
             None => None,
         };
         Ok(Some(ExecutionDetail {
-            execution: row.try_into()?,
+            execution,
             parameters: parameters.unwrap_or_default(),
             owner,
-            on_crash: note.as_ref().map(ExecutionNoteRow::on_crash).transpose()?,
+            on_crash: note.as_ref().map(ExecutionNote::on_crash).transpose()?,
             fingerprint: note.as_ref().and_then(|note| note.fingerprint.clone()),
             is_restart_due: note.as_ref().is_some_and(|note| note.restart_due),
             stop: note.and_then(stop_request),
@@ -101,7 +122,7 @@ impl Jobs<'_> {
 
     /// The steps of one execution, in the order in which they were started.
     pub async fn steps(&mut self, execution: ExecutionId) -> Result<Vec<StepRecord>, StoreError> {
-        self.job_step_of_execution(execution.get()).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.job_step_of_execution(execution.get()).await?)
     }
 
     /// What a run of a job remembers; none when there is no such run.
@@ -120,7 +141,7 @@ impl Jobs<'_> {
     ) -> Result<HashMap<i64, Vec<ParameterRecord>>, StoreError> {
         let mut by_execution: HashMap<i64, Vec<ParameterRecord>> = HashMap::new();
         for row in self.job_parameter_of_executions(executions).await? {
-            by_execution.entry(row.job_execution_id).or_default().push(row.into());
+            by_execution.entry(row.execution).or_default().push(row.parameter);
         }
         Ok(by_execution)
     }
@@ -136,7 +157,7 @@ impl Jobs<'_> {
     }
 }
 
-fn stop_request(note: ExecutionNoteRow) -> Option<StopRequest> {
+fn stop_request(note: ExecutionNote) -> Option<StopRequest> {
     Some(StopRequest {
         at: note.stop_requested_at?.into(),
         by: note.stop_requested_by.unwrap_or_default(),

@@ -1,9 +1,9 @@
 //! What people may do to an execution: stop it, give it up, declare it over.
 
+use super::execution::ExecutionHead;
 use super::telling::Told;
 use super::{columns, lease_key, object, stop_topic};
 use crate::error::StoreError;
-use crate::row::job::ExecutionHeadRow;
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
@@ -38,7 +38,7 @@ impl Jobs<'_> {
         let Some(head) = self.job_execution_lock(id.get()).await? else {
             return Ok(Operated::NoSuchExecution);
         };
-        let from = head.status()?;
+        let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::RequestStop) {
             Ok(to) => to,
             Err(refusal) => return Ok(Operated::Refused(refusal)),
@@ -69,11 +69,11 @@ impl Jobs<'_> {
             return Ok(Operated::NoSuchExecution);
         };
         // A launch that is under way goes first, so that it either counts or sees this.
-        self.job_instance_lock_by_id(head.job_instance_id).await?;
+        self.job_instance_lock_by_id(head.instance).await?;
         let Some(head) = self.job_execution_lock(id.get()).await? else {
             return Ok(Operated::NoSuchExecution);
         };
-        let from = head.status()?;
+        let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::Abandon) {
             Ok(to) => to,
             Err(refusal) => return Ok(Operated::Refused(refusal)),
@@ -105,7 +105,7 @@ impl Jobs<'_> {
         let Some(head) = self.job_execution_lock(id.get()).await? else {
             return Ok(Operated::NoSuchExecution);
         };
-        let from = head.status()?;
+        let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::Recover(life)) {
             Ok(to) => to,
             Err(refusal) => return Ok(Operated::Refused(refusal)),
@@ -149,7 +149,7 @@ impl Jobs<'_> {
 
     async fn audit_order(
         &mut self,
-        head: &ExecutionHeadRow,
+        head: &ExecutionHead,
         actor: &Actor,
         what: ExecutionTold,
         to: BatchStatus,
@@ -160,12 +160,12 @@ impl Jobs<'_> {
             ExecutionTold::Abandoned => "execution.abandon",
             _ => "execution.recover",
         };
-        let id = ExecutionId::new(head.job_execution_id);
+        let id = head.id;
         let at = self.now().await?;
         self.tell_of_execution(id, Told { what, status: to, exit_code: None, at }).await?;
         let object = object(id);
         let entry =
-            AuditEntry::new(actor.clone(), action, &object).from_to(head.status()?.as_str(), to.as_str());
+            AuditEntry::new(actor.clone(), action, &object).from_to(head.status.as_str(), to.as_str());
         self.audit().record(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await
     }
 }

@@ -1,14 +1,13 @@
 //! What becomes of executions whose process is gone: they fail, and some are restarted by themselves.
 
-use super::record::{ParameterRecord, job_parameters};
+use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters, status};
 use super::telling::Told;
 use super::{RESTART_DUE, lease_key, object};
 use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::job::OrphanRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
+use tidemill_domain::job::lifecycle::{self, ExecutionEvent, OnCrash};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
 use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::time::Timestamp;
@@ -35,6 +34,59 @@ pub struct DueRestart {
     pub crash_restarts: u32,
 }
 
+impl Stored for DueRestart {
+    const PLACE: (&'static str, &'static str) = NOTE;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            execution: ExecutionId::new(row.get("job_execution_id")?),
+            job: row.get("job_name")?,
+            parameters: JobParameters::new(),
+            crash_restarts: row.number("crash_restarts")?,
+        })
+    }
+}
+
+/// An execution whose process is gone, and what is known of that process.
+pub(crate) struct Orphan {
+    execution: ExecutionId,
+    job: String,
+    status: BatchStatus,
+    on_crash: OnCrash,
+    crash_restarts: u32,
+    process_name: Option<String>,
+    process_host: Option<String>,
+    process_pid: Option<i64>,
+    process_state: Option<String>,
+    process_heartbeat_at: Option<Timestamp>,
+}
+
+impl Stored for Orphan {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let crash_restarts: i64 = row.get("crash_restarts")?;
+        Ok(Self {
+            execution: ExecutionId::new(row.get("job_execution_id")?),
+            job: row.get("job_name")?,
+            status: status(row, "status")?,
+            on_crash: on_crash(row)?,
+            crash_restarts: u32::try_from(crash_restarts).unwrap_or(u32::MAX),
+            process_name: row.get("process_name")?,
+            process_host: row.get("process_host")?,
+            process_pid: row.get("process_pid")?,
+            process_state: row.get("process_state")?,
+            process_heartbeat_at: row.time_if("process_heartbeat_at")?,
+        })
+    }
+}
+
+fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
+    let row = row.of(NOTE);
+    let (word, limit) = (row.get::<String>("on_crash")?, row.number("crash_restart_limit")?);
+    row.checked("on_crash", OnCrash::parse(&word, limit).ok())
+}
+
 impl Jobs<'_> {
     /// Fails at most `limit` executions that nobody holds the lease of any more, and their running steps. Free the
     /// leases of the dead first, with [`Leases::expire`](crate::tx::Leases::expire).
@@ -53,28 +105,21 @@ impl Jobs<'_> {
         &mut self,
         jobs: &[(&str, Option<&str>)],
     ) -> Result<Option<DueRestart>, StoreError> {
-        let Some(row) = self.job_orphan_lock_due_restart(jobs).await? else { return Ok(None) };
-        self.job_orphan_restart_taken(row.job_execution_id).await?;
-        let execution = ExecutionId::new(row.job_execution_id);
-        let parameters = self.job_parameter_of_executions(&[row.job_execution_id]).await?;
-        let parameters: Vec<ParameterRecord> = parameters.into_iter().map(Into::into).collect();
-        let crash_restarts = u32::try_from(row.crash_restarts)
-            .map_err(|_| damaged("tidemill_job_execution", "crash_restarts", row.job_execution_id))?;
-        Ok(Some(DueRestart {
-            execution,
-            job: row.job_name,
-            parameters: job_parameters(&parameters, execution)?,
-            crash_restarts,
-        }))
+        let Some(mut due) = self.job_orphan_lock_due_restart(jobs).await? else { return Ok(None) };
+        let id = due.execution.get();
+        self.job_orphan_restart_taken(id).await?;
+        let rows = self.job_parameter_of_executions(&[id]).await?;
+        let parameters: Vec<ParameterRecord> = rows.into_iter().map(|row| row.parameter).collect();
+        due.parameters = job_parameters(&parameters, due.execution)?;
+        Ok(Some(due))
     }
 
-    async fn recover_orphan(&mut self, row: OrphanRow) -> Result<Recovered, StoreError> {
-        let execution = ExecutionId::new(row.job_execution_id);
-        let before = row.status()?;
+    async fn recover_orphan(&mut self, row: Orphan) -> Result<Recovered, StoreError> {
+        let (execution, before) = (row.execution, row.status);
         let after = lifecycle::next(before, ExecutionEvent::OwnerLost).unwrap_or(BatchStatus::Failed);
-        let restarts = u32::try_from(row.crash_restarts).unwrap_or(u32::MAX);
         // Somebody wanted it to stop, and it has.
-        let is_restart_due = before != BatchStatus::Stopping && row.on_crash()?.restarts_after(restarts);
+        let is_restart_due =
+            before != BatchStatus::Stopping && row.on_crash.restarts_after(row.crash_restarts);
         let exit = ExitStatus::failed(loss(&row));
         self.fail_steps(execution, &exit).await?;
         let now = self.now().await?;
@@ -89,12 +134,12 @@ impl Jobs<'_> {
         if is_restart_due {
             self.wake(RESTART_DUE);
         }
-        Ok(Recovered { execution, job: row.job_name, owner: row.process_name, is_restart_due })
+        Ok(Recovered { execution, job: row.job, owner: row.process_name, is_restart_due })
     }
 }
 
 /// What happened to the process, for people.
-fn loss(row: &OrphanRow) -> String {
+fn loss(row: &Orphan) -> String {
     let (Some(name), Some(host), Some(pid)) = (&row.process_name, &row.process_host, row.process_pid) else {
         return "the process that ran it is gone".to_owned();
     };
@@ -102,7 +147,7 @@ fn loss(row: &OrphanRow) -> String {
     match (row.process_state.as_deref(), row.process_heartbeat_at) {
         (Some("stopped"), _) => format!("{process} has ended without an end of the execution"),
         (Some("live"), _) => format!("{process} no longer has the lease on it"),
-        (_, Some(at)) => format!("{process} was lost: no heartbeat since {}", Timestamp::from(at)),
+        (_, Some(at)) => format!("{process} was lost: no heartbeat since {at}"),
         (_, None) => format!("{process} was lost"),
     }
 }

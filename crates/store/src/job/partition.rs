@@ -5,13 +5,13 @@
 //! again once its leases are. It is open until it ends, or its execution does.
 
 use super::columns;
-use super::record::StoredContext;
+use super::record::{STEP, StoredContext, status};
 use super::step::{StepEnd, StepRequest};
 use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::lease::{Granted, freed_topic};
-use crate::row::partition::ChainRow;
-use crate::tx::{ClaimFilterRow, CounterColumns, Jobs, PartitionRows};
+use crate::statement::{Columns, Stored};
+use crate::tx::{ClaimFilterRow, Jobs, PartitionRows};
 use std::collections::HashMap;
 use tidemill_domain::job::partition::{self, KnownPartition, PartitionRefusal};
 use tidemill_domain::job::step::{EXECUTED_KEY, LastStep, RESTART_KEY, StepDecision};
@@ -113,6 +113,75 @@ pub struct PartitionOutcome {
     pub first: String,
 }
 
+impl Stored for PartitionOutcome {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            status: status(row, "status")?,
+            count: row.get::<i64>("partitions")?.unsigned_abs(),
+            exit: ExitStatus::new(row.get::<String>("exit_code")?)
+                .describe(row.get::<String>("exit_message")?),
+            first: row.get("step_name")?,
+        })
+    }
+}
+
+/// The last run of a partition in its instance.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    step_execution_id: i64,
+    job_execution_id: i64,
+    step_name: String,
+    status: BatchStatus,
+    /// The first run that this one goes on from.
+    chain_id: i64,
+    starts: u64,
+}
+
+impl Stored for Chain {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            step_execution_id: row.get("step_execution_id")?,
+            job_execution_id: row.get("job_execution_id")?,
+            step_name: row.get("step_name")?,
+            status: status(row, "status")?,
+            chain_id: row.get("chain_id")?,
+            starts: row.get::<i64>("starts")?.unsigned_abs(),
+        })
+    }
+}
+
+/// A partition that nobody may be running.
+#[derive(sqlx::FromRow)]
+pub(crate) struct ClaimRow {
+    step_execution_id: i64,
+    job_execution_id: i64,
+    job_name: String,
+    worker: String,
+}
+
+/// A partition that was just begun, or begun again.
+pub(crate) struct BegunPartition {
+    id: i64,
+    name: String,
+    counters: Counters,
+}
+
+impl Stored for BegunPartition {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.get("step_execution_id")?,
+            name: row.get("step_name")?,
+            counters: Counters::from_columns(row)?,
+        })
+    }
+}
+
 impl Jobs<'_> {
     /// Divides a step: decides which partitions run, and makes their rows. Nothing happens the second time, so that it
     /// may be repeated when the first answer was lost.
@@ -129,10 +198,10 @@ impl Jobs<'_> {
             self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
         // What this very run has made, before the answer to that was lost, is not something that ran before.
         known.retain(|row| made.is_empty() || row.job_execution_id != worker.execution.get());
-        let known: HashMap<&str, &ChainRow> =
+        let known: HashMap<&str, &Chain> =
             known.iter().map(|row| (row.step_name[worker.step.len() + 1..].as_ref(), row)).collect();
         let keys: Vec<&str> = request.partitions.iter().map(|(key, _)| key.as_str()).collect();
-        let before = before(&known, worker)?;
+        let before = before(&known, worker);
         let keys = partition::kept(&keys, &before, request.is_fixed);
         let planned = match partition::plan(worker.step, &keys, &before, worker.rules) {
             Ok(planned) => planned,
@@ -236,8 +305,8 @@ impl Jobs<'_> {
         self.partition_save_owner(&ids, claim.by.into()).await?;
         let now = self.now().await?.into();
         let mut steps: HashMap<i64, _> = HashMap::new();
-        for row in self.partition_begin(&ids, now).await? {
-            steps.insert(row.step_execution_id, row);
+        for step in self.partition_begin(&ids, now).await? {
+            steps.insert(step.id, step);
         }
         let mut contexts: HashMap<i64, String> = self.partition_contexts(&ids).await?.into_iter().collect();
         let mut claimed = Vec::with_capacity(ids.len());
@@ -253,8 +322,8 @@ impl Jobs<'_> {
                 execution: ExecutionId::new(row.job_execution_id),
                 job: row.job_name,
                 worker: row.worker,
-                name: step.step_name.clone(),
-                counters: step.counters()?,
+                name: step.name.clone(),
+                counters: step.counters,
                 context: context.unwrap_or_else(|| StoredContext::Ours(ExecutionContext::new())),
                 lease,
                 granted,
@@ -304,24 +373,14 @@ impl Jobs<'_> {
         &mut self,
         manager: StepExecutionId,
     ) -> Result<Vec<PartitionOutcome>, StoreError> {
-        let rows = self.partition_outcomes(manager.get()).await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(PartitionOutcome {
-                    status: row.status()?,
-                    count: u64::try_from(row.partitions).unwrap_or_default(),
-                    exit: ExitStatus::new(row.exit_code).describe(row.exit_message),
-                    first: row.step_name,
-                })
-            })
-            .collect()
+        Ok(self.partition_outcomes(manager.get()).await?)
     }
 
     /// What all runs of these chains of partitions have counted, those of earlier executions included.
     pub async fn partition_totals(&mut self, chains: &[i64]) -> Result<Counters, StoreError> {
         let mut totals = Counters::default();
         for batch in chains.chunks(BATCH) {
-            totals += self.partition_sum(batch).await?.into();
+            totals += self.partition_sum(batch).await?;
         }
         Ok(totals)
     }
@@ -341,7 +400,7 @@ enum Begin<'a> {
     /// With what the partitioner gave it.
     With(Option<&'a ExecutionContext>),
     /// Where an earlier run ended.
-    From(&'a ChainRow),
+    From(&'a Chain),
 }
 
 impl Begin<'_> {
@@ -361,35 +420,16 @@ impl Begin<'_> {
 }
 
 /// The partitions that ran before, as the domain knows them.
-fn before(
-    known: &HashMap<&str, &ChainRow>,
-    worker: &StepRequest<'_>,
-) -> Result<Vec<KnownPartition>, StoreError> {
-    let mut before = Vec::with_capacity(known.len());
-    for (key, row) in known {
-        let is_of_this_execution = row.job_execution_id == worker.execution.get();
-        before.push(KnownPartition {
-            key: (*key).to_owned(),
-            last: LastStep { status: row.status()?, is_of_this_execution },
-            starts: u64::try_from(row.starts).unwrap_or_default(),
-        });
-    }
+fn before(known: &HashMap<&str, &Chain>, worker: &StepRequest<'_>) -> Vec<KnownPartition> {
+    let partition = |(key, row): (&&str, &&Chain)| KnownPartition {
+        key: (*key).to_owned(),
+        last: LastStep {
+            status: row.status,
+            is_of_this_execution: row.job_execution_id == worker.execution.get(),
+        },
+        starts: row.starts,
+    };
+    let mut before: Vec<KnownPartition> = known.iter().map(partition).collect();
     before.sort_by(|a, b| a.key.cmp(&b.key));
-    Ok(before)
-}
-
-impl From<CounterColumns> for Counters {
-    fn from(columns: CounterColumns) -> Self {
-        let count = |column: i64| u64::try_from(column).unwrap_or_default();
-        Self {
-            read: count(columns.read),
-            write: count(columns.write),
-            filter: count(columns.filter),
-            read_skip: count(columns.read_skip),
-            process_skip: count(columns.process_skip),
-            write_skip: count(columns.write_skip),
-            commit: count(columns.commit),
-            rollback: count(columns.rollback),
-        }
-    }
+    before
 }

@@ -5,7 +5,6 @@
 //! finds the instance gone, and makes a new one. Instances that somebody else has locked are left for the next time.
 
 use crate::error::StoreError;
-use crate::row::job::RunsRow;
 use crate::tx::Jobs;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tidemill_domain::job::BatchStatus;
@@ -70,6 +69,16 @@ pub struct PurgeShare {
     pub kept: BTreeMap<Kept, u64>,
     after: i64,
     is_last: bool,
+}
+
+/// The executions of an instance that have the same status.
+#[derive(sqlx::FromRow)]
+pub(crate) struct RunsRow {
+    job_instance_id: i64,
+    status: Option<String>,
+    earliest: i64,
+    latest: i64,
+    executions: i64,
 }
 
 /// What is known of the instances of a share.
@@ -195,21 +204,20 @@ impl Jobs<'_> {
             oldest: oldest.and_then(|id| times.get(&id)).map(|(made, _)| *made),
         };
         for row in &runs {
-            facts.statuses.entry(row.job_instance_id).or_default().push(known(row.status()));
+            facts.statuses.entry(row.job_instance_id).or_default().push(known(row.status.as_deref()));
             *facts.executions.entry(row.job_instance_id).or_default() += row.executions.unsigned_abs();
         }
         for (instance, row) in latest {
             if let Some((_, over_at)) = times.get(&row.latest) {
-                facts.last.insert(instance, (known(row.status()), *over_at));
+                facts.last.insert(instance, (known(row.status.as_deref()), *over_at));
             }
         }
         for (instance, is_restart_due, is_held) in self.job_purge_bound(instances).await? {
             facts.restart_due.extend(is_restart_due.then_some(instance));
             facts.held.extend(is_held.then_some(instance));
         }
-        for (instance, status, _) in self.job_purge_outers(instances).await? {
-            let status = status.and_then(|word| word.parse().ok()).unwrap_or(BatchStatus::Unknown);
-            facts.outer.entry(instance).or_default().push(status);
+        for (instance, status) in self.job_purge_outers(instances).await? {
+            facts.outer.entry(instance).or_default().push(known(status.as_deref()));
         }
         Ok(facts)
     }
@@ -236,8 +244,8 @@ impl Jobs<'_> {
 }
 
 /// A status that is not understood is nobody's to forget.
-fn known(status: Result<BatchStatus, StoreError>) -> BatchStatus {
-    status.unwrap_or(BatchStatus::Unknown)
+fn known(status: Option<&str>) -> BatchStatus {
+    status.and_then(|word| word.parse().ok()).unwrap_or(BatchStatus::Unknown)
 }
 
 fn removed(instances: &[i64], executions: &[i64], steps: &[i64]) -> Removed {

@@ -1,9 +1,8 @@
 //! Jobs as people see them. What Spring Batch has written is shown as it is.
 
-use crate::error::StoreError;
+use crate::error::{StoreError, damaged};
 use crate::process::ProcessRecord;
-use crate::row::damaged;
-use crate::row::job::{ExecutionRow, InstanceRow, JobRow, ParameterRow, RunRow, StepRow, status_of};
+use crate::statement::{Columns, Stored};
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{
@@ -36,6 +35,7 @@ pub struct LastExecution {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunRecord {
     pub id: ExecutionId,
+    pub job: String,
     pub status: BatchStatus,
     /// When it was made.
     pub created_at: Timestamp,
@@ -78,6 +78,27 @@ pub struct ParameterRecord {
     pub value: String,
     /// Whether it is part of the instance's identity.
     pub is_identifying: bool,
+}
+
+/// A parameter of one execution, as it is read.
+pub(crate) struct ParameterRow {
+    pub(super) execution: i64,
+    pub(super) parameter: ParameterRecord,
+}
+
+impl Stored for ParameterRow {
+    const PLACE: (&'static str, &'static str) = ("batch_job_execution_params", "job_execution_id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let identifying: String = row.get("identifying")?;
+        let parameter = ParameterRecord {
+            name: row.get("parameter_name")?,
+            class: row.get("parameter_type")?,
+            value: row.get("parameter_value")?,
+            is_identifying: identifying.trim() == "Y",
+        };
+        Ok(Self { execution: row.get("job_execution_id")?, parameter })
+    }
 }
 
 /// One run of a job.
@@ -212,114 +233,137 @@ impl From<String> for StoredContext {
     }
 }
 
-impl TryFrom<StepRow> for StepRecord {
-    type Error = StoreError;
+/// The tables of Spring Batch, and what names their rows.
+pub(super) const EXECUTION: (&str, &str) = ("batch_job_execution", "job_execution_id");
+pub(super) const STEP: (&str, &str) = ("batch_step_execution", "step_execution_id");
+/// What we know of an execution beyond Spring's columns.
+pub(super) const NOTE: (&str, &str) = ("tidemill_job_execution", "job_execution_id");
 
-    fn try_from(row: StepRow) -> Result<Self, StoreError> {
-        let (status, exit, counters) = (row.status()?, row.exit(), row.counters()?);
+/// The status in a column. What Spring Batch has written may have none.
+pub(super) fn status(row: &Columns<'_>, column: &'static str) -> Result<BatchStatus, sqlx::Error> {
+    let word: Option<String> = row.get(column)?;
+    row.checked("status", word.and_then(|word| word.parse().ok()))
+}
+
+pub(super) fn status_of(
+    word: Option<&str>,
+    table: &'static str,
+    row: i64,
+) -> Result<BatchStatus, StoreError> {
+    word.and_then(|word| word.parse().ok()).ok_or_else(|| damaged(table, "status", row))
+}
+
+impl Stored for Counters {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            id: StepExecutionId::new(row.step_execution_id),
-            execution: ExecutionId::new(row.job_execution_id),
-            name: row.step_name,
-            version: row.version,
-            status,
-            exit,
-            counters,
-            created_at: row.create_time.into(),
-            started_at: row.start_time.map(Into::into),
-            ended_at: row.end_time.map(Into::into),
-            updated_at: row.last_updated.map(Into::into),
-            total_items: row.total_items.and_then(|total| u64::try_from(total).ok()),
-            delivery: row.delivery,
-            process: row.process,
+            read: row.number("read_count")?,
+            write: row.number("write_count")?,
+            filter: row.number("filter_count")?,
+            read_skip: row.number("read_skip_count")?,
+            process_skip: row.number("process_skip_count")?,
+            write_skip: row.number("write_skip_count")?,
+            commit: row.number("commit_count")?,
+            rollback: row.number("rollback_count")?,
         })
     }
 }
 
-impl TryFrom<ExecutionRow> for ExecutionRecord {
-    type Error = StoreError;
+fn exit(row: &Columns<'_>) -> Result<ExitStatus, sqlx::Error> {
+    Ok(ExitStatus::new(row.get::<String>("exit_code")?).describe(row.get::<String>("exit_message")?))
+}
 
-    fn try_from(row: ExecutionRow) -> Result<Self, StoreError> {
-        let status = row.status()?;
-        let crash_restarts = u32::try_from(row.crash_restarts)
-            .map_err(|_| damaged("tidemill_job_execution", "crash_restarts", row.job_execution_id))?;
+impl Stored for StepRecord {
+    const PLACE: (&'static str, &'static str) = STEP;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            id: ExecutionId::new(row.job_execution_id),
-            instance: InstanceId::new(row.job_instance_id),
-            job: row.job_name,
-            version: row.version,
-            status,
-            exit: ExitStatus::new(row.exit_code).describe(row.exit_message),
-            created_at: row.create_time.into(),
-            started_at: row.start_time.map(Into::into),
-            ended_at: row.end_time.map(Into::into),
-            updated_at: row.last_updated.map(Into::into),
-            is_foreign: row.launched_by.is_none(),
-            launched_by: row.launched_by,
-            crash_restarts,
+            id: StepExecutionId::new(row.get("step_execution_id")?),
+            execution: ExecutionId::new(row.get("job_execution_id")?),
+            name: row.get("step_name")?,
+            version: row.get("version")?,
+            status: status(row, "status")?,
+            exit: exit(row)?,
+            counters: Counters::from_columns(row)?,
+            created_at: row.stamp("create_time")?,
+            started_at: row.stamp_if("start_time")?,
+            ended_at: row.stamp_if("end_time")?,
+            updated_at: row.stamp_if("last_updated")?,
+            total_items: row.get::<Option<i64>>("total_items")?.and_then(|total| u64::try_from(total).ok()),
+            delivery: row.get("delivery")?,
+            process: row.get("process")?,
         })
     }
 }
 
-impl TryFrom<RunRow> for RunRecord {
-    type Error = StoreError;
+impl Stored for ExecutionRecord {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
 
-    fn try_from(row: RunRow) -> Result<Self, StoreError> {
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let launched_by: Option<String> = row.get("launched_by")?;
         Ok(Self {
-            id: ExecutionId::new(row.job_execution_id),
-            status: row.status()?,
-            created_at: row.create_time.into(),
-            started_at: row.start_time.map(Into::into),
-            ended_at: row.end_time.map(Into::into),
-            message: row.message,
+            id: ExecutionId::new(row.get("job_execution_id")?),
+            instance: InstanceId::new(row.get("job_instance_id")?),
+            job: row.get("job_name")?,
+            version: row.get("version")?,
+            status: status(row, "status")?,
+            exit: exit(row)?,
+            created_at: row.stamp("create_time")?,
+            started_at: row.stamp_if("start_time")?,
+            ended_at: row.stamp_if("end_time")?,
+            updated_at: row.stamp_if("last_updated")?,
+            is_foreign: launched_by.is_none(),
+            launched_by,
+            crash_restarts: row.of(NOTE).number("crash_restarts")?,
         })
     }
 }
 
-impl TryFrom<JobRow> for JobRecord {
-    type Error = StoreError;
+impl Stored for RunRecord {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
 
-    fn try_from(row: JobRow) -> Result<Self, StoreError> {
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            last: last(row.job_execution_id, row.status.as_deref(), row.create_time.map(Into::into))?,
-            name: row.job_name,
-            instances: row.instances.unsigned_abs(),
+            id: ExecutionId::new(row.get("job_execution_id")?),
+            job: row.get("job_name")?,
+            status: status(row, "status")?,
+            created_at: row.stamp("create_time")?,
+            started_at: row.stamp_if("start_time")?,
+            ended_at: row.stamp_if("end_time")?,
+            message: row.get("message")?,
         })
     }
 }
 
-impl TryFrom<InstanceRow> for InstanceRecord {
-    type Error = StoreError;
+impl Stored for JobRecord {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
 
-    fn try_from(row: InstanceRow) -> Result<Self, StoreError> {
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let instances: i64 = row.get("instances")?;
+        Ok(Self { name: row.get("job_name")?, instances: instances.unsigned_abs(), last: last(row)? })
+    }
+}
+
+impl Stored for InstanceRecord {
+    const PLACE: (&'static str, &'static str) = EXECUTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let executions: i64 = row.get("executions")?;
         Ok(Self {
-            id: InstanceId::new(row.job_instance_id),
-            last: last(row.job_execution_id, row.status.as_deref(), row.create_time.map(Into::into))?,
-            job: row.job_name,
-            key: row.job_key,
-            executions: row.executions.unsigned_abs(),
+            id: InstanceId::new(row.get("job_instance_id")?),
+            last: last(row)?,
+            job: row.get("job_name")?,
+            key: row.get("job_key")?,
+            executions: executions.unsigned_abs(),
             parameters: Vec::new(),
         })
     }
 }
 
-impl From<ParameterRow> for ParameterRecord {
-    fn from(row: ParameterRow) -> Self {
-        Self {
-            name: row.parameter_name,
-            class: row.parameter_type,
-            value: row.parameter_value,
-            is_identifying: row.identifying.trim() == "Y",
-        }
-    }
-}
-
-fn last(
-    id: Option<i64>,
-    status: Option<&str>,
-    created_at: Option<Timestamp>,
-) -> Result<Option<LastExecution>, StoreError> {
-    let (Some(id), Some(created_at)) = (id, created_at) else { return Ok(None) };
-    let status = status_of(status, "batch_job_execution", id)?;
-    Ok(Some(LastExecution { id: ExecutionId::new(id), status, created_at }))
+/// The last execution of a job or instance, if it has one.
+fn last(row: &Columns<'_>) -> Result<Option<LastExecution>, sqlx::Error> {
+    let id: Option<i64> = row.get("job_execution_id")?;
+    let (Some(id), Some(created_at)) = (id, row.stamp_if("create_time")?) else { return Ok(None) };
+    Ok(Some(LastExecution { id: ExecutionId::new(id), status: status(row, "status")?, created_at }))
 }

@@ -2,6 +2,7 @@
 
 use super::columns;
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
 use tidemill_domain::job::StepExecutionId;
 use tidemill_domain::time::Timestamp;
@@ -46,6 +47,22 @@ pub struct RejectRecord {
     pub item: Option<String>,
 }
 
+impl Stored for RejectRecord {
+    const PLACE: (&'static str, &'static str) = ("tidemill_reject", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.get("id")?,
+            at: row.time("at")?,
+            phase: row.get("phase")?,
+            kind: row.get("kind")?,
+            error: row.get("error")?,
+            place: row.get("place")?,
+            item: row.get("item")?,
+        })
+    }
+}
+
 impl Jobs<'_> {
     /// Keeps items that a step leaves out; they commit with the chunk.
     pub async fn insert_rejects(
@@ -65,7 +82,6 @@ impl Jobs<'_> {
         after: i64,
         limit: u32,
     ) -> Result<Vec<RejectRecord>, StoreError> {
-        let rows = self.job_reject_list(step.get(), after, limit.into()).await?;
-        Ok(rows.into_iter().map(Into::into).collect())
+        Ok(self.job_reject_list(step.get(), after, limit.into()).await?)
     }
 }

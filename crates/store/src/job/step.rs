@@ -3,8 +3,7 @@
 use super::columns;
 use super::record::StepRecord;
 use crate::error::StoreError;
-use crate::row::job::StepRow;
-use crate::tx::{Jobs, StepEndRow};
+use crate::tx::Jobs;
 use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
@@ -68,16 +67,20 @@ impl Jobs<'_> {
         }
         let last = self.job_step_last(request.instance.get(), request.step).await?;
         let starts = self.starts(request).await?;
-        let decision = match decide(last.as_ref(), starts, request)? {
+        let last_step = last.as_ref().map(|last| LastStep {
+            status: last.status,
+            is_of_this_execution: last.execution == request.execution,
+        });
+        let decision = match step::decide(last_step, starts, request.rules) {
             Ok(decision) => decision,
             Err(refusal) => return Ok(StepStart::Refused(refusal)),
         };
         match (decision, last) {
             (StepDecision::SkipCompleted | StepDecision::SkipAbandoned, Some(last)) => {
-                Ok(StepStart::Skip(Box::new(StepRecord::try_from(last)?)))
+                Ok(StepStart::Skip(Box::new(last)))
             }
             (StepDecision::Resume, Some(last)) => {
-                let context = self.step_context_to_go_on_with(last.step_execution_id).await?;
+                let context = self.step_context_to_go_on_with(last.id.get()).await?;
                 self.insert_step(request, context, true).await
             }
             (_, _) => self.insert_step(request, ExecutionContext::new(), false).await,
@@ -90,15 +93,8 @@ impl Jobs<'_> {
             return Ok(false);
         }
         let (exit, long) = columns::exit(end.exit);
-        let row = StepEndRow {
-            id: end.id.get(),
-            execution: end.execution.get(),
-            status: end.status,
-            exit: &exit,
-            counters: end.counters.into(),
-            now: self.now().await?.into(),
-        };
-        if self.job_step_save_end(&row).await? == 0 {
+        let now = self.now().await?.into();
+        if self.job_step_save_end(end, &exit, end.counters.into(), now).await? == 0 {
             return Ok(false);
         }
         if long.is_some() {
@@ -149,20 +145,4 @@ impl Jobs<'_> {
             None => Ok(ExecutionContext::new()),
         }
     }
-}
-
-/// Asks the domain about the last run of the step.
-fn decide(
-    last: Option<&StepRow>,
-    starts: u64,
-    request: &StepRequest<'_>,
-) -> Result<Result<StepDecision, StepRefusal>, StoreError> {
-    let last = match last {
-        Some(last) => Some(LastStep {
-            status: last.status()?,
-            is_of_this_execution: last.job_execution_id == request.execution.get(),
-        }),
-        None => None,
-    };
-    Ok(step::decide(last, starts, request.rules))
 }

@@ -1,8 +1,7 @@
 //! How jobs have been doing lately. Nothing here depends on how long their history is.
 
-use super::record::{JobRecord, RunRecord};
+use super::record::{JobRecord, RunRecord, status_of};
 use crate::error::StoreError;
-use crate::row::job::status_of;
 use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::track::Outcomes;
@@ -15,7 +14,7 @@ impl Jobs<'_> {
     /// At most `limit` jobs that have been launched at some time, by name, each with its last execution. Their instances
     /// are not counted beyond the first.
     pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
-        self.job_list_jobs(limit.into(), 1).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.job_list_jobs(limit.into(), 1).await?)
     }
 
     /// The last runs of each of these jobs, at most `limit` of each, the newest first.
@@ -25,8 +24,8 @@ impl Jobs<'_> {
         limit: u32,
     ) -> Result<HashMap<String, Vec<RunRecord>>, StoreError> {
         let mut by_job: HashMap<String, Vec<RunRecord>> = HashMap::new();
-        for row in self.job_track_recent(jobs, limit.into()).await? {
-            by_job.entry(row.job_name.clone()).or_default().push(row.try_into()?);
+        for run in self.job_track_recent(jobs, limit.into()).await? {
+            by_job.entry(run.job.clone()).or_default().push(run);
         }
         Ok(by_job)
     }
@@ -38,9 +37,10 @@ impl Jobs<'_> {
         since: Timestamp,
     ) -> Result<HashMap<String, Outcomes>, StoreError> {
         let mut by_job: HashMap<String, Outcomes> = HashMap::new();
-        for row in self.job_track_outcomes(jobs, since.into(), OUTCOMES_MAX.into()).await? {
-            let status = status_of(row.status.as_deref(), "batch_job_execution", row.latest)?;
-            by_job.entry(row.job_name).or_default().add(status, row.runs.unsigned_abs());
+        let rows = self.job_track_outcomes(jobs, since.into(), OUTCOMES_MAX.into()).await?;
+        for (job, status, runs, latest) in rows {
+            let status = status_of(status.as_deref(), "batch_job_execution", latest)?;
+            by_job.entry(job).or_default().add(status, runs.unsigned_abs());
         }
         Ok(by_job)
     }

@@ -5,13 +5,13 @@
 
 pub mod failed;
 pub mod look;
+pub(crate) mod row;
 pub mod serve;
 pub mod standing;
 
 use super::SLOTS;
 use crate::error::StoreError;
 use crate::item::Reading;
-use crate::row::outbox::adopted::NewAdoptedRow;
 use crate::statements::outbox::adopted as statement;
 use crate::store::Store;
 use crate::tx::Outbox;
@@ -281,16 +281,7 @@ impl Outbox<'_> {
     pub async fn adopt_table(&mut self, table: &AdoptedTable, actor: &Actor) -> Result<bool, AdoptError> {
         let now = self.now().await?;
         let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
-        let row = NewAdoptedRow {
-            name: &table.name,
-            topic: &table.topic,
-            aggregate_type: &table.aggregate_type,
-            event_type: &table.event_type,
-            time_zone: &table.time_zone,
-            since: now.into(),
-            adopted_by: &actor.name,
-        };
-        let is_new = statement::save(&mut *connection, &row).await?;
+        let is_new = statement::save(&mut *connection, table, now.into(), &actor.name).await?;
         if is_new {
             // What was on its way when the table was given up has been marked since.
             statement::forget_table(connection, &table.name).await?;
@@ -321,11 +312,7 @@ impl Outbox<'_> {
     /// The adopted tables; none on SQLite.
     pub async fn adopted_tables(&mut self) -> Result<Vec<AdoptedRecord>, StoreError> {
         let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
-        let rows = statement::list(connection).await?;
-        let record = |row: crate::row::outbox::adopted::AdoptedRow| {
-            Ok(AdoptedRecord { table: row.table()?, since: row.since.into(), adopted_by: row.adopted_by })
-        };
-        rows.into_iter().map(record).collect()
+        statement::list(connection).await?.into_iter().map(TryInto::try_into).collect()
     }
 
     /// How a table is served, if it is. That stays so until the transaction ends.

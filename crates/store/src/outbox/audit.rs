@@ -3,8 +3,10 @@
 //! All of it in one transaction that reads from one snapshot: an event is judged by the place of its slot at the same
 //! instant.
 
-use crate::error::StoreError;
-use crate::row::damaged;
+use super::{EXCEPTION, slot, slot_of};
+use crate::codec::DbText;
+use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::HashMap;
 use tidemill_domain::outbox::exception::StateWord;
@@ -42,6 +44,36 @@ pub struct AuditedEvent {
     pub slot: Slot,
     /// Whether the place of its slot has passed it.
     pub is_read: bool,
+}
+
+impl Stored for AuditedException {
+    const PLACE: (&'static str, &'static str) = EXCEPTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: EventId::new(row.get("event_id")?),
+            slot: slot(row)?,
+            seq: Seq::new(row.get("seq")?),
+            excuse: row.parsed("state")?,
+        })
+    }
+}
+
+/// Not judged yet. On SQLite the slot may not be filled in; then the id of the aggregate is there.
+impl Stored for AuditedEvent {
+    const PLACE: (&'static str, &'static str) = ("outbox_event", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let stored = row.get::<Option<i16>>("slot")?.and_then(slot_of);
+        let aggregate: Option<DbText> = row.get("aggregate_id")?;
+        let slot = stored.or_else(|| aggregate.map(|id| Slot::of(&id.text)));
+        Ok(Self {
+            id: EventId::new(row.get("id")?),
+            xid: row.number("xid")?,
+            slot: row.checked("slot", slot)?,
+            is_read: false,
+        })
+    }
 }
 
 /// After which event a page begins, in the order of transactions.
@@ -87,13 +119,12 @@ impl Outbox<'_> {
         let mark = mark.parse().map_err(|_| damaged("outbox_event", "xid", mark))?;
         let places = self.places().await?;
         let places = places.into_iter().map(|place| (place.slot, (place.window, place.seq))).collect();
-        let exceptions = self.outbox_audit_exceptions().await?;
         Ok(OutboxStanding {
             places,
             floor: self.floor().await?,
             mark,
             lowest: self.lowest().await?,
-            exceptions: exceptions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            exceptions: self.outbox_audit_exceptions().await?,
         })
     }
 
@@ -105,12 +136,11 @@ impl Outbox<'_> {
         limit: u32,
     ) -> Result<Vec<AuditedEvent>, StoreError> {
         let rows = self.outbox_audit_events((from.xid, from.id), limit.into()).await?;
-        let event = |row: &crate::row::outbox::audit::AuditEventRow| {
-            let (id, slot) = (EventId::new(row.id), row.slot()?);
-            let xid = u64::try_from(row.xid).map_err(|_| damaged("outbox_event", "xid", row.id))?;
-            Ok(AuditedEvent { id, xid, slot, is_read: standing.is_read(slot, id, xid) })
+        let judge = |mut event: AuditedEvent| {
+            event.is_read = standing.is_read(event.slot, event.id, event.xid);
+            event
         };
-        rows.iter().map(event).collect()
+        Ok(rows.into_iter().map(judge).collect())
     }
 
     /// Each type of events with each topic that its events name, or were redirected to.
@@ -126,6 +156,10 @@ impl Outbox<'_> {
     /// Those of these events that are there, and what they happened to.
     pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        Ok(self.outbox_audit_names(&ids).await?.into_iter().map(Into::into).collect())
+        let rows = self.outbox_audit_names(&ids).await?.into_iter();
+        let name = |(id, kind, key): (i64, DbText, DbText)| {
+            (EventId::new(id), Aggregate { kind: kind.text, id: key.text })
+        };
+        Ok(rows.map(name).collect())
     }
 }

@@ -1,9 +1,10 @@
 //! Events that are not out: how many, and since when. Those that no relay has read are counted slot by slot in
 //! [`lag`](super::lag); here are those that were read and not taken.
 
+use super::slot;
 use crate::error::StoreError;
 use crate::outbox::lag::SlotLag;
-use crate::row::outbox::lag::ExceptedRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::exception::StateWord;
@@ -72,12 +73,10 @@ impl Excepted {
         if self.open().rows.is_exact() { Count::Exactly(0) } else { Count::AtLeast(0) }
     }
 
-    fn new(rows: &[ExceptedRow], count_max: u32) -> Result<Self, StoreError> {
+    fn new(rows: &[ExceptedRow], count_max: u32) -> Self {
         let mut states: BTreeMap<StateWord, (u64, Option<Timestamp>)> = BTreeMap::new();
         let mut slots: BTreeMap<Slot, Backlog> = BTreeMap::new();
-        for row in rows {
-            let (state, slot, count) = (row.state()?, row.slot()?, u64::try_from(row.rows).unwrap_or(0));
-            let oldest = row.oldest.map(Timestamp::from);
+        for &ExceptedRow { state, slot, rows: count, oldest } in rows {
             let (rows, known) = states.entry(state).or_default();
             *rows += count;
             *known = [*known, oldest].into_iter().flatten().min();
@@ -91,12 +90,34 @@ impl Excepted {
             let (rows, oldest) = states.get(&state).copied().unwrap_or_default();
             Backlog { rows: Count::up_to(count_max.into(), rows), oldest }
         };
-        Ok(Self {
+        Self {
             waiting: of(StateWord::Waiting),
             held: of(StateWord::Held),
             parked: of(StateWord::Parked),
             skipped: of(StateWord::Skipped).rows,
             slots,
+        }
+    }
+}
+
+/// Events of one slot that were read and not taken, in one state.
+pub(crate) struct ExceptedRow {
+    state: StateWord,
+    slot: Slot,
+    rows: u64,
+    /// When the first of them was written; none when it is no longer in its table.
+    oldest: Option<Timestamp>,
+}
+
+impl Stored for ExceptedRow {
+    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "state");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            state: row.parsed("state")?,
+            slot: slot(row)?,
+            rows: row.get::<i64>("rows")?.unsigned_abs(),
+            oldest: row.time_if("oldest")?,
         })
     }
 }
@@ -105,6 +126,6 @@ impl Outbox<'_> {
     /// What is excepted, each state counted up to `count_max`.
     pub async fn excepted(&mut self, count_max: u32) -> Result<Excepted, StoreError> {
         let rows = self.outbox_excepted_rows(i64::from(count_max) + 1).await?;
-        Excepted::new(&rows, count_max)
+        Ok(Excepted::new(&rows, count_max))
     }
 }

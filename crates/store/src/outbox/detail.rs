@@ -1,11 +1,13 @@
 //! All about one event, and the relays as people see them.
 
 use super::exception::ExceptionDetail;
-use crate::error::StoreError;
+use crate::codec::{DbId, DbTime};
+use crate::error::{StoreError, damaged};
 use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::{EventId, Fate, LiveRelay, RelayId, StoredEvent, Tally};
+use tidemill_domain::outbox::relay::transactional_id;
+use tidemill_domain::outbox::{Effort, EventId, Fate, Instance, LiveRelay, RelayId, StoredEvent, Tally};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -67,5 +69,84 @@ impl Outbox<'_> {
         let now = self.now().await?;
         let rows = self.outbox_relay_details(now.into()).await?;
         rows.into_iter().map(|row| row.detail(now)).collect()
+    }
+}
+
+/// A relay that has not ended, as lists have it.
+#[derive(Clone, Debug, sqlx::FromRow, serde::Deserialize)]
+pub(crate) struct RelayRow {
+    id: DbId,
+    name: String,
+    host: String,
+    pid: i64,
+    sink: String,
+    instance: Option<i64>,
+    total: Option<i64>,
+    joined_at: DbTime,
+    until: DbTime,
+    slots: i64,
+}
+
+impl RelayRow {
+    pub(super) fn is_live(&self, now: Timestamp) -> bool {
+        now < Timestamp::from(self.until)
+    }
+}
+
+impl TryFrom<RelayRow> for LiveRelay {
+    type Error = StoreError;
+
+    fn try_from(row: RelayRow) -> Result<Self, StoreError> {
+        let id = RelayId::from(row.id);
+        let broken = |column| damaged("tidemill_outbox_relay", column, id);
+        let small = |number: i64| u32::try_from(number).map_err(|_| broken("instance"));
+        let (instance, total) = (row.instance.map(small).transpose()?, row.total.map(small).transpose()?);
+        Ok(Self {
+            id,
+            name: row.name,
+            host: row.host,
+            pid: u32::try_from(row.pid).map_err(|_| broken("pid"))?,
+            instance: Instance::from_settings(instance, total).map_err(|_| broken("instance"))?,
+            transactional_id: transactional_id(&row.sink).map(str::to_owned),
+            joined_at: row.joined_at.into(),
+            slots: usize::try_from(row.slots).unwrap_or_default(),
+        })
+    }
+}
+
+/// A relay as people see it.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct RelayDetailRow {
+    #[sqlx(flatten)]
+    relay: RelayRow,
+    process: DbId,
+    published: i64,
+    polls: i64,
+    empty_polls: i64,
+    queries: i64,
+}
+
+impl RelayDetailRow {
+    fn detail(self, now: Timestamp) -> Result<RelayDetail, StoreError> {
+        let id = RelayId::from(self.relay.id);
+        let count = |column, count: i64| {
+            u64::try_from(count).map_err(|_| damaged("tidemill_outbox_relay", column, id))
+        };
+        let tally = Tally {
+            published: count("published", self.published)?,
+            effort: Effort {
+                polls: count("polls", self.polls)?,
+                empty_polls: count("empty_polls", self.empty_polls)?,
+                queries: count("queries", self.queries)?,
+            },
+        };
+        Ok(RelayDetail {
+            lived: now.since(self.relay.joined_at.into()),
+            sink: self.relay.sink.clone(),
+            until: self.relay.until.into(),
+            relay: self.relay.try_into()?,
+            process: self.process.into(),
+            tally,
+        })
     }
 }

@@ -1,12 +1,16 @@
 //! Writing events in the transaction of what they tell of, and looking at them.
 
-use super::EVENTS;
-use crate::error::StoreError;
+use super::{EVENTS, slot_of};
+use crate::codec::{DbText, DbTime, DbXid};
+use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored};
 use crate::statements;
-use crate::tx::{EventFilterRow, Outbox, Tx};
+use crate::tx::{Outbox, Tx};
 use sqlx::PgConnection;
 use std::slice;
-use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot, StoredEvent};
+use tidemill_domain::outbox::{
+    Aggregate, BadEvent, EventId, NewEvent, Payload, Slot, StoredEvent, StoredHeaders,
+};
 use tidemill_domain::time::Timestamp;
 
 /// Most events in one statement.
@@ -43,6 +47,28 @@ pub struct EventRecord {
     pub bytes: Option<usize>,
     /// When it was written.
     pub created_at: Timestamp,
+}
+
+impl Stored for EventRecord {
+    const PLACE: (&'static str, &'static str) = ("outbox_event", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (kind, id) = (row.get::<DbText>("aggregate_type")?.text, row.get::<DbText>("aggregate_id")?.text);
+        let aggregate = Aggregate { kind, id };
+        let bytes: Option<i64> = row.get("bytes")?;
+        Ok(Self {
+            id: EventId::new(row.get("id")?),
+            slot: match row.get("slot")? {
+                Some(slot) => row.checked("slot", slot_of(slot))?,
+                None => aggregate.slot(),
+            },
+            aggregate,
+            event_type: row.get::<DbText>("event_type")?.text,
+            topic: row.get::<DbText>("topic")?.text,
+            bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
+            created_at: row.time("created_at")?,
+        })
+    }
 }
 
 impl From<&StoredEvent> for EventRecord {
@@ -103,17 +129,71 @@ impl Outbox<'_> {
 
     /// At most `limit` events, the newest first, without what they say.
     pub async fn events(&mut self, filter: &EventFilter, limit: u32) -> Result<Vec<EventRecord>, StoreError> {
-        let rows = self
-            .outbox_event_list(&EventFilterRow {
-                before: filter.before.map(EventId::get),
-                aggregate_type: filter.aggregate_type.as_deref(),
-                aggregate_id: filter.aggregate_id.as_deref(),
-                topic: filter.topic.as_deref(),
-                event_type: filter.event_type.as_deref(),
-                limit: limit.into(),
-            })
-            .await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.outbox_event_list(filter, limit.into()).await?)
+    }
+}
+
+/// An event as it is stored.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EventRow {
+    id: i64,
+    xid: DbXid,
+    /// None on SQLite where another program wrote the event and no relay has looked yet.
+    slot: Option<i16>,
+    aggregate_type: DbText,
+    aggregate_id: DbText,
+    event_type: DbText,
+    topic: DbText,
+    payload: Option<DbText>,
+    payload_bytes: Option<Vec<u8>>,
+    headers: Option<DbText>,
+    created_at: DbTime,
+}
+
+impl EventRow {
+    /// How large payload and headers are.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = |text: &Option<DbText>| text.as_ref().map_or(0, |text| text.text.len());
+        text(&self.payload) + self.payload_bytes.as_ref().map_or(0, Vec::len) + text(&self.headers)
+    }
+}
+
+impl TryFrom<EventRow> for StoredEvent {
+    type Error = StoreError;
+
+    fn try_from(row: EventRow) -> Result<Self, StoreError> {
+        let texts = [
+            ("aggregate type", Some(&row.aggregate_type)),
+            ("aggregate id", Some(&row.aggregate_id)),
+            ("event type", Some(&row.event_type)),
+            ("topic", Some(&row.topic)),
+            ("payload", row.payload.as_ref()),
+        ];
+        let garbled = texts.iter().find(|(_, text)| text.is_some_and(|text| text.is_garbled));
+        let garbled = garbled.map(|(what, _)| BadEvent::NotUtf8 { what });
+        let aggregate = Aggregate { kind: row.aggregate_type.text, id: row.aggregate_id.text };
+        Ok(Self {
+            id: EventId::new(row.id),
+            xid: row.xid.0,
+            slot: match row.slot {
+                Some(slot) => slot_of(slot).ok_or_else(|| damaged("outbox_event", "slot", row.id))?,
+                None => aggregate.slot(),
+            },
+            aggregate,
+            event_type: row.event_type.text,
+            topic: row.topic.text,
+            payload: match (row.payload, row.payload_bytes) {
+                (Some(text), _) => Payload::Json(text.text),
+                (None, Some(bytes)) => Payload::Bytes(bytes),
+                (None, None) => Payload::Tombstone,
+            },
+            headers: match row.headers {
+                Some(headers) if headers.is_garbled => StoredHeaders::garbled(headers.text),
+                headers => StoredHeaders::of(headers.map(|headers| headers.text)),
+            },
+            created_at: row.created_at.into(),
+            garbled,
+        })
     }
 }
 

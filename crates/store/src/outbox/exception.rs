@@ -12,12 +12,14 @@ pub use due::{Due, DueEvent};
 pub use list::{Content, ExceptionDetail, ExceptionFilter, ExceptionRecord};
 pub use operate::{Operated, Operation, Selection};
 
+use super::{EXCEPTION, numbers, slot};
 use crate::error::StoreError;
-use crate::row::outbox::exception::{AggregateRow, StandingRow};
-use crate::row::outbox::numbers;
+use crate::statement::{Columns, Stored};
 use crate::tx::{ExceptionChange, NewExceptionRow, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
-use tidemill_domain::outbox::exception::{self, Attempt, Attempted, ExceptionState, Place, Settlement};
+use tidemill_domain::outbox::exception::{
+    self, Attempt, Attempted, Exception, ExceptionState, Place, Settlement, StateWord,
+};
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 use tidemill_domain::time::Timestamp;
 
@@ -98,8 +100,7 @@ impl Outbox<'_> {
 
     /// The aggregates of these slots whose later events have to wait.
     pub async fn blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
-        let rows = self.exception_blocked(&numbers(slots)).await?;
-        rows.into_iter().map(AggregateRow::key).collect()
+        Ok(self.exception_blocked(&numbers(slots)).await?.into_iter().map(|row| row.key).collect())
     }
 
     /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
@@ -108,20 +109,25 @@ impl Outbox<'_> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
         let ids: Vec<i64> = by_id.keys().copied().collect();
         let standing = self.lock_standing(&ids).await?;
-        let mut aggregates: BTreeMap<(Slot, Aggregate), Vec<&StandingRow>> = BTreeMap::new();
+        let mut aggregates: BTreeMap<(Slot, Aggregate), Vec<&KnownException>> = BTreeMap::new();
         for row in &standing {
-            aggregates.entry(row.key()?).or_default().push(row);
+            aggregates.entry(row.key.clone()).or_default().push(row);
         }
         let (mut gone, mut changes) = (Vec::new(), Vec::new());
         for rows in aggregates.values() {
-            let attempts = attempted(rows, &by_id)?;
+            let attempts = attempted(rows, &by_id);
             for (row, settlement) in rows.iter().zip(exception::settle(&attempts, now)) {
                 match settlement {
                     Settlement::Left => {}
-                    Settlement::Gone => gone.push((row.event_id, row.revision)),
+                    Settlement::Gone => gone.push((row.event_id, row.exception.revision)),
                     Settlement::Now(after) => {
                         let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
-                        changes.push(ExceptionChange::new(row.event_id, row.revision, after, error));
+                        changes.push(ExceptionChange::new(
+                            row.event_id,
+                            row.exception.revision,
+                            after,
+                            error,
+                        ));
                     }
                 }
             }
@@ -148,7 +154,7 @@ impl Outbox<'_> {
     }
 
     /// Those of these events that are exceptions, locked, in the order of their places.
-    async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<StandingRow>, StoreError> {
+    async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<KnownException>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -162,8 +168,8 @@ impl Outbox<'_> {
         if keys.is_empty() {
             return Ok(());
         }
-        let rows: Vec<AggregateRow> = keys.iter().map(|(slot, key)| AggregateRow::new(*slot, key)).collect();
-        Ok(self.exception_promote(&rows, now.into()).await?)
+        let keys: Vec<(Slot, &Aggregate)> = keys.iter().map(|(slot, key)| (*slot, key)).collect();
+        Ok(self.exception_promote(&keys, now.into()).await?)
     }
 
     /// Which of these aggregates have an open exception.
@@ -175,24 +181,70 @@ impl Outbox<'_> {
         if keys.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let rows: Vec<AggregateRow> =
-            keys.into_iter().map(|(slot, aggregate)| AggregateRow::new(slot, aggregate)).collect();
-        self.exception_open(&rows).await?.into_iter().map(AggregateRow::key).collect()
+        let keys: Vec<(Slot, &Aggregate)> = keys.into_iter().collect();
+        Ok(self.exception_open(&keys).await?.into_iter().map(|row| row.key).collect())
     }
 }
 
 /// The attempts at the events of one aggregate.
-fn attempted(rows: &[&StandingRow], settled: &BTreeMap<i64, &Settled>) -> Result<Vec<Attempted>, StoreError> {
+fn attempted(rows: &[&KnownException], settled: &BTreeMap<i64, &Settled>) -> Vec<Attempted> {
     let settled = rows.iter().filter_map(|row| Some((row, settled.get(&row.event_id)?)));
-    settled
-        .map(|(row, settled)| {
-            let attempt = match &settled.what {
-                SettledAs::Delivered => Attempt::Delivered,
-                SettledAs::Refused { state, .. } => Attempt::Refused(*state),
-            };
-            Ok(Attempted { exception: Some(row.exception()?), seen: settled.revision, attempt })
-        })
-        .collect()
+    let attempt = |(row, settled): (&&KnownException, &&Settled)| {
+        let attempt = match &settled.what {
+            SettledAs::Delivered => Attempt::Delivered,
+            SettledAs::Refused { state, .. } => Attempt::Refused(*state),
+        };
+        Attempted { exception: Some(row.exception), seen: settled.revision, attempt }
+    };
+    settled.map(attempt).collect()
+}
+
+/// An aggregate and its slot.
+pub(crate) struct AggregateRow {
+    key: (Slot, Aggregate),
+}
+
+impl Stored for AggregateRow {
+    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "aggregate_id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self { key: (slot(row)?, aggregate(row)?) })
+    }
+}
+
+fn aggregate(row: &Columns<'_>) -> Result<Aggregate, sqlx::Error> {
+    Ok(Aggregate { kind: row.get("aggregate_type")?, id: row.get("aggregate_id")? })
+}
+
+/// An event that is an exception.
+pub(crate) struct KnownException {
+    pub(super) event_id: i64,
+    key: (Slot, Aggregate),
+    pub(super) exception: Exception,
+}
+
+impl Stored for KnownException {
+    const PLACE: (&'static str, &'static str) = EXCEPTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let exception = Exception::from_columns(row)?;
+        Ok(Self { event_id: row.get("event_id")?, key: (slot(row)?, aggregate(row)?), exception })
+    }
+}
+
+impl Stored for Exception {
+    const PLACE: (&'static str, &'static str) = EXCEPTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let state = match (row.parsed("state")?, row.time_if("next_attempt_at")?) {
+            (StateWord::Waiting, Some(next_attempt_at)) => ExceptionState::Waiting { next_attempt_at },
+            (StateWord::Held, None) => ExceptionState::Held,
+            (StateWord::Parked, None) => ExceptionState::Parked,
+            (StateWord::Skipped, None) => ExceptionState::Skipped,
+            _ => return Err(row.damaged("state")),
+        };
+        Ok(Self { state, attempts: row.number("attempts")?, revision: row.get("revision")? })
+    }
 }
 
 fn error_of(what: &SettledAs) -> Option<String> {

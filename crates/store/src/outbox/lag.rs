@@ -1,10 +1,12 @@
 //! What is measured about the outbox: what was not read yet, what is excepted, and who reads. What is not known is
 //! told as not known.
 
+use super::place::PlaceColumns;
+use super::slot_of;
+use crate::codec::{DbText, DbTime};
 use crate::error::StoreError;
 use crate::outbox::retention::RELAYS_KEPT;
 use crate::outbox::{Backlog, Excepted, Partition, RelayDetail};
-use crate::row::outbox::place::PlaceColumns;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
@@ -77,6 +79,15 @@ impl OutboxStats {
     }
 }
 
+/// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
+#[derive(sqlx::FromRow)]
+pub(crate) struct UnreadRow {
+    slot: Option<i16>,
+    aggregate_id: Option<DbText>,
+    rows: i64,
+    oldest: DbTime,
+}
+
 impl Outbox<'_> {
     /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
     /// outbox are not from this server.
@@ -88,11 +99,15 @@ impl Outbox<'_> {
         let columns = PlaceColumns::new(&places, self.floor().await?);
         let rows = self.outbox_unread(&columns, i64::from(count_max) + 1).await?;
         let mut found: BTreeMap<Slot, (u64, Timestamp)> = BTreeMap::new();
-        for row in rows {
-            let Some(slot) = row.slot() else { continue };
-            let (count, oldest) = found.entry(slot).or_insert((0, row.oldest.0));
-            *count += u64::try_from(row.rows).unwrap_or(0);
-            *oldest = (*oldest).min(row.oldest.0);
+        for UnreadRow { slot, aggregate_id, rows, oldest: DbTime(written) } in rows {
+            let slot = match slot {
+                Some(slot) => slot_of(slot),
+                None => aggregate_id.map(|id| Slot::of(&id.text)),
+            };
+            let Some(slot) = slot else { continue };
+            let (count, oldest) = found.entry(slot).or_insert((0, written));
+            *count += u64::try_from(rows).unwrap_or(0);
+            *oldest = (*oldest).min(written);
         }
         let is_all = found.values().map(|(count, _)| count).sum::<u64>() <= count_max.into();
         let lag = |place: tidemill_domain::outbox::Place| {

@@ -61,7 +61,7 @@ impl Store {
 impl Outbox<'_> {
     /// The partitions, in the order of their ids; the default one is the last. None on SQLite.
     pub async fn partitions(&mut self) -> Result<Vec<Partition>, StoreError> {
-        Ok(self.outbox_partition_list().await?.into_iter().map(Into::into).collect())
+        Ok(self.outbox_partition_list().await?)
     }
 
     /// The number that was given out last, also if its event was rolled back or is forgotten; zero when none was.

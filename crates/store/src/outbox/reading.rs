@@ -5,8 +5,8 @@
 //! its first mark may have much lower ids and is found by the index of transactions, so that one late event does not make
 //! the reader go through everything that was written since.
 
-use crate::error::StoreError;
-use crate::row::outbox::event::EventRow;
+use super::event::EventRow;
+use crate::error::{StoreError, damaged};
 use crate::store::Store;
 use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
@@ -110,8 +110,7 @@ impl Outbox<'_> {
             else {
                 return Ok(None);
             };
-            let now: Mark =
-                now.parse().map_err(|_| crate::row::damaged("pg_current_snapshot", "mark", &now))?;
+            let now: Mark = now.parse().map_err(|_| damaged("pg_current_snapshot", "mark", &now))?;
             size = size_of(&rows);
             let is_whole = rows.len() <= reading.limit as usize && size == Size::Small;
             page.window = page.window.opened(reading.stop.unwrap_or(&now).clone());

@@ -1,9 +1,10 @@
 //! Receipts of sinks with transactions: which of the events that they name the database knows to be published.
 
-use crate::error::StoreError;
+use super::slot_of;
+use crate::error::{StoreError, damaged};
 use crate::tx::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
-use tidemill_domain::outbox::receipt::may_come_again;
+use tidemill_domain::outbox::receipt::{Receipted, may_come_again};
 use tidemill_domain::outbox::{Cursor, EventId, Slot, Window};
 
 impl Outbox<'_> {
@@ -24,14 +25,17 @@ impl Outbox<'_> {
             .flat_map(|cursor| cursor.slots.keys().map(|slot| (*slot, &cursor.window)))
             .collect();
         let mut unsettled = BTreeSet::new();
-        for row in self.outbox_event_places(&numbers).await? {
-            let Some(event) = row.receipted()? else { continue };
+        for (id, xid, slot) in self.outbox_event_places(&numbers).await? {
+            // None on SQLite when no relay has looked yet; then nobody can have published it.
+            let Some(slot) = slot else { continue };
+            let slot = slot_of(slot).ok_or_else(|| damaged("outbox_event", "slot", id))?;
+            let event = Receipted { id: EventId::new(id), xid: xid.0, slot };
             if may_come_again(event, windows.get(&event.slot).copied(), floor) {
                 unsettled.insert(event.id);
             }
         }
         for row in self.exception_standing(&numbers).await? {
-            if row.exception()?.state.is_open() {
+            if row.exception.state.is_open() {
                 unsettled.insert(EventId::new(row.event_id));
             }
         }

@@ -3,13 +3,13 @@
 //! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
 //! can do any more once the relay was retired. So there is one fence for all its slots.
 
-use super::SLOTS;
+use super::adopted::row::named;
+use super::detail::RelayRow;
+use super::place::SlotRow;
+use super::{SLOTS, own_slot};
 use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::StoreError;
-use crate::row::outbox::adopted::named;
-use crate::row::outbox::own_slot;
-use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, cursors_of, cursors_text, window_text};
+use crate::error::{StoreError, damaged};
 use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::relay::transactional_id;
 use tidemill_domain::outbox::{
-    Effort, EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, Unit, admit,
+    Effort, EventId, Instance, JoinRefusal, LiveRelay, Place, RelayId, Slot, Unit, admit,
 };
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Timestamp;
@@ -121,19 +121,7 @@ impl Outbox<'_> {
         if let Err(refusal) = admit(joining.instance, transactional_id(joining.sink), &live) {
             return Ok(Err(refusal));
         }
-        let row = JoinRow {
-            id: joining.id.into(),
-            process: joining.process.into(),
-            name: &joining.identity.name,
-            host: &joining.identity.host,
-            pid: joining.identity.pid.into(),
-            sink: joining.sink,
-            instance: joining.instance.map(|instance| i64::from(instance.id())),
-            total: joining.instance.map(|instance| i64::from(instance.total())),
-            joined_at: now.into(),
-            until: now.plus(joining.lease).into(),
-        };
-        self.outbox_relay_insert(&row).await?;
+        self.outbox_relay_insert(joining, now.into(), now.plus(joining.lease).into()).await?;
         self.wake(SLOTS);
         Ok(Ok(()))
     }
@@ -156,8 +144,11 @@ impl Outbox<'_> {
         let row = self.outbox_look(looking, cursors.as_deref(), now).await?;
         let Some(acks) = row.acks else { return Ok(None) };
         let now = Timestamp::from(row.now);
-        let mark = row.mark()?;
-        let relays = row.relays()?;
+        let mark = row.mark.parse().map_err(|_| damaged("outbox_event", "xid", &row.mark))?;
+        let relays: Vec<RelayRow> = serde_json::from_str(&row.relays)
+            .map_err(|_| damaged("tidemill_outbox_relay", "name", "of a look"))?;
+        let free: Vec<i16> = serde_json::from_str(&row.free)
+            .map_err(|_| damaged("tidemill_outbox_slot", "slot", "of a look"))?;
         let has_lapsed = relays.iter().any(|relay| !relay.is_live(now));
         let live = relays
             .into_iter()
@@ -167,11 +158,11 @@ impl Outbox<'_> {
         Ok(Some(View {
             acks,
             mark,
-            timeline: row.timeline.clone(),
+            timeline: row.timeline,
             floor: EventId::new(row.floor_id),
             live,
             has_lapsed,
-            free: row.free()?,
+            free: free.into_iter().map(own_slot).collect::<Result<_, _>>()?,
             has_events: row.has_events,
             is_due: row.is_due,
             adopted: named(&row.adopted)?,
@@ -219,17 +210,18 @@ impl Outbox<'_> {
             return Ok(None);
         }
         let rows = self.outbox_slot_lock_free(wanted).await?;
-        let locked = rows.iter().map(FreeSlotRow::slot).collect::<Result<BTreeSet<_>, _>>()?;
+        let locked = rows.iter().map(SlotRow::slot).collect::<Result<BTreeSet<_>, _>>()?;
         // Of some units, others may have been faster with a part.
         let whole = unit.whole(&locked);
         let mut resting = Vec::with_capacity(rows.len());
         let mut epochs = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in rows {
             if !whole.contains(&row.slot()?) {
                 continue;
             }
-            resting.push((row.slot()?, Resting { window: row.window()?, seq: row.seq() }));
-            epochs.push((row.slot()?, row.epoch().next()));
+            let Place { slot, epoch, window, seq, .. } = row.try_into()?;
+            resting.push((slot, Resting { window, seq }));
+            epochs.push((slot, epoch.next()));
         }
         let cursors = cursor::with_taken(cursors, resting);
         if !self.acknowledge(fence, &cursors, 0).await? {
@@ -318,12 +310,43 @@ impl Outbox<'_> {
     }
 }
 
+/// What one look sees; lists are JSON, because it is one row.
+#[derive(sqlx::FromRow)]
+pub(crate) struct LookRow {
+    acks: Option<i64>,
+    now: DbTime,
+    mark: String,
+    timeline: Option<String>,
+    floor_id: i64,
+    relays: String,
+    free: String,
+    has_events: bool,
+    is_due: bool,
+    adopted: String,
+}
+
+/// Where a slot is left.
+pub(crate) struct LeftRow {
+    pub(crate) slot: i16,
+    pub(crate) place: String,
+    pub(crate) seq: i64,
+}
+
+pub(super) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>, StoreError> {
+    serde_json::from_str(text).map_err(|_| StoreError::DamagedRelay { relay })
+}
+
+fn cursors_text(cursors: &[Cursor]) -> Result<String, StoreError> {
+    serde_json::to_string(cursors).map_err(|_| damaged("tidemill_outbox_relay", "cursors", "to be written"))
+}
+
 fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>, StoreError> {
     left.iter()
         .map(|(slot, resting)| {
             Ok(LeftRow {
                 slot: i16::from(slot.get()),
-                place: window_text(&resting.window)?,
+                place: serde_json::to_string(&resting.window)
+                    .map_err(|_| damaged("tidemill_outbox_slot", "place", "to be written"))?,
                 seq: resting.seq.get(),
             })
         })

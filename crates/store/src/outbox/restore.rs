@@ -2,15 +2,15 @@
 //! holds for what is written there: then all events that were not read become exceptions, in their order, and slots
 //! begin anew at a mark of this server.
 
+use super::place::PlaceColumns;
 use crate::error::StoreError;
 use crate::outbox::{EVENTS, OBJECT};
-use crate::row::outbox::place::PlaceColumns;
-use crate::row::outbox::restore::ServerRow;
+use crate::statement::{Columns, Stored};
 use crate::store::Store;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::outbox::restore::{ServerIdentity, Standing, check};
+use tidemill_domain::outbox::restore::{KnownServer, ServerIdentity, Standing, check};
 use tidemill_domain::outbox::{EventId, Mark, Place, Window};
 
 /// What was found, and done about it.
@@ -19,6 +19,22 @@ pub struct Checked {
     pub standing: Standing,
     /// How many events became exceptions.
     pub excepted: u64,
+}
+
+/// The server as it was written down, and the id below which marks mean nothing.
+pub(crate) struct OutboxRow {
+    server: KnownServer,
+    pub(super) floor: EventId,
+}
+
+impl Stored for OutboxRow {
+    const PLACE: (&'static str, &'static str) = ("tidemill_outbox", "floor_id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (system_identifier, timeline) = (row.get("system_identifier")?, row.get("timeline")?);
+        let server = KnownServer { system_identifier, timeline };
+        Ok(Self { server, floor: EventId::new(row.get("floor_id")?) })
+    }
 }
 
 impl Store {
@@ -40,14 +56,14 @@ impl Store {
 impl Outbox<'_> {
     /// The server, as it is now; none on SQLite, whose marks mean the same wherever the file is.
     pub async fn server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
-        self.outbox_server_row().await?.map(TryInto::try_into).transpose()
+        Ok(self.outbox_server().await?)
     }
 
     /// Whether the marks of the outbox are from this server.
     pub async fn server_standing(&mut self) -> Result<Standing, StoreError> {
         // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
         let places = self.places().await?;
-        let known = self.outbox_row().await?.known();
+        let known = self.outbox_row().await?.server;
         Ok(match self.server().await? {
             Some(server) => check(&known, &server, newest(&places)),
             None => Standing::Same,
@@ -60,7 +76,7 @@ impl Outbox<'_> {
     pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
         let standing = self.server_standing().await?;
-        let Some(server) = self.outbox_server_row().await? else {
+        let Some(server) = self.outbox_server().await? else {
             return Ok(Checked { standing, excepted: 0 });
         };
         let excepted = match standing {
@@ -116,7 +132,7 @@ fn newest(places: &[Place]) -> Option<&Mark> {
     marks.max_by_key(|mark| mark.xmax())
 }
 
-fn entry(action: &str, server: &ServerRow) -> AuditEntry {
+fn entry(action: &str, server: &ServerIdentity) -> AuditEntry {
     let system = server.system_identifier.as_deref().unwrap_or("unknown");
     AuditEntry {
         to: Some(format!("{system}/{}", server.timeline)),

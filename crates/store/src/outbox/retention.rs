@@ -5,9 +5,9 @@
 //! of its look. The second has the table for itself, for an instant: it only makes sure that nothing was written since
 //! that mark. Slots never go back and what was read is never excepted later, so what the first has found still holds.
 
+use super::place::PlaceColumns;
 use crate::error::StoreError;
 use crate::outbox::Partition;
-use crate::row::outbox::place::PlaceColumns;
 use crate::store::Store;
 use crate::tx::Outbox;
 use std::time::Duration;

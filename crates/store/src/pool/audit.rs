@@ -1,7 +1,7 @@
 //! The auditor: follows the log of a pool from its beginning and compares what follows from it with what is stored.
 
+use super::row::PoolRow;
 use crate::error::StoreError;
-use crate::row::pool::PoolRow;
 use crate::tx::Pools;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;

@@ -1,7 +1,6 @@
 //! Heartbeats of holders. They decide nothing, so they take no lock on the pool and leave no record.
 
 use crate::error::StoreError;
-use crate::row::pool::BeatRow;
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
@@ -15,8 +14,7 @@ impl Pools<'_> {
         beats: &[(TicketId, Epoch)],
     ) -> Result<BTreeSet<TicketId>, StoreError> {
         let now = self.now().await?;
-        let beats: Vec<BeatRow> = beats.iter().map(|(ticket, epoch)| BeatRow::new(*ticket, *epoch)).collect();
-        let alive = self.pool_ticket_renew(&beats, now.into()).await?;
+        let alive = self.pool_ticket_renew(beats, now.into()).await?;
         Ok(alive.into_iter().map(Into::into).collect())
     }
 

@@ -2,10 +2,9 @@
 //! of a pool, compared under its lock, says whether somebody else has changed it in the meantime; then only the tickets
 //! are read that changed.
 
+use super::row::PoolRow;
 use crate::codec::DbTime;
-use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::pool::PoolRow;
+use crate::error::{StoreError, damaged};
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,11 +88,11 @@ impl Pools<'_> {
             _ => return self.pool_load(row).await,
         };
         for changed in self.pool_ticket_changed(&row.name, ledger.version()).await? {
-            let ticket = changed.ticket()?;
+            let ticket = changed.ticket;
             if let (Some(ended_at), Some(started_at), State::Released) =
                 (changed.ended_at, ticket.claimed_at, ticket.state)
             {
-                ledger.run_times_mut().add(&ticket, Timestamp::from(ended_at).since(started_at));
+                ledger.run_times_mut().add(&ticket, ended_at.since(started_at));
             }
             ledger.put(ticket);
         }
@@ -116,10 +115,7 @@ impl Pools<'_> {
     /// A pool with its live tickets, and nothing of its past.
     pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
         let live = self.pool_ticket_live(&row.name).await?;
-        let mut tickets = Vec::with_capacity(live.len());
-        for ticket in live {
-            tickets.push(ticket.ticket()?);
-        }
+        let tickets: Vec<_> = live.into_iter().map(|record| record.ticket).collect();
         Ok(Ledger::restore(row.settings()?, row.version, tickets))
     }
 

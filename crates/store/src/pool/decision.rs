@@ -1,8 +1,8 @@
 //! What was decided about a pool, one record after the other, and what was set about it at which time: for those who look
 //! back. The log goes back as far as it is kept.
 
+use super::row::LogRow;
 use crate::error::StoreError;
-use crate::row::pool::LogRow;
 use crate::tx::Pools;
 use tidemill_domain::pool::event::Event;
 use tidemill_domain::pool::{PoolName, Settings, TicketId};

@@ -2,9 +2,9 @@
 //! the pool.
 
 use super::pass::{Lapses, PassRequest};
+use super::row::json;
 use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::StoreError;
-use crate::row::pool::SettingsColumns;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -31,7 +31,7 @@ impl Pools<'_> {
     pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
         // No pool of this name had a version from the future, so what is remembered of one is always older.
-        if self.pool_insert(&SettingsColumns::new(settings)?, now.into(), now.as_micros()).await? == 0 {
+        if self.pool_insert(settings, &json(settings)?, now.into(), now.as_micros()).await? == 0 {
             let taken = match self.pool_find(settings.name.as_str()).await? {
                 Some(_) => Defined::NameTaken,
                 None => self.external_id_taken(settings).await?.unwrap_or(Defined::NameTaken),
@@ -73,7 +73,7 @@ impl Pools<'_> {
             return Ok(Defined::Done);
         }
         let now = self.now().await?;
-        self.pool_update(&SettingsColumns::new(settings)?, now.into()).await?;
+        self.pool_update(settings, &json(settings)?, now.into()).await?;
         self.configure(settings).await?;
         let verb = match (&before.paused, &settings.paused) {
             (None, Some(_)) => "pool.pause",

@@ -4,9 +4,8 @@
 //! Of a ticket it is kept how long it ran. The log is cut at a snapshot, so that its state follows from what is left.
 
 use super::cache::{run_kind, seconds_between};
-use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::pool::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
+use super::row::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
+use crate::error::{StoreError, damaged};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;

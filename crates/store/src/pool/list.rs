@@ -77,17 +77,16 @@ impl Pools<'_> {
     ) -> Result<Vec<TicketRecord>, StoreError> {
         let is_live = !states.iter().any(|state| state.has_ended());
         let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let rows = if is_live {
+        Ok(if is_live {
             self.pool_ticket_list_live(name.as_str(), &states, limit.into()).await?
         } else {
             self.pool_ticket_list(name.as_str(), &states, limit.into()).await?
-        };
-        rows.into_iter().map(TryInto::try_into).collect()
+        })
     }
 
     /// One ticket, live or not yet forgotten.
     pub async fn ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
-        self.pool_ticket_find(id.into()).await?.map(TryInto::try_into).transpose()
+        Ok(self.pool_ticket_find(id.into()).await?)
     }
 
     /// The tickets of all runs of this name, the newest first.
@@ -96,13 +95,12 @@ impl Pools<'_> {
         run_id: &str,
         limit: u32,
     ) -> Result<Vec<TicketRecord>, StoreError> {
-        let rows = self.pool_ticket_of_run(run_id, limit.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.pool_ticket_of_run(run_id, limit.into()).await?)
     }
 
     /// All that was decided about a ticket, in its order.
     pub async fn ticket_log(&mut self, id: TicketId, limit: u32) -> Result<Vec<Record>, StoreError> {
         let rows = self.pool_log_of_ticket(id.into(), limit.into()).await?;
-        rows.iter().map(crate::row::pool::LogRow::record).collect()
+        rows.iter().map(super::row::LogRow::record).collect()
     }
 }

@@ -3,9 +3,9 @@
 
 use super::POOL_CHANGED;
 use super::cache::PoolCache;
+use super::row::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::pool::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};

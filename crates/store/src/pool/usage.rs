@@ -20,7 +20,7 @@ impl Pools<'_> {
     /// The steps of a pool since an instant, the oldest first.
     pub async fn usage(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
         let rows = self.pool_usage_list(name.as_str(), since.into()).await?;
-        rows.iter().map(crate::row::pool::UsageRow::step).collect()
+        rows.iter().map(super::row::UsageRow::step).collect()
     }
 
     /// The steps since an instant in which a pool was fuller than in the day before, the oldest first.

@@ -1,8 +1,10 @@
 //! What was tried with a render: one row for each claim.
 
 use super::object;
-use crate::error::StoreError;
-use crate::row::damaged;
+use super::row::{reason, storable};
+use crate::codec::DbId;
+use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::lease::Epoch;
@@ -33,10 +35,31 @@ pub struct AttemptRecord {
     pub report: Option<Value>,
 }
 
+impl Stored for AttemptRecord {
+    const PLACE: (&'static str, &'static str) = ("render_attempt", "render_id epoch");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let code: Option<String> = row.get("error_code")?;
+        let message: Option<String> = row.get("error_message")?;
+        Ok(Self {
+            epoch: Epoch::new(row.get("epoch")?),
+            worker: row.get::<DbId>("worker_id")?.into(),
+            worker_name: row.get("worker_name")?,
+            remote_job: row.get("nexrender_job_id")?,
+            document_sha256: row.get("document_sha256")?,
+            started_at: row.time("started_at")?,
+            ended_at: row.time_if("ended_at")?,
+            outcome: row.parsed_if("outcome")?,
+            reason: reason(code.as_deref(), message.as_deref()),
+            report: row.parsed_if("report")?,
+        })
+    }
+}
+
 impl Renders<'_> {
     /// What was tried with a render, the oldest first.
     pub async fn attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
-        self.render_attempts_of(id.get()).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.render_attempts_of(id.get()).await?)
     }
 
     /// The job that was made in this epoch, in clear; none when there was none.
@@ -59,7 +82,7 @@ impl Renders<'_> {
         let place = place(RenderId::new(id), Epoch::new(epoch));
         Ok(match self.render_keys().seal(&place, &text)? {
             Some(sealed) => (Some(sealed.text()), Some(sealed.key_id().to_owned())),
-            None => (Some(crate::row::render::storable(&text)), None),
+            None => (Some(storable(&text)), None),
         })
     }
 }

@@ -1,11 +1,11 @@
 //! A worker gets renders: those with the highest priority, then the nearest deadline, then the oldest.
 
 use super::record::RenderRecord;
+use super::row::RenderRow;
 use super::save::Change;
 use super::work::Worked;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::render::RenderRow;
 use crate::tx::{ClaimedRow, Renders, Takeover};
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;

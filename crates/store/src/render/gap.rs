@@ -1,15 +1,9 @@
 //! What is wanted and not known: compositions of renders that nobody has described.
 
 use crate::error::StoreError;
-use crate::tx::{GapMost, Renders};
+use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::code::Code;
-
-/// As far as renders are looked at.
-const RENDERS_MAX: i64 = 10_000;
-
-/// Most compositions that are told.
-const TOLD_MAX: i64 = 50;
 
 /// What has failed for want of a profile is told for so long.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -31,9 +25,8 @@ impl Renders<'_> {
     /// profile or no mapping; by name.
     pub async fn gaps(&mut self) -> Result<Vec<RenderGap>, StoreError> {
         let since = self.now().await?.minus(DAY);
-        let most = GapMost { renders: RENDERS_MAX, told: TOLD_MAX };
         let unknown = Code::UnknownComposition.to_string();
-        let rows = self.render_gaps(&unknown, since.into(), most).await?;
+        let rows = self.render_gaps(&unknown, since.into()).await?;
         let gap = |(composition, renders, has_profile, has_mapping): (String, i64, bool, bool)| RenderGap {
             composition,
             renders: u64::try_from(renders).unwrap_or_default(),

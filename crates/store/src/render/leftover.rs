@@ -2,6 +2,7 @@
 //! transaction, so that another worker does it if this one dies.
 
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -27,13 +28,28 @@ pub struct Leftover {
     pub since: Timestamp,
 }
 
+impl Stored for Leftover {
+    const PLACE: (&'static str, &'static str) = ("render_leftover", "render_id epoch");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            render: RenderId::new(row.get("render_id")?),
+            epoch: Epoch::new(row.get("epoch")?),
+            remote_job: row.get("nexrender_job_id")?,
+            staged_path: row.get("staged_path")?,
+            slot: row.parsed("slot")?,
+            file: row.parsed("file")?,
+            since: row.time("since")?,
+        })
+    }
+}
+
 impl Renders<'_> {
     /// At most `limit` jobs that are to be taken out of nexrender now; nobody else gets them for `pause`. One that a
     /// worker's own word has dropped is left to that worker for as long as a lease. Needs a transaction.
     pub async fn take_leftovers(&mut self, limit: u32, pause: Duration) -> Result<Vec<Leftover>, StoreError> {
         let now = self.now().await?;
-        let rows = self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?)
     }
 
     /// Leaves a job to whoever watches it for another `pause`. False when it is settled.

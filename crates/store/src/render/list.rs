@@ -1,12 +1,13 @@
 //! What people see of renders. Pages go from the newest to the oldest, each from the last id of the one before.
 
 use super::record::RenderRecord;
-use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::render::RenderRow;
-use crate::row::render::part::TransitionRow;
-use crate::tx::{AheadRow, RenderFilterRow, Renders};
+use super::row::RenderRow;
+use crate::codec::DbId;
+use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored};
+use crate::tx::Renders;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
@@ -73,6 +74,31 @@ pub struct TransitionRecord {
     pub by: String,
 }
 
+/// None when it is to a status that nobody knows, or of no instant. An audit that was there before may hold whatever
+/// another program has written, and that is no reason to show nothing of the render.
+impl Stored for Option<TransitionRecord> {
+    const PLACE: (&'static str, &'static str) = ("render_queue_audit", "id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        fn known<T: FromStr>(row: &Columns<'_>, column: &str) -> Result<Option<T>, sqlx::Error> {
+            Ok(row.get::<Option<String>>(column)?.and_then(|word| word.parse().ok()))
+        }
+        let (to, at) = (known(row, "status_to")?, row.time_if("changed_at")?);
+        let (Some(to), Some(at)) = (to, at) else { return Ok(None) };
+        Ok(Some(TransitionRecord {
+            id: row.get("id")?,
+            from: known(row, "status_from")?,
+            to,
+            phase: known(row, "phase")?,
+            worker: row.get::<Option<DbId>>("worker_id")?.map(Into::into),
+            epoch: Epoch::new(row.get::<Option<i64>>("epoch")?.unwrap_or_default()),
+            code: known(row, "error_code")?,
+            at,
+            by: row.get::<Option<String>>("changed_by")?.unwrap_or_default(),
+        }))
+    }
+}
+
 /// Of so many completed renders the average is taken.
 const PACED: u32 = 20;
 
@@ -93,17 +119,8 @@ impl Renders<'_> {
         before: Option<RenderId>,
         limit: u32,
     ) -> Result<Vec<RenderRecord>, StoreError> {
-        let date = filter.date.map(|date| date.to_string());
-        let wanted = RenderFilterRow {
-            status: filter.status.map(Status::as_str),
-            composition: filter.composition.as_deref(),
-            worker: filter.worker.as_deref(),
-            date: date.as_deref(),
-            text: None,
-            from: i64::MIN,
-        };
         let before = before.map_or(i64::MAX, RenderId::get);
-        records(&self.render_list(&wanted, before, limit.into()).await?)
+        records(&self.render_list(filter, None, i64::MIN, before, limit.into()).await?)
     }
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error: so a
@@ -122,16 +139,8 @@ impl Renders<'_> {
             Some(status) => self.render_floor_in_status(status, before, skipped).await?,
             None => self.render_floor(before, skipped).await?,
         };
-        let date = filter.date.map(|date| date.to_string());
-        let wanted = RenderFilterRow {
-            status,
-            composition: filter.composition.as_deref(),
-            worker: filter.worker.as_deref(),
-            date: date.as_deref(),
-            text,
-            from: floor.unwrap_or(i64::MIN),
-        };
-        let rows = self.render_list(&wanted, before, limit.into()).await?;
+        let from = floor.unwrap_or(i64::MIN);
+        let rows = self.render_list(filter, text, from, before, limit.into()).await?;
         Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
@@ -165,14 +174,8 @@ impl Renders<'_> {
 
     /// How many renders are claimed before one that waits, at most `most`.
     pub async fn ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
-        let row = AheadRow {
-            id: record.id().get(),
-            priority: record.priority,
-            deadline: record.render.deadline.map(Into::into),
-            created_at: record.created_at.into(),
-            now: self.now().await?.into(),
-        };
-        Ok(u64::try_from(self.render_count_ahead(row, most.into()).await?).unwrap_or_default())
+        let now = self.now().await?.into();
+        Ok(u64::try_from(self.render_count_ahead(record, now, most.into()).await?).unwrap_or_default())
     }
 
     /// How long a render takes about: the average of the last ones that were completed.
@@ -184,7 +187,6 @@ impl Renders<'_> {
     /// The changes of status of one render, the oldest first. What another program has noted in words that nobody knows is
     /// left out.
     pub async fn transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
-        let rows = self.render_transitions_of(id.get()).await?;
-        Ok(rows.into_iter().filter_map(TransitionRow::record).collect())
+        Ok(self.render_transitions_of(id.get()).await?.into_iter().flatten().collect())
     }
 }

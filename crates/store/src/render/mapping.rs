@@ -1,8 +1,7 @@
 //! Field mappings, in the document's table `aep_field_mapping`.
 
 use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::render::part::FieldMappingRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::mapping::MappingRow;
@@ -27,15 +26,14 @@ impl Renders<'_> {
         rows: &[MappingRow],
         actor: &Actor,
     ) -> Result<u64, StoreError> {
-        let stored: Vec<FieldMappingRow> = rows.iter().map(stored).collect();
-        let count = self.render_mapping_save(&stored).await?;
+        let count = self.render_mapping_save(rows).await?;
         self.audit_mapping(actor, "render.mapping.save", &format!("{count} rows")).await?;
         Ok(count)
     }
 
     /// The rows of one composition, or of all, by composition and field.
     pub async fn field_mappings(&mut self, composition: Option<&str>) -> Result<Vec<MappingRow>, StoreError> {
-        self.render_mapping_list(composition).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.render_mapping_list(composition).await?)
     }
 
     /// Forgets the rows of a composition, or the one of a field. How many.
@@ -58,39 +56,20 @@ impl Renders<'_> {
     }
 }
 
-fn stored(row: &MappingRow) -> FieldMappingRow {
-    FieldMappingRow {
-        composition_id: row.composition.clone(),
-        field_name: row.field_name.clone(),
-        layer_name: row.layer_name.clone(),
-        layer_composition: row.layer_composition.clone(),
-        property: row.property.clone(),
-        kind: row.kind.to_string(),
-        source: row.source.clone(),
-        optional: row.optional,
-        unused: row.unused.map(|unused| unused.to_string()),
-    }
-}
+impl Stored for MappingRow {
+    const PLACE: (&'static str, &'static str) = ("aep_field_mapping", "composition_id/field_name");
 
-impl TryFrom<FieldMappingRow> for MappingRow {
-    type Error = StoreError;
-
-    fn try_from(row: FieldMappingRow) -> Result<Self, StoreError> {
-        let broken = |column| {
-            damaged("aep_field_mapping", column, format!("{}/{}", row.composition_id, row.field_name))
-        };
-        let kind = row.kind.parse().map_err(|_| broken("kind"))?;
-        let unused = row.unused.as_deref().map(str::parse).transpose().map_err(|_| broken("unused"))?;
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            composition: row.composition_id,
-            field_name: row.field_name,
-            layer_name: row.layer_name,
-            layer_composition: row.layer_composition,
-            property: row.property,
-            kind,
-            source: row.source,
-            optional: row.optional,
-            unused,
+            composition: row.get("composition_id")?,
+            field_name: row.get("field_name")?,
+            layer_name: row.get("layer_name")?,
+            layer_composition: row.get("layer_composition")?,
+            property: row.get("property")?,
+            kind: row.parsed("kind")?,
+            source: row.get("source")?,
+            optional: row.get("optional")?,
+            unused: row.parsed_if("unused")?,
         })
     }
 }

@@ -2,9 +2,9 @@
 
 use super::object;
 use super::record::RenderRecord;
+use super::row::RenderRow;
 use super::save::Change;
 use crate::error::StoreError;
-use crate::row::render::RenderRow;
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};

@@ -1,8 +1,6 @@
 //! Profiles of compositions.
 
-use crate::error::StoreError;
-use crate::row::damaged;
-use crate::row::render::part::ProfileRow;
+use crate::error::{StoreError, damaged};
 use crate::tx::Renders;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -14,18 +12,15 @@ impl Renders<'_> {
         // Of two for one composition the later counts; one statement cannot write a row twice.
         let by_composition: BTreeMap<&str, &Profile> =
             profiles.iter().map(|profile| (profile.composition.as_str(), profile)).collect();
-        let rows: Vec<ProfileRow> = by_composition
-            .into_iter()
-            .map(|(composition, profile)| {
-                let definition = serde_json::to_string(profile);
-                let definition = definition.map_err(|error| sqlx::Error::Encode(error.into()))?;
-                Ok(ProfileRow { composition: composition.to_owned(), definition })
-            })
-            .collect::<Result<_, sqlx::Error>>()?;
+        let mut rows = Vec::with_capacity(by_composition.len());
+        for (composition, profile) in by_composition {
+            let definition = serde_json::to_string(profile);
+            rows.push((composition, definition.map_err(|error| sqlx::Error::Encode(error.into()))?));
+        }
         let now = self.now().await?;
         let count = self.render_profile_save(&rows, &actor.name, now.into()).await?;
-        for row in &rows {
-            let object = object(&row.composition);
+        for (composition, _) in &rows {
+            let object = object(composition);
             let entry = AuditEntry::new(actor.clone(), "render.profile.save", &object);
             self.audit_insert(&entry, now.into()).await?;
         }
@@ -52,9 +47,8 @@ impl Renders<'_> {
     }
 }
 
-fn profile(row: &ProfileRow) -> Result<Profile, StoreError> {
-    serde_json::from_str(&row.definition)
-        .map_err(|_| damaged("render_profile", "definition", &row.composition))
+fn profile((composition, definition): &(String, String)) -> Result<Profile, StoreError> {
+    serde_json::from_str(definition).map_err(|_| damaged("render_profile", "definition", composition))
 }
 
 /// A profile, as the audit log names it.

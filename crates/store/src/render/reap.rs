@@ -1,9 +1,9 @@
 //! Renders whose worker has vanished.
 
 use super::record::RenderRecord;
+use super::row::RenderRow;
 use super::save::Change;
 use crate::error::StoreError;
-use crate::row::render::RenderRow;
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Lease;

@@ -1,11 +1,11 @@
 //! Writing what the rules say about a render: the row under its fence, and what hangs on it, in one transaction.
 
+use super::row::{RenderRow, storable};
 use super::work::Notes;
 use super::{RENDER_CANCELLED, RENDER_LEFTOVER, RENDER_WAITING};
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::render::{RenderRow, storable};
 use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Renders, Saving};
 use serde_json::Value;
 use std::time::Duration;

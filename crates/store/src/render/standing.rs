@@ -1,6 +1,7 @@
 //! How renders go: what has ended lately, and what is wrong with the others.
 
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::{Renders, Since};
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -32,6 +33,23 @@ pub struct RenderStanding {
     pub waiting_since: Option<Timestamp>,
 }
 
+/// Without the failures, which are counted apart.
+impl Stored for RenderStanding {
+    const PLACE: (&'static str, &'static str) = ("render_queue", "completed");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            completed: row.number("completed")?,
+            failed: row.number("failed")?,
+            longest_seconds: row.get("longest_seconds")?,
+            failures: Vec::new(),
+            recovering: row.number("recovering")?,
+            late: row.number("late")?,
+            waiting_since: row.time_if("waiting_since")?,
+        })
+    }
+}
+
 /// What one worker has done lately.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerTally {
@@ -49,12 +67,11 @@ impl Renders<'_> {
     /// What each worker has done in the last 24 hours, by name.
     pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
         let since = self.now().await?.minus(DAY);
-        let count = |count: i64| u64::try_from(count).unwrap_or_default();
         let rows = self.render_standing_workers(since.into(), WORKERS_MAX.into()).await?;
-        let tally = |(worker, completed, failed)| WorkerTally {
+        let tally = |(worker, completed, failed): (String, i64, i64)| WorkerTally {
             worker,
-            completed: count(completed),
-            failed: count(failed),
+            completed: completed.unsigned_abs(),
+            failed: failed.unsigned_abs(),
         };
         Ok(rows.into_iter().map(tally).collect())
     }
@@ -68,19 +85,11 @@ impl Renders<'_> {
             now: now.into(),
             recoveries: RECOVERIES_TOLD_AFTER.into(),
         };
-        let row = self.render_standing_of(since).await?;
+        let mut standing = self.render_standing_of(since).await?;
         // Somebody else goes on with it.
         let passing = Code::RenderWorkerLost.to_string();
         let failures = self.render_standing_failures(hour.into(), &passing).await?;
-        let count = |count: i64| u64::try_from(count).unwrap_or_default();
-        Ok(RenderStanding {
-            completed: count(row.completed),
-            failed: count(row.failed),
-            longest_seconds: row.longest_seconds,
-            failures: failures.into_iter().map(|(code, number)| (code, count(number))).collect(),
-            recovering: count(row.recovering),
-            late: count(row.late),
-            waiting_since: row.waiting_since.map(Into::into),
-        })
+        standing.failures = failures.into_iter().map(|(code, count)| (code, count.unsigned_abs())).collect();
+        Ok(standing)
     }
 }

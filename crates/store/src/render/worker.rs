@@ -1,7 +1,8 @@
 //! Who renders: one row for each worker.
 
+use crate::codec::DbId;
 use crate::error::StoreError;
-use crate::row::render::part::WorkerRow;
+use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
@@ -48,21 +49,32 @@ pub struct WorkerRecord {
     pub copy: Option<Duration>,
 }
 
+impl Stored for WorkerRecord {
+    const PLACE: (&'static str, &'static str) = ("render_worker", "process");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let took = |column| -> Result<Option<Duration>, sqlx::Error> {
+            let micros: Option<i64> = row.get(column)?;
+            Ok(micros.map(|micros| Duration::from_micros(micros.max(0).unsigned_abs())))
+        };
+        Ok(Self {
+            process: row.get::<DbId>("process")?.into(),
+            name: row.get("name")?,
+            capacity: row.number("capacity")?,
+            in_flight: row.number("in_flight")?,
+            state: row.parsed("state")?,
+            seen_at: row.time("seen_at")?,
+            farm: took("farm_micros")?,
+            copy: took("copy_micros")?,
+        })
+    }
+}
+
 impl Renders<'_> {
     /// A worker says that it is there.
     pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<(), StoreError> {
-        let micros = |took: Duration| i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
-        let row = WorkerRow {
-            process: beat.process.into(),
-            name: beat.name.to_owned(),
-            capacity: beat.capacity.into(),
-            in_flight: beat.in_flight.into(),
-            state: beat.state.as_str().to_owned(),
-            seen_at: self.now().await?.into(),
-            farm_micros: beat.farm.map(micros),
-            copy_micros: beat.copy.map(micros),
-        };
-        Ok(self.render_worker_save(&row).await?)
+        let now = self.now().await?.into();
+        Ok(self.render_worker_save(&beat, now).await?)
     }
 
     /// It is there no more.
@@ -73,6 +85,6 @@ impl Renders<'_> {
     /// Those that were seen within `within`, by name.
     pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>, StoreError> {
         let since = self.now().await?.minus(within);
-        self.render_worker_list(since.into()).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(self.render_worker_list(since.into()).await?)
     }
 }

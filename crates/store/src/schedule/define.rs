@@ -1,8 +1,8 @@
 //! A program brings its schedules. What it does not change stays as it is, pause and next tick included.
 
+use super::row::ScheduleRow;
 use super::{SCHEDULE_CHANGED, object};
 use crate::error::StoreError;
-use crate::row::schedule::ScheduleRow;
 use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::schedule::{Plan, Schedule};

@@ -3,8 +3,7 @@
 
 use super::list::ScheduleRecord;
 use super::{SCHEDULE_CHANGED, object};
-use crate::error::StoreError;
-use crate::row::damaged;
+use crate::error::{StoreError, damaged};
 use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 

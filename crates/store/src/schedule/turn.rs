@@ -2,9 +2,9 @@
 //! the tick is due again, and as long as it has not ended, nobody else sees the schedule.
 
 use super::TICKS_KEPT;
+use super::row::{ScheduleRow, TickRow};
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::schedule::{ScheduleRow, TickRow};
 use crate::tx::Schedules;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;

@@ -1,7 +1,7 @@
 //! Words that the databases spell differently. They are replaced while the program is compiled.
 
 /// A word in braces, and what it means to PostgreSQL and to SQLite. A `?` stands for the rest of the word, as in `{in $1}`.
-const WORDS: [(&str, &str, &str); 18] = [
+const WORDS: [(&str, &str, &str); 19] = [
     // SQLite has one writer at a time, so no statement locks rows.
     ("for ?", "for ?", ""),
     // SQLite does not count rows, so some statements name the index they need.
@@ -27,6 +27,8 @@ const WORDS: [(&str, &str, &str); 18] = [
     // In `order by`: SQLite's index is on this expression.
     ("nulls last ?", "? asc nulls last", "? is null, ?"),
     ("position", "strpos", "instr"),
+    // The transaction of an event. SQLite has one writer at a time, so there the id of the event stands for it.
+    ("xid", "xid", "id"),
     // The history that a PostgreSQL server is on.
     ("timeline", "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", "''"),
     ("now", "clock_timestamp()", "cast(round(unixepoch('subsec') * 1000) as integer) * 1000"),

@@ -1,8 +1,10 @@
 //! Statements on `tidemill_alert`, `tidemill_alert_silence` and `tidemill_alert_delivery`.
 
+use crate::alert::AlertRow;
+use crate::alert::delivery::AlertDeliveryRow;
 use crate::codec::DbTime;
-use crate::row::{AlertDeliveryRow, AlertRow, AlertSilenceRow};
 use crate::statement::{One, statements};
+use tidemill_domain::alert::{Silence, Subject};
 
 statements! {
     fn alert_lock(rule: &str, subject: &str) -> Option<AlertRow> {
@@ -58,8 +60,11 @@ statements! {
          )"
     }
 
-    fn alert_silence_insert(row: &AlertSilenceRow) -> One<i64> {
-        bind(&row.rule, &row.subject, row.until, &row.reason, &row.actor, row.created_at)
+    fn alert_silence_insert(silence: &Silence) -> One<i64> {
+        bind(
+            &silence.rule, silence.subject.as_ref().map(Subject::as_str), DbTime(silence.until),
+            &silence.reason, &silence.by, DbTime(silence.created_at),
+        )
         "insert into tidemill_alert_silence (rule, subject, until, reason, actor, created_at)
          values ($1, $2, $3, $4, $5, $6)
          returning id"
@@ -75,7 +80,7 @@ statements! {
            and until > $3"
     }
 
-    fn alert_silence_in_force(now: DbTime, limit: i64) -> Vec<AlertSilenceRow> {
+    fn alert_silence_in_force(now: DbTime, limit: i64) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at
          from tidemill_alert_silence
          where ended_at is null
@@ -85,7 +90,7 @@ statements! {
     }
 
     /// The silences that are in force for one alert.
-    fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<AlertSilenceRow> {
+    fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at
          from tidemill_alert_silence
          where rule = $1
@@ -95,24 +100,13 @@ statements! {
     }
 
     fn alert_silence_prune(ended_before: DbTime, limit: i64) -> u64 {
-        postgres {
-            "delete from tidemill_alert_silence
-             where id in (
-                 select id
-                 from tidemill_alert_silence
-                 where least(until, ended_at) < $1
-                 limit $2
-             )"
-        }
-        sqlite {
-            "delete from tidemill_alert_silence
-             where id in (
-                 select id
-                 from tidemill_alert_silence
-                 where min(until, coalesce(ended_at, until)) < $1
-                 limit $2
-             )"
-        }
+        "delete from tidemill_alert_silence
+         where id in (
+             select id
+             from tidemill_alert_silence
+             where {least}(until, coalesce(ended_at, until)) < $1
+             limit $2
+         )"
     }
 
     fn alert_delivery_insert(row: &AlertDeliveryRow) -> () {

@@ -1,19 +1,9 @@
 //! Statements on `tidemill_audit`.
 
+use crate::audit::AuditFilter;
 use crate::codec::DbTime;
-use crate::row::AuditRow;
 use crate::statement::{column, statements};
-use tidemill_domain::audit::AuditEntry;
-
-/// What to list of the audit log; an absent condition is always met.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AuditFilterRow<'a> {
-    pub(crate) before_id: Option<i64>,
-    pub(crate) since: Option<DbTime>,
-    pub(crate) actor: Option<&'a str>,
-    pub(crate) action: Option<&'a str>,
-    pub(crate) limit: i64,
-}
+use tidemill_domain::audit::{AuditEntry, AuditRecord};
 
 statements! {
     fn audit_insert(entry: &AuditEntry, now: DbTime) -> () {
@@ -61,8 +51,8 @@ statements! {
     }
 
     /// The newest first; pages by the smallest id of the page before.
-    fn audit_list_all(filter: &AuditFilterRow<'_>) -> Vec<AuditRow> {
-        bind(filter.before_id, filter.since, filter.actor, filter.action, filter.limit)
+    fn audit_list_all(filter: &AuditFilter, limit: i64) -> Vec<AuditRecord> {
+        bind(filter.before_id, filter.since.map(DbTime), &filter.actor, &filter.action, limit)
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
          from tidemill_audit
          where id < coalesce($1{::bigint}, 9223372036854775807)
@@ -74,8 +64,8 @@ statements! {
     }
 
     /// The same for one object, by its index.
-    fn audit_list_of(object: &str, filter: &AuditFilterRow<'_>) -> Vec<AuditRow> {
-        bind(filter.before_id, filter.since, filter.actor, filter.action, object, filter.limit)
+    fn audit_list_of(object: &str, filter: &AuditFilter, limit: i64) -> Vec<AuditRecord> {
+        bind(filter.before_id, filter.since.map(DbTime), &filter.actor, &filter.action, object, limit)
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
          from tidemill_audit
          where object = $5

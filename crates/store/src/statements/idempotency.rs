@@ -1,20 +1,19 @@
 //! Statements on `tidemill_idempotency`.
 
 use crate::codec::DbTime;
-use crate::row::IdempotencyRow;
 use crate::statement::statements;
 
 statements! {
     /// Waits for a transaction that is about to answer the same key; no row then means that it had been answered.
-    fn idempotency_claim(row: &IdempotencyRow) -> u64 {
-        bind(&row.caller, &row.key, &row.fingerprint, row.status, &row.body, row.created_at)
+    fn idempotency_claim(caller: &str, key: &str, fingerprint: &[u8], now: DbTime) -> u64 {
         "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
-         values ($1, $2, $3, $4, $5, $6)
+         values ($1, $2, $3, 0, '', $4)
          on conflict (caller, key) do nothing"
     }
 
-    fn idempotency_by_key(caller: &str, key: &str) -> Option<IdempotencyRow> {
-        "select caller, key, fingerprint, status, body, created_at
+    /// The fingerprint of the request, and the answer to it.
+    fn idempotency_by_key(caller: &str, key: &str) -> Option<(Vec<u8>, i32, String)> {
+        "select fingerprint, status, body
          from tidemill_idempotency
          where caller = $1
            and key = $2"

@@ -22,7 +22,6 @@ pub(crate) mod units;
 
 use crate::codec::DbStamp;
 use tidemill_domain::job::{BatchStatus, Counters};
-use tidemill_domain::lease::{Fence, LeaseKey};
 
 /// An exit status as its columns hold it.
 #[derive(Clone, Debug)]
@@ -50,7 +49,7 @@ pub(crate) struct ContextColumns<'a> {
 }
 
 /// Counters as the database counts.
-#[derive(Clone, Copy, Debug, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterColumns {
     pub(crate) commit: i64,
     pub(crate) read: i64,
@@ -77,27 +76,4 @@ impl From<&Counters> for CounterColumns {
             rollback: column(counters.rollback),
         }
     }
-}
-
-/// What is recorded about a chunk; `now` only when a test decides on the time.
-#[derive(Clone, Debug)]
-pub(crate) struct ChunkRow<'a> {
-    pub(crate) lease: &'a LeaseKey,
-    pub(crate) fence: Fence,
-    pub(crate) execution: i64,
-    pub(crate) step: i64,
-    pub(crate) counters: CounterColumns,
-    pub(crate) context: Option<ContextColumns<'a>>,
-    pub(crate) now: Option<DbStamp>,
-}
-
-/// The end of a step.
-#[derive(Clone, Debug)]
-pub(crate) struct StepEndRow<'a> {
-    pub(crate) id: i64,
-    pub(crate) execution: i64,
-    pub(crate) status: BatchStatus,
-    pub(crate) exit: &'a ExitColumns,
-    pub(crate) counters: CounterColumns,
-    pub(crate) now: DbStamp,
 }

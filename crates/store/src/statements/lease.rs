@@ -5,7 +5,7 @@
 //! `for key share`, which keeps a take-over waiting but lets a renewal through.
 
 use crate::codec::{DbId, DbTime};
-use crate::row::LeaseRow;
+use crate::lease::LeaseRow;
 use crate::statement::{Exists, column, statements};
 use tidemill_domain::lease::{Fence, LeaseKey};
 

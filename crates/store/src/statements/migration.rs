@@ -1,6 +1,6 @@
 //! Statements of the migration runner.
 
-use crate::row::MigrationRow;
+use crate::migration::MigrationRow;
 use crate::statement::{One, statements};
 
 /// "tidemill" as a number, so that no other product's lock is met by chance.

@@ -11,15 +11,19 @@ pub(crate) mod usage;
 pub(crate) mod view;
 
 use crate::codec::{DbId, DbTime};
-use crate::row::pool::{BeatRow, EndedByCallRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
+use crate::pool::TicketRecord;
+use crate::pool::row::{EndedByCallRow, PoolRow, SavedPass, listed};
 use crate::statement::{column, list, statements};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::{Settings, TicketId};
 
 statements! {
     /// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
-    fn pool_insert(row: &SettingsColumns, now: DbTime, version: i64) -> u64 {
+    fn pool_insert(settings: &Settings, json: &str, now: DbTime, version: i64) -> u64 {
         bind(
-            &row.name, row.external_id, &row.settings, &row.db_type, row.max_units, row.threshold_percent,
-            row.default_units, row.min_units, now, version,
+            settings.name.as_str(), settings.external_id, json, &settings.db_type,
+            i64::from(settings.max_units), i32::from(settings.threshold_percent),
+            i64::from(settings.default_units.get()), i64::from(settings.min_units.get()), now, version,
         )
         "insert into tidemill_pool
              (name, external_id, settings, db_type, max_units, threshold_percent, default_units, min_units,
@@ -28,10 +32,11 @@ statements! {
          on conflict do nothing"
     }
 
-    fn pool_update(row: &SettingsColumns, now: DbTime) -> () {
+    fn pool_update(settings: &Settings, json: &str, now: DbTime) -> () {
         bind(
-            &row.name, row.external_id, &row.settings, &row.db_type, row.max_units, row.threshold_percent,
-            row.default_units, row.min_units, now,
+            settings.name.as_str(), settings.external_id, json, &settings.db_type,
+            i64::from(settings.max_units), i32::from(settings.threshold_percent),
+            i64::from(settings.default_units.get()), i64::from(settings.min_units.get()), now,
         )
         "update tidemill_pool
          set external_id = $2, settings = $3, db_type = $4, max_units = $5, threshold_percent = $6,
@@ -69,7 +74,7 @@ statements! {
     }
 
     /// By the index of those that live, which SQLite would not take by itself: it knows nothing of how many have ended.
-    fn pool_ticket_live(pool: &str) -> Vec<TicketRow> {
+    fn pool_ticket_live(pool: &str) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
          where pool = $1
@@ -77,7 +82,7 @@ statements! {
     }
 
     /// Those that were changed in passes after this one.
-    fn pool_ticket_changed(pool: &str, since: i64) -> Vec<TicketRow> {
+    fn pool_ticket_changed(pool: &str, since: i64) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket
          where pool = $1
@@ -97,14 +102,14 @@ statements! {
          where waiting > 0"
     }
 
-    fn pool_ticket_find(id: DbId) -> Option<TicketRow> {
+    fn pool_ticket_find(id: DbId) -> Option<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket
          where id = $1"
     }
 
     /// The newest first, of all DAGs that have a run of this name.
-    fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRow> {
+    fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket
          where run_id = $1
@@ -238,9 +243,9 @@ statements! {
 
     /// Moves on those that run and still have their epoch; returns them. Those that a pass has in hand are left to the next
     /// pass: whoever waited for them while it holds others could wait for ever.
-    fn pool_ticket_renew(beats: &[BeatRow], now: DbTime) -> Vec<DbId> {
+    fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: DbTime) -> Vec<DbId> {
         postgres {
-            bind(column(beats, |beat| beat.id.0), column(beats, |beat| beat.epoch), now)
+            bind(column(beats, |(id, _)| id.as_uuid()), column(beats, |(_, epoch)| epoch.get()), now)
             "with alive as (
                  select t.id
                  from tidemill_pool_ticket t
@@ -256,7 +261,7 @@ statements! {
              returning t.id"
         }
         sqlite {
-            bind(listed(&column(beats, |beat| (beat.id.0.hyphenated().to_string(), beat.epoch)))?, now)
+            bind(listed(&column(beats, |(id, epoch)| (DbId::from(*id), epoch.get())))?, now)
             "update tidemill_pool_ticket
              set expires_at = coalesce($2 + lease_micros, expires_at),
                  heard_at = case when lease_micros is null then heard_at else $2 end
@@ -269,7 +274,7 @@ statements! {
     }
 
     /// The oldest first.
-    fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRow> {
+    fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket
@@ -280,7 +285,7 @@ statements! {
     }
 
     /// The oldest first, of those that have not ended: they are few, and have an index of their own.
-    fn pool_ticket_list_live(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRow> {
+    fn pool_ticket_list_live(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}

@@ -1,7 +1,7 @@
 //! Statements on `tidemill_process`.
 
 use crate::codec::{DbId, DbTime};
-use crate::row::{ProcessRow, stored_state};
+use crate::process::{ProcessRow, stored_state};
 use crate::statement::statements;
 use tidemill_domain::process::{Identity, ProcessState};
 

@@ -1,17 +1,15 @@
 //! Statements on renders. Columns that an adopted table may have in another type are cast.
 
 pub(crate) mod attempt;
-pub(crate) mod audit;
 pub(crate) mod composition;
 pub(crate) mod data;
 pub(crate) mod leftover;
 pub(crate) mod queue;
 pub(crate) mod save;
 pub(crate) mod standing;
-pub(crate) mod worker;
 
 use crate::codec::{DbId, DbTime};
-use crate::row::render::RenderRow;
+use crate::render::row::RenderRow;
 use serde_json::{Value, json};
 
 /// A render to be inserted.
@@ -76,35 +74,6 @@ pub(crate) struct Takeover<'a> {
 pub(crate) struct Renewed {
     pub(crate) micros: i64,
     pub(crate) now: Option<DbTime>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RenderFilterRow<'a> {
-    pub(crate) status: Option<&'a str>,
-    pub(crate) composition: Option<&'a str>,
-    pub(crate) worker: Option<&'a str>,
-    pub(crate) date: Option<&'a str>,
-    /// In the composition, the cue item or the message of the error.
-    pub(crate) text: Option<&'a str>,
-    /// None before this one.
-    pub(crate) from: i64,
-}
-
-/// A render that waits, as the order of claims sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AheadRow {
-    pub(crate) id: i64,
-    pub(crate) priority: i64,
-    pub(crate) deadline: Option<DbTime>,
-    pub(crate) created_at: DbTime,
-    pub(crate) now: DbTime,
-}
-
-/// How many renders are looked at, and how many compositions are told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GapMost {
-    pub(crate) renders: i64,
-    pub(crate) told: i64,
 }
 
 /// What becomes known of an attempt; what is not given stays as it is.

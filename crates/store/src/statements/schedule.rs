@@ -1,7 +1,7 @@
 //! Statements on `tidemill_schedule` and `tidemill_schedule_tick`.
 
 use crate::codec::DbTime;
-use crate::row::schedule::{ScheduleRow, TickRow};
+use crate::schedule::row::{ScheduleRow, TickRow};
 use crate::statement::{One, list, statements};
 
 statements! {

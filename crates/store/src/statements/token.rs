@@ -1,14 +1,14 @@
-//! Statements on `tidemill_token`.
+//! Statements on `tidemill_token` and `tidemill_session`.
 
 use crate::codec::DbTime;
-use crate::row::TokenRow;
 use crate::statement::statements;
+use crate::token::{TokenRecord, TokenRow};
 
 statements! {
-    fn token_insert(row: &TokenRow) -> () {
+    fn token_insert(token: &TokenRecord, secret_hash: &[u8]) -> () {
         bind(
-            &row.id, &row.name, &row.role, &row.scopes, &row.secret_hash, row.created_at, &row.created_by,
-            row.expires_at,
+            &token.id, &token.name, token.role.as_str(), token.scopes.join(","), secret_hash,
+            DbTime(token.created_at), &token.created_by, token.expires_at.map(DbTime),
         )
         "insert into tidemill_token (id, name, role, scopes, secret_hash, created_at, created_by, expires_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8)"
@@ -21,8 +21,8 @@ statements! {
     }
 
     /// The newest first.
-    fn token_list(limit: i64) -> Vec<TokenRow> {
-        "select id, name, role, scopes, secret_hash, created_at, created_by, expires_at, last_used_at, revoked_at
+    fn token_list(limit: i64) -> Vec<TokenRecord> {
+        "select id, name, role, scopes, created_at, created_by, expires_at, last_used_at, revoked_at
          from tidemill_token
          order by created_at desc, id
          limit $1"
@@ -42,5 +42,38 @@ statements! {
          set revoked_at = $2
          where id = $1
            and revoked_at is null"
+    }
+
+    fn session_insert(secret_hash: &[u8], token_id: &str, now: DbTime, ends_at: DbTime) -> () {
+        "insert into tidemill_session (secret_hash, token_id, created_at, seen_at, ends_at)
+         values ($1, $2, $3, $3, $4)"
+    }
+
+    /// Its token, when it was last used, and when it ends.
+    fn session_by_hash(hash: &[u8]) -> Option<(String, DbTime, DbTime)> {
+        "select token_id, seen_at, ends_at
+         from tidemill_session
+         where secret_hash = $1"
+    }
+
+    /// Notes that it was used; at most once per minute.
+    fn session_touch(hash: &[u8], now: DbTime, not_since: DbTime) -> () {
+        "update tidemill_session
+         set seen_at = $2
+         where secret_hash = $1
+           and seen_at < $3"
+    }
+
+    fn session_delete(hash: &[u8]) -> u64 {
+        "delete from tidemill_session where secret_hash = $1"
+    }
+
+    /// Those of one token, or those that have ended.
+    fn session_delete_of_token(token_id: &str) -> u64 {
+        "delete from tidemill_session where token_id = $1"
+    }
+
+    fn session_prune(ended_before: DbTime, not_seen_since: DbTime) -> u64 {
+        "delete from tidemill_session where ends_at < $1 or seen_at < $2"
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of adopted tables that have FAILED, and what people may do with them.
 
+use super::row::FailedRow;
 use super::{AdoptError, object};
 use crate::outbox::SLOTS;
 use crate::statements::outbox::adopted as statement;
@@ -59,7 +60,7 @@ impl Outbox<'_> {
         let with_skipped = skipped == Skipped::Too;
         let rows =
             statement::list_failed(connection, &table.name, after.get(), limit.into(), with_skipped).await?;
-        let record = |row: crate::row::outbox::adopted::FailedRow| FailedRecord {
+        let record = |row: FailedRow| FailedRecord {
             id: EventId::new(row.event_id),
             aggregate_id: row.aggregate_id,
             attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),

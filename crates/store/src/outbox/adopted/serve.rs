@@ -2,8 +2,8 @@
 //! transaction in which its lease was confirmed by an acknowledgement, so that a relay that was retired does neither.
 
 use crate::error::StoreError;
+use crate::outbox::adopted::row::AttemptRow;
 use crate::outbox::exception::storable;
-use crate::row::outbox::adopted::AttemptRow;
 use crate::statements::outbox::adopted::{self as statement, ClaimLimits, SettleAs};
 use crate::tx::Outbox;
 use std::collections::BTreeSet;

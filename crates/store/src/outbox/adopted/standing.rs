@@ -2,7 +2,7 @@
 
 use super::AdoptedRecord;
 use crate::error::StoreError;
-use crate::row::outbox::adopted::CountRow;
+use crate::outbox::adopted::row::CountRow;
 use crate::statements::outbox::adopted as statement;
 use crate::tx::Outbox;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Which excepted events are to be tried now, as they would be published.
 
+use super::list::ContentRow;
 use super::{Settled, SettledAs};
-use crate::error::StoreError;
-use crate::row::outbox::exception::DueRow;
-use crate::row::outbox::numbers;
+use crate::error::{StoreError, damaged};
+use crate::outbox::{numbers, slot_of};
 use crate::tx::{Most, Outbox, Size};
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::exception::ExceptionState;
@@ -83,7 +83,9 @@ impl Outbox<'_> {
 
 /// The event as it would be published, or why it cannot be.
 fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
-    let (slot, attempts) = (row.slot()?, row.attempts()?);
+    let broken = |column| damaged("tidemill_outbox_exception", column, row.event_id);
+    let slot = slot_of(row.slot).ok_or_else(|| broken("slot"))?;
+    let attempts = u32::try_from(row.attempts).map_err(|_| broken("attempts"))?;
     let content = match row.content.content(row.event_id)? {
         Some(Ok(content)) => content,
         Some(Err(bad)) => return Ok(Err(bad.to_string())),
@@ -103,4 +105,22 @@ fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
         payload: content.payload,
         created_at: content.created_at,
     }))
+}
+
+/// An exception that is to be tried now, or one behind such a one.
+#[derive(sqlx::FromRow)]
+pub(crate) struct DueRow {
+    event_id: i64,
+    /// The event that is due, of this aggregate.
+    head: i64,
+    slot: i16,
+    seq: i64,
+    aggregate_type: String,
+    aggregate_id: String,
+    event_type: String,
+    revision: i64,
+    attempts: i64,
+    is_redirected: bool,
+    #[sqlx(flatten)]
+    content: ContentRow,
 }

@@ -1,8 +1,12 @@
 //! What people see of excepted events. Pages go from the oldest to the newest, each from the last id of the one before.
 
-use crate::error::StoreError;
-use crate::tx::{ExceptionFilterRow, Outbox};
-use tidemill_domain::outbox::event::{BadEvent, Headers};
+use super::aggregate;
+use crate::codec::{DbText, DbTime};
+use crate::error::{StoreError, damaged};
+use crate::outbox::{EXCEPTION, slot};
+use crate::statement::{Columns, Stored};
+use crate::tx::Outbox;
+use tidemill_domain::outbox::event::{BadEvent, Headers, headers_of};
 use tidemill_domain::outbox::exception::{Excepted, Exception, Original, StateWord};
 use tidemill_domain::outbox::{Aggregate, Count, EventId, Payload, Seq, Slot};
 use tidemill_domain::time::Timestamp;
@@ -97,16 +101,69 @@ impl ExceptionFilter {
             && is(self.event_type.as_deref(), Some(&record.event_type))
     }
 
-    fn row<'a>(&'a self, states: &'a [&'a str]) -> ExceptionFilterRow<'a> {
-        ExceptionFilterRow {
-            states,
-            slot: self.slot.map(|slot| i16::from(slot.get())),
-            aggregate_type: self.aggregate_type.as_deref(),
-            aggregate_id: self.aggregate_id.as_deref(),
-            topic: self.topic.as_deref(),
-            event_type: self.event_type.as_deref(),
-            error_contains: self.error_contains.as_deref(),
+    /// The words of the states that are meant.
+    pub(crate) fn state_words(&self) -> Vec<&'static str> {
+        let wanted = if self.states.is_empty() { &StateWord::ALL[..] } else { &self.states };
+        wanted.iter().map(|state| state.as_str()).collect()
+    }
+}
+
+impl Stored for ExceptionRecord {
+    const PLACE: (&'static str, &'static str) = EXCEPTION;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let own_topic: Option<String> = row.get("own_topic")?;
+        let event_topic: Option<DbText> = row.get("event_topic")?;
+        Ok(Self {
+            id: EventId::new(row.get("event_id")?),
+            slot: slot(row)?,
+            seq: Seq::new(row.get("seq")?),
+            aggregate: aggregate(row)?,
+            event_type: row.get("event_type")?,
+            exception: Exception::from_columns(row)?,
+            behind: row.get::<Option<i64>>("behind")?.map(EventId::new),
+            error: row.get("error")?,
+            since: row.time("since")?,
+            updated_at: row.time("updated_at")?,
+            is_edited: row.get("is_edited")?,
+            is_redirected: own_topic.is_some(),
+            original: if event_topic.is_some() { Original::Kept } else { Original::Gone },
+            topic: own_topic.or(event_topic.map(|topic| topic.text)),
+        })
+    }
+}
+
+/// What would be published of an excepted event. Without `created_at` the event itself is gone.
+#[derive(sqlx::FromRow)]
+pub(crate) struct ContentRow {
+    created_at: Option<DbTime>,
+    topic: Option<DbText>,
+    payload: Option<DbText>,
+    payload_bytes: Option<Vec<u8>>,
+    headers: Option<DbText>,
+}
+
+impl ContentRow {
+    /// None when the event itself is gone; an error in it when it makes no sense.
+    pub(super) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>, StoreError> {
+        let (Some(created_at), Some(topic)) = (self.created_at, self.topic) else { return Ok(None) };
+        let texts =
+            [("topic", Some(&topic)), ("payload", self.payload.as_ref()), ("headers", self.headers.as_ref())];
+        if let Some((what, _)) = texts.iter().find(|(_, text)| text.is_some_and(|text| text.is_garbled)) {
+            return Ok(Some(Err(BadEvent::NotUtf8 { what })));
         }
+        let headers = match self.headers.as_ref().map(|headers| headers_of(&headers.text)) {
+            None => Headers::new(),
+            Some(Ok(headers)) => headers,
+            Some(Err(bad)) => return Ok(Some(Err(bad))),
+        };
+        let payload = match (self.payload, self.payload_bytes) {
+            (Some(payload), None) => Payload::Json(payload.text),
+            (None, Some(bytes)) => Payload::Bytes(bytes),
+            (None, None) => Payload::Tombstone,
+            (Some(_), Some(_)) => return Err(damaged("tidemill_outbox_exception", "payload_bytes", id)),
+        };
+        Ok(Some(Ok(Content { topic: topic.text, headers, payload, created_at: created_at.into() })))
     }
 }
 
@@ -118,10 +175,7 @@ impl Outbox<'_> {
         after: EventId,
         limit: u32,
     ) -> Result<Vec<ExceptionRecord>, StoreError> {
-        let wanted = if filter.states.is_empty() { &StateWord::ALL[..] } else { &filter.states };
-        let states: Vec<&str> = wanted.iter().map(|state| state.as_str()).collect();
-        let rows = self.exception_list(&filter.row(&states), after.get(), limit.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.exception_list(filter, after.get(), limit.into()).await?)
     }
 
     /// How many excepted events a filter lets through, counted up to `count_max`.
@@ -130,19 +184,17 @@ impl Outbox<'_> {
         filter: &ExceptionFilter,
         count_max: u32,
     ) -> Result<Count, StoreError> {
-        let wanted = if filter.states.is_empty() { &StateWord::ALL[..] } else { &filter.states };
-        let states: Vec<&str> = wanted.iter().map(|state| state.as_str()).collect();
-        let count = self.exception_count(&filter.row(&states), i64::from(count_max) + 1).await?;
+        let count = self.exception_count(filter, i64::from(count_max) + 1).await?;
         Ok(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0)))
     }
 
     /// All about one excepted event; none when there is no such one.
     pub async fn exception(&mut self, id: EventId) -> Result<Option<ExceptionDetail>, StoreError> {
-        let Some(row) = self.exception_find(&[id.get()]).await?.pop() else { return Ok(None) };
+        let Some(record) = self.exception_find(&[id.get()]).await?.pop() else { return Ok(None) };
         let content = match self.exception_content(id.get()).await? {
             Some(row) => row.content(id.get())?,
             None => None,
         };
-        Ok(Some(ExceptionDetail { record: row.try_into()?, content }))
+        Ok(Some(ExceptionDetail { record, content }))
     }
 }

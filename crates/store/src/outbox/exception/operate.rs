@@ -132,8 +132,8 @@ impl Outbox<'_> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         let slots = self.exception_slots(&ids).await?;
         self.exception_lock(&slots).await?;
-        let rows = self.exception_find(&ids).await?;
-        rows.into_iter().map(|row| ExceptionRecord::try_from(row).map(|record| (record.id, record))).collect()
+        let records = self.exception_find(&ids).await?;
+        Ok(records.into_iter().map(|record| (record.id, record)).collect())
     }
 
     async fn save_order(

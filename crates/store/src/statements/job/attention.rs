@@ -2,7 +2,7 @@
 //! the status.
 
 use crate::codec::DbStamp;
-use crate::row::job::FailureRow;
+use crate::job::Failure;
 use crate::statement::{One, statements};
 
 statements! {
@@ -31,7 +31,7 @@ statements! {
     }
 
     /// Of the last `limit` that failed, those that nobody has gone on with, the newest first.
-    fn job_attention_failures(limit: i64) -> Vec<FailureRow> {
+    fn job_attention_failures(limit: i64) -> Vec<Failure> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.end_time as end_time,
                 substr(coalesce(e.exit_message, ''), 1, 300) as message
          from (

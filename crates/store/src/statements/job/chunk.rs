@@ -1,22 +1,26 @@
 //! The statement that every chunk ends with.
 
-use crate::codec::DbId;
+use super::{ContextColumns, CounterColumns};
+use crate::codec::{DbId, DbStamp};
+use crate::job::ChunkSave;
 use crate::statement::statements;
-use crate::tx::ChunkRow;
 
 statements! {
     /// All that is recorded about a chunk, in one round trip: the fence (a lock on the lease that a take-over has to
     /// wait for), the counters, the context, and the question whether somebody wants a stop. Answers the new version
-    /// of the step; nothing when the lease has moved on, and then nothing was written either.
-    fn job_chunk_save(chunk: &ChunkRow<'_>) -> Option<(i64, bool)> {
+    /// of the step; nothing when the lease has moved on, and then nothing was written either. A test may decide on the
+    /// time.
+    fn job_chunk_save(
+        chunk: &ChunkSave<'_>, counters: CounterColumns, context: Option<&ContextColumns<'_>>, now: Option<DbStamp>,
+    ) -> Option<(i64, bool)> {
         postgres {
             bind(
                 chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read, chunk.counters.filter,
-                chunk.counters.write, chunk.counters.read_skip, chunk.counters.write_skip,
-                chunk.counters.process_skip, chunk.counters.rollback, chunk.now,
-                chunk.context.as_ref().map(|context| context.short.as_str()),
-                chunk.context.as_ref().and_then(|context| context.long),
+                chunk.step.get(), chunk.execution.get(), counters.commit, counters.read, counters.filter,
+                counters.write, counters.read_skip, counters.write_skip,
+                counters.process_skip, counters.rollback, now,
+                context.map(|context| context.short.as_str()),
+                context.and_then(|context| context.long),
             )
             "with fence as materialized (
                  select 1
@@ -48,23 +52,25 @@ statements! {
              join batch_job_execution e on e.job_execution_id = $6"
         }
         sqlite |tx: Tx| {
-            let Some(saved) = tx.job_chunk_save_step(chunk).await? else { return Ok(None) };
-            if let Some(context) = &chunk.context {
-                tx.job_context_save_of_step(chunk.step, context).await?;
+            let Some(saved) = tx.job_chunk_save_step(chunk, counters, now).await? else { return Ok(None) };
+            if let Some(context) = context {
+                tx.job_context_save_of_step(chunk.step.get(), context).await?;
             }
             Ok(Some(saved))
         }
     }
 
     /// The fence and the counters. PostgreSQL does this and the context in one statement.
-    fn job_chunk_save_step(chunk: &ChunkRow<'_>) -> Option<(i64, bool)> {
+    fn job_chunk_save_step(
+        chunk: &ChunkSave<'_>, counters: CounterColumns, now: Option<DbStamp>,
+    ) -> Option<(i64, bool)> {
         postgres { nothing }
         sqlite {
             bind(
                 chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read, chunk.counters.filter,
-                chunk.counters.write, chunk.counters.read_skip, chunk.counters.write_skip,
-                chunk.counters.process_skip, chunk.counters.rollback, chunk.now,
+                chunk.step.get(), chunk.execution.get(), counters.commit, counters.read, counters.filter,
+                counters.write, counters.read_skip, counters.write_skip,
+                counters.process_skip, counters.rollback, now,
             )
             "update batch_step_execution
              set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,

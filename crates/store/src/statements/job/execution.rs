@@ -2,7 +2,7 @@
 
 use super::sequence;
 use crate::codec::DbStamp;
-use crate::row::job::ExecutionHeadRow;
+use crate::job::execution::ExecutionHead;
 use crate::statement::statements;
 use crate::tx::StatusChange;
 
@@ -38,7 +38,7 @@ statements! {
     }
 
     /// Without a lock: for who has to lock something else first.
-    fn job_execution_find(id: i64) -> Option<ExecutionHeadRow> {
+    fn job_execution_find(id: i64) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution
          where job_execution_id = $1"
@@ -52,7 +52,7 @@ statements! {
          where e.job_execution_id = $1"
     }
 
-    fn job_execution_lock(id: i64) -> Option<ExecutionHeadRow> {
+    fn job_execution_lock(id: i64) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution
          where job_execution_id = $1

@@ -1,6 +1,6 @@
 //! Statements that list jobs, instances and executions, newest first. Each is one query, however long the page.
 
-use crate::row::job::{ExecutionRow, InstanceRow, JobRow};
+use crate::job::{ExecutionRecord, InstanceRecord, JobRecord};
 use crate::statement::statements;
 
 /// Executions as lists show them, with what stands behind the tables. Each way to ask has a text of its own, because a
@@ -28,7 +28,7 @@ statements! {
     /// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
     /// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
     /// `counted_max` are counted, in the order of an index, because a planner may prefer to read the table up to a limit.
-    fn job_list_jobs(limit: i64, counted_max: i64) -> Vec<JobRow> {
+    fn job_list_jobs(limit: i64, counted_max: i64) -> Vec<JobRecord> {
         postgres {
             "with recursive name (job_name) as (
                  (
@@ -117,7 +117,7 @@ statements! {
 
     /// Instances of one job, each with its last execution; of the executions no more than `counted_max` are counted.
     /// Needs the index on the instances of a job.
-    fn job_list_instances(job: &str, before: i64, limit: i64, counted_max: i64) -> Vec<InstanceRow> {
+    fn job_list_instances(job: &str, before: i64, limit: i64, counted_max: i64) -> Vec<InstanceRecord> {
         postgres {
             "select i.job_instance_id, i.job_name, i.job_key, h.executions,
                     e.job_execution_id, e.status, e.create_time
@@ -178,11 +178,11 @@ statements! {
         }
     }
 
-    fn job_list_execution(id: i64) -> Option<ExecutionRow> {
+    fn job_list_execution(id: i64) -> Option<ExecutionRecord> {
         executions!("where e.job_execution_id = $1")
     }
 
-    fn job_list_executions(before: i64, limit: i64) -> Vec<ExecutionRow> {
+    fn job_list_executions(before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
             "where e.job_execution_id < $1
              order by e.job_execution_id desc
@@ -191,7 +191,7 @@ statements! {
     }
 
     /// Those in a status. Needs the index on it.
-    fn job_list_executions_in_status(status: &str, before: i64, limit: i64) -> Vec<ExecutionRow> {
+    fn job_list_executions_in_status(status: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
             "where e.status = $1
                and e.job_execution_id < $2
@@ -202,7 +202,7 @@ statements! {
 
     /// Those of a job. Needs the index on `tidemill_job_history`, from which the page is taken before anything is joined: a
     /// planner that joins first may walk through all that is newer.
-    fn job_list_executions_of_job(job: &str, before: i64, limit: i64) -> Vec<ExecutionRow> {
+    fn job_list_executions_of_job(job: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
             "where e.job_execution_id in (
                  select h.job_execution_id
@@ -219,7 +219,7 @@ statements! {
     /// Those of a job in a status.
     fn job_list_executions_of_job_in_status(
         job: &str, status: &str, before: i64, limit: i64,
-    ) -> Vec<ExecutionRow> {
+    ) -> Vec<ExecutionRecord> {
         executions!(
             "where e.job_execution_id in (
                  select s.job_execution_id
@@ -239,7 +239,7 @@ statements! {
     /// Those of an instance, and of a job and in a status if need be. Needs the index on the executions of an instance.
     fn job_list_executions_of_instance(
         instance: i64, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
-    ) -> Vec<ExecutionRow> {
+    ) -> Vec<ExecutionRecord> {
         bind(instance, before, job, status, limit)
         executions!(
             "where e.job_instance_id = $1

@@ -1,23 +1,24 @@
 //! Statements on `tidemill_job_execution` and `tidemill_step_execution`: what we know beyond Spring's columns.
 
-use crate::codec::DbTime;
-use crate::row::job::ExecutionNoteRow;
+use crate::codec::{DbId, DbTime};
+use crate::job::LaunchRequest;
+use crate::job::list::ExecutionNote;
 use crate::statement::statements;
 
 statements! {
-    fn job_note_insert(row: &ExecutionNoteRow) -> () {
+    fn job_note_insert(execution: i64, request: &LaunchRequest<'_>) -> () {
         bind(
-            row.job_execution_id, row.owner, &row.launched_by, &row.on_crash, row.crash_restart_limit,
-            row.crash_restarts, &row.fingerprint,
+            execution, DbId::from(request.by), &request.actor.name, request.on_crash.as_str(),
+            i64::from(request.on_crash.limit()), i64::from(request.crash_restarts), request.fingerprint,
         )
         "insert into tidemill_job_execution
              (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
          values ($1, $2, $3, $4, $5, $6, $7)"
     }
 
-    fn job_note_find(execution: i64) -> Option<ExecutionNoteRow> {
-        "select job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, restart_due,
-                stop_requested_at, stop_requested_by, stop_reason, fingerprint
+    fn job_note_find(execution: i64) -> Option<ExecutionNote> {
+        "select job_execution_id, owner, on_crash, crash_restart_limit, restart_due, stop_requested_at,
+                stop_requested_by, stop_reason, fingerprint
          from tidemill_job_execution
          where job_execution_id = $1"
     }

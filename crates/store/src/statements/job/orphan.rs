@@ -1,13 +1,14 @@
 //! Statements on executions whose process is gone.
 
-use crate::row::job::{DueRestartRow, OrphanRow};
+use crate::job::DueRestart;
+use crate::job::orphan::Orphan;
 use crate::statement::{column, statements};
 
 statements! {
     /// Executions of ours that count as running while nobody holds their lease. A lease of a job is given once, in the
     /// transaction that makes the execution, so what is free here stays free. Rows in somebody's hands are left for the
     /// next time. Needs the partial index on executions without an end.
-    fn job_orphan_lock(limit: i64) -> Vec<OrphanRow> {
+    fn job_orphan_lock(limit: i64) -> Vec<Orphan> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.status as status,
                 n.on_crash as on_crash, n.crash_restart_limit as crash_restart_limit,
                 n.crash_restarts as crash_restarts,
@@ -32,7 +33,7 @@ statements! {
 
     /// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused. The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
     /// the instance first.
-    fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestartRow> {
+    fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestart> {
         postgres {
             bind(column(jobs, |(job, _)| *job), column(jobs, |(_, fingerprint)| *fingerprint))
             "select n.job_execution_id, i.job_name, n.crash_restarts

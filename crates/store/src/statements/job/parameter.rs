@@ -1,27 +1,32 @@
 //! Statements on `batch_job_execution_params`.
 
-use crate::row::job::ParameterRow;
+use crate::job::record::ParameterRow;
 use crate::statement::{column, list, statements};
+use tidemill_domain::job::JobParameter;
+
+fn identifying(parameter: &JobParameter) -> &'static str {
+    if parameter.is_identifying { "Y" } else { "N" }
+}
 
 statements! {
-    fn job_parameter_insert(rows: &[ParameterRow]) -> () {
+    fn job_parameter_insert(execution: i64, parameters: &[(&str, &JobParameter)]) -> () {
         postgres {
             bind(
-                column(rows, |row| row.job_execution_id), column(rows, |row| row.parameter_name.as_str()),
-                column(rows, |row| row.parameter_type.as_str()),
-                column(rows, |row| row.parameter_value.as_str()),
-                column(rows, |row| row.identifying.as_str()),
+                execution, column(parameters, |(name, _)| *name),
+                column(parameters, |(_, parameter)| parameter.value.java_class()),
+                column(parameters, |(_, parameter)| parameter.value.stored_text()),
+                column(parameters, |(_, parameter)| identifying(parameter)),
             )
             "insert into batch_job_execution_params
                  (job_execution_id, parameter_name, parameter_type, parameter_value, identifying)
-             select *
-             from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[])"
+             select $1, new.name, new.type, new.value, new.identifying
+             from unnest($2::text[], $3::text[], $4::text[], $5::text[]) as new (name, type, value, identifying)"
         }
         sqlite {
-            for row in rows
+            for (name, parameter) in parameters
             bind(
-                row.job_execution_id, &row.parameter_name, &row.parameter_type, &row.parameter_value,
-                &row.identifying,
+                execution, name, parameter.value.java_class(), parameter.value.stored_text(),
+                identifying(parameter),
             )
             "insert into batch_job_execution_params
                  (job_execution_id, parameter_name, parameter_type, parameter_value, identifying)

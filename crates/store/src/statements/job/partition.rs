@@ -4,13 +4,13 @@
 //! Locks are taken in the order lease of the execution, partition, lease of the partition, process.
 
 use super::sequence;
-use super::{ContextColumns, CounterColumns, ExitColumns};
+use super::{ContextColumns, ExitColumns};
 use crate::codec::{DbId, DbStamp};
-use crate::job::KnownWorker;
-use crate::row::job::StepRow;
-use crate::row::partition::{ChainRow, ClaimRow, OutcomeRow};
+use crate::job::partition::{BegunPartition, Chain, ClaimRow};
+use crate::job::{KnownWorker, PartitionOutcome};
 use crate::statement::{One, column, list, statements};
 use serde_json::json;
+use tidemill_domain::job::Counters;
 
 /// Partitions to be made: ids and the first run of each.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct ClaimFilterRow<'a> {
 
 statements! {
     /// The last run of each partition in an instance, and how many runs there are of it.
-    fn partition_known(instance: i64, prefix: &str) -> Vec<ChainRow> {
+    fn partition_known(instance: i64, prefix: &str) -> Vec<Chain> {
         postgres {
             "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
                     coalesce(p.chain_id, s.step_execution_id) as chain_id,
@@ -218,23 +218,18 @@ statements! {
     }
 
     /// Notes that these are being run, since when they were first.
-    fn partition_begin(steps: &[i64], now: DbStamp) -> Vec<StepRow> {
+    fn partition_begin(steps: &[i64], now: DbStamp) -> Vec<BegunPartition> {
         bind(list(steps), now)
         "update batch_step_execution
          set version = version + 1, status = 'STARTED', start_time = coalesce(start_time, $2), last_updated = $2
          where step_execution_id {in $1}
-         returning step_execution_id as step_execution_id, job_execution_id as job_execution_id,
-                   step_name as step_name, version as version, status as status,
-                   coalesce(exit_code, '') as exit_code, coalesce(exit_message, '') as exit_message,
-                   create_time as create_time, start_time as start_time, end_time as end_time,
-                   last_updated as last_updated,
+         returning step_execution_id as step_execution_id, step_name as step_name,
                    coalesce(commit_count, 0) as commit_count, coalesce(read_count, 0) as read_count,
                    coalesce(filter_count, 0) as filter_count, coalesce(write_count, 0) as write_count,
                    coalesce(read_skip_count, 0) as read_skip_count,
                    coalesce(write_skip_count, 0) as write_skip_count,
                    coalesce(process_skip_count, 0) as process_skip_count,
-                   coalesce(rollback_count, 0) as rollback_count, null{::bigint} as total_items,
-                   null{::text} as delivery"
+                   coalesce(rollback_count, 0) as rollback_count"
     }
 
     /// Nobody will run it any more. Answers its manager; nothing when it was closed before.
@@ -342,7 +337,7 @@ statements! {
     }
 
     /// How the partitions of a step ended, each way once, with the first that ended so.
-    fn partition_outcomes(manager: i64) -> Vec<OutcomeRow> {
+    fn partition_outcomes(manager: i64) -> Vec<PartitionOutcome> {
         postgres {
             "select distinct on (s.status, coalesce(s.exit_code, '')) s.status, coalesce(s.exit_code, '') as exit_code,
                     count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
@@ -373,14 +368,16 @@ statements! {
     }
 
     /// What all runs in these chains have counted.
-    fn partition_sum(chains: &[i64]) -> One<CounterColumns> {
+    fn partition_sum(chains: &[i64]) -> One<Counters> {
         bind(list(chains))
-        "select coalesce(sum(commit_count), 0){::bigint} as \"commit\", coalesce(sum(read_count), 0){::bigint} as read,
-                coalesce(sum(filter_count), 0){::bigint} as filter, coalesce(sum(write_count), 0){::bigint} as write,
-                coalesce(sum(read_skip_count), 0){::bigint} as read_skip,
-                coalesce(sum(write_skip_count), 0){::bigint} as write_skip,
-                coalesce(sum(process_skip_count), 0){::bigint} as process_skip,
-                coalesce(sum(rollback_count), 0){::bigint} as \"rollback\"
+        "select coalesce(sum(commit_count), 0){::bigint} as commit_count,
+                coalesce(sum(read_count), 0){::bigint} as read_count,
+                coalesce(sum(filter_count), 0){::bigint} as filter_count,
+                coalesce(sum(write_count), 0){::bigint} as write_count,
+                coalesce(sum(read_skip_count), 0){::bigint} as read_skip_count,
+                coalesce(sum(write_skip_count), 0){::bigint} as write_skip_count,
+                coalesce(sum(process_skip_count), 0){::bigint} as process_skip_count,
+                coalesce(sum(rollback_count), 0){::bigint} as rollback_count
          from batch_step_execution
          where step_execution_id in (
              {each $1}

@@ -1,7 +1,7 @@
 //! Statements that find and remove what may be forgotten. Lists are bound as arrays.
 
 use crate::codec::DbStamp;
-use crate::row::job::RunsRow;
+use crate::job::purge::RunsRow;
 use crate::statement::{column, list, statements};
 
 statements! {
@@ -93,9 +93,9 @@ statements! {
     }
 
     /// Of the instances that ran as a step of another job, the status of the last execution of that job's instance.
-    fn job_purge_outers(instances: &[i64]) -> Vec<(i64, Option<String>, i64)> {
+    fn job_purge_outers(instances: &[i64]) -> Vec<(i64, Option<String>)> {
         bind(list(instances))
-        "select distinct e.job_instance_id, last.status, last.job_execution_id
+        "select distinct e.job_instance_id, last.status
          from batch_job_execution e
          join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
              and n.outer_execution_id is not null

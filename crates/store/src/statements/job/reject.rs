@@ -1,8 +1,7 @@
 //! Statements on `tidemill_reject`.
 
 use crate::codec::DbTime;
-use crate::job::RejectRow;
-use crate::row::job::StoredRejectRow;
+use crate::job::{RejectRecord, RejectRow};
 use crate::statement::statements;
 
 statements! {
@@ -14,7 +13,7 @@ statements! {
     }
 
     /// In the order in which they were left out.
-    fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<StoredRejectRow> {
+    fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<RejectRecord> {
         "select id, at, phase, kind, error, place, item
          from tidemill_reject
          where step_execution_id = $1

@@ -1,10 +1,10 @@
 //! Statements on `batch_step_execution`.
 
-use super::sequence;
+use super::{CounterColumns, ExitColumns, sequence};
 use crate::codec::DbStamp;
-use crate::row::job::{EarlierStepRow, StepRow};
+use crate::job::earlier::EarlierStep;
+use crate::job::{StepEnd, StepRecord};
 use crate::statement::{One, statements};
-use crate::tx::StepEndRow;
 
 /// The columns of a step and of what we note beside it.
 macro_rules! steps {
@@ -26,10 +26,11 @@ macro_rules! steps {
 statements! {
     /// The last run of a step in its instance. The executions of an instance follow each other, so it belongs to the last
     /// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
-    fn job_step_last(instance: i64, step: &str) -> Option<StepRow> {
+    fn job_step_last(instance: i64, step: &str) -> Option<StepRecord> {
         concat!(
             steps!(),
-            "from batch_job_execution e
+            ", null{::text} as process
+             from batch_job_execution e
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
              left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
              where e.job_instance_id = $1
@@ -40,7 +41,7 @@ statements! {
     }
 
     /// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
-    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<EarlierStepRow> {
+    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<EarlierStep> {
         "select s.step_execution_id, s.job_execution_id, s.status, e.status as job_status,
                 coalesce(c.serialized_context, c.short_context) as context
          from batch_step_execution s
@@ -108,11 +109,13 @@ statements! {
          {for update}"
     }
 
-    fn job_step_save_end(end: &StepEndRow<'_>) -> u64 {
+    fn job_step_save_end(
+        end: &StepEnd<'_>, exit: &ExitColumns, counters: CounterColumns, now: DbStamp,
+    ) -> u64 {
         bind(
-            end.id, end.execution, end.status.as_str(), &end.exit.code, &end.exit.message, end.now,
-            end.counters.commit, end.counters.read, end.counters.filter, end.counters.write,
-            end.counters.read_skip, end.counters.write_skip, end.counters.process_skip, end.counters.rollback,
+            end.id.get(), end.execution.get(), end.status.as_str(), &exit.code, &exit.message, now,
+            counters.commit, counters.read, counters.filter, counters.write, counters.read_skip,
+            counters.write_skip, counters.process_skip, counters.rollback,
         )
         "update batch_step_execution
          set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,
@@ -140,7 +143,7 @@ statements! {
            and status = 'UNKNOWN'"
     }
 
-    fn job_step_of_execution(execution: i64) -> Vec<StepRow> {
+    fn job_step_of_execution(execution: i64) -> Vec<StepRecord> {
         concat!(
             steps!(),
             ", r.name as process

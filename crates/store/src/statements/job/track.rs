@@ -3,12 +3,12 @@
 //! limit of one sees to: a planner that joins may prefer to read the whole table.
 
 use crate::codec::DbStamp;
-use crate::row::job::{OutcomeRow, RunRow};
+use crate::job::RunRecord;
 use crate::statement::{list, statements};
 
 statements! {
     /// The last executions of each of these jobs, newest first.
-    fn job_track_recent(jobs: &[&str], limit: i64) -> Vec<RunRow> {
+    fn job_track_recent(jobs: &[&str], limit: i64) -> Vec<RunRecord> {
         postgres {
             "select j.job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
                     case
@@ -54,8 +54,8 @@ statements! {
         }
     }
 
-    /// How many of the last executions of each of these jobs are in which status, of those made since.
-    fn job_track_outcomes(jobs: &[&str], since: DbStamp, limit: i64) -> Vec<OutcomeRow> {
+    /// How many of the last executions of each of these jobs are in which status, of those made since; and the latest.
+    fn job_track_outcomes(jobs: &[&str], since: DbStamp, limit: i64) -> Vec<(String, Option<String>, i64, i64)> {
         postgres {
             "select j.job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
              from unnest($1::text[]) as j (job_name)

@@ -5,13 +5,11 @@ pub(crate) mod look;
 mod text;
 
 use crate::codec::DbTime;
-use crate::row::outbox::adopted::{
-    AdoptedRow, ClaimRow, ColumnRow, CountRow, FailedRow, FoundRow, NewAdoptedRow,
-};
+use crate::outbox::adopted::row::{AdoptedRow, ClaimRow, ColumnRow, CountRow, FailedRow, FoundRow};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
 use tidemill_domain::outbox::adopted::row::HEADERS_TEXT_BYTES_MAX;
-use tidemill_domain::outbox::adopted::{Index, TableName};
+use tidemill_domain::outbox::adopted::{AdoptedTable, Index, TableName};
 use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 pub(crate) use attempt::{forget_attempts, forget_table, save_attempts, skip};
@@ -91,7 +89,9 @@ pub(crate) async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Erro
 /// Adds a table, or replaces how it is served. True when it is new.
 pub(crate) async fn save(
     connection: &mut PgConnection,
-    row: &NewAdoptedRow<'_>,
+    table: &AdoptedTable,
+    now: DbTime,
+    by: &str,
 ) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar(
         "insert into tidemill_outbox_adopted
@@ -102,14 +102,14 @@ pub(crate) async fn save(
              time_zone = excluded.time_zone
          returning xmax = 0",
     )
-    .bind(row.name.schema())
-    .bind(row.name.table())
-    .bind(row.topic)
-    .bind(row.aggregate_type)
-    .bind(row.event_type)
-    .bind(row.time_zone)
-    .bind(row.since)
-    .bind(row.adopted_by)
+    .bind(table.name.schema())
+    .bind(table.name.table())
+    .bind(&table.topic)
+    .bind(&table.aggregate_type)
+    .bind(&table.event_type)
+    .bind(&table.time_zone)
+    .bind(now)
+    .bind(by)
     .fetch_one(connection)
     .await
 }

@@ -1,11 +1,12 @@
 //! Statements for the audit of the outbox.
 
-use crate::row::outbox::audit::{AuditEventRow, AuditExceptionRow, AuditNameRow};
+use crate::codec::DbText;
+use crate::outbox::{AuditedEvent, AuditedException};
 use crate::statement::{One, list, statements};
 use tidemill_domain::outbox::Mark;
 
 statements! {
-    fn outbox_audit_exceptions() -> Vec<AuditExceptionRow> {
+    fn outbox_audit_exceptions() -> Vec<AuditedException> {
         "select event_id, slot, seq, state from tidemill_outbox_exception"
     }
 
@@ -26,7 +27,7 @@ statements! {
     }
 
     /// In the order of the index on transactions, so that later ones can be read alone.
-    fn outbox_audit_events(after: (i64, i64), limit: i64) -> Vec<AuditEventRow> {
+    fn outbox_audit_events(after: (i64, i64), limit: i64) -> Vec<AuditedEvent> {
         postgres {
             bind(after.0, after.1, limit)
             "select id, xid::text::bigint as xid, slot, null::text as aggregate_id
@@ -46,7 +47,7 @@ statements! {
         }
     }
 
-    fn outbox_audit_names(ids: &[i64]) -> Vec<AuditNameRow> {
+    fn outbox_audit_names(ids: &[i64]) -> Vec<(i64, DbText, DbText)> {
         bind(list(ids))
         "select id, aggregate_type, aggregate_id
          from outbox_event

@@ -1,12 +1,13 @@
 //! Statements on `outbox_event`.
 
-use crate::codec::DbTime;
-use crate::row::outbox::event::{EventRecordRow, EventRow, WhereRow, headers_column, payload_columns};
+use crate::codec::{DbTime, DbXid};
+use crate::outbox::event::EventRow;
+use crate::outbox::{EventFilter, EventRecord};
 use crate::statement::{list, statements};
 use serde_json::json;
 use sqlx::PgConnection;
 use std::fmt::Write as _;
-use tidemill_domain::outbox::NewEvent;
+use tidemill_domain::outbox::{EventId, NewEvent, Payload};
 
 fn digits(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
@@ -16,15 +17,18 @@ fn digits(bytes: &[u8]) -> String {
     digits
 }
 
-/// What to list of the events; an absent condition is always met.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EventFilterRow<'a> {
-    pub(crate) before: Option<i64>,
-    pub(crate) aggregate_type: Option<&'a str>,
-    pub(crate) aggregate_id: Option<&'a str>,
-    pub(crate) topic: Option<&'a str>,
-    pub(crate) event_type: Option<&'a str>,
-    pub(crate) limit: i64,
+/// The two columns of a payload.
+fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
+    match payload {
+        Payload::Json(text) => (Some(text), None),
+        Payload::Bytes(bytes) => (None, Some(bytes)),
+        Payload::Tombstone => (None, None),
+    }
+}
+
+/// The headers of an event as they are stored; nothing where there are none.
+fn headers_column(event: &NewEvent) -> Option<String> {
+    (!event.headers().is_empty()).then(|| serde_json::json!(event.headers()).to_string())
 }
 
 /// `outbox_event_insert` on a connection that may not be ours.
@@ -98,41 +102,26 @@ statements! {
     }
 
     fn outbox_event_find(id: i64) -> Option<EventRow> {
-        postgres {
-            "select id, xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
-                    headers, created_at
-             from outbox_event
-             where id = $1"
-        }
-        sqlite {
-            "select id, id as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload,
-                    payload_bytes, headers, created_at
-             from outbox_event
-             where id = $1"
-        }
+        "select id, {xid} as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
+                headers, created_at
+         from outbox_event
+         where id = $1"
     }
 
     /// Those of these events that are there, each with its transaction and its slot. By the primary key.
-    fn outbox_event_places(ids: &[i64]) -> Vec<WhereRow> {
+    fn outbox_event_places(ids: &[i64]) -> Vec<(i64, DbXid, Option<i16>)> {
         bind(list(ids))
-        postgres {
-            "select id, xid, slot
-             from outbox_event
-             where id = any($1)"
-        }
-        sqlite {
-            "select id, id as xid, slot
-             from outbox_event
-             where id in (select value from json_each($1))"
-        }
+        "select id, {xid}, slot
+         from outbox_event
+         where id {in $1}"
     }
 
     /// The newest first, by the primary key. No other column is indexed, because that would cost whoever writes: a filter
     /// that meets few events reads all that are kept.
-    fn outbox_event_list(filter: &EventFilterRow<'_>) -> Vec<EventRecordRow> {
+    fn outbox_event_list(filter: &EventFilter, limit: i64) -> Vec<EventRecord> {
         bind(
-            filter.before, filter.aggregate_type, filter.aggregate_id, filter.topic, filter.event_type,
-            filter.limit,
+            filter.before.map(EventId::get), &filter.aggregate_type, &filter.aggregate_id, &filter.topic,
+            &filter.event_type, limit,
         )
         "select id, slot, aggregate_type, aggregate_id, event_type, topic,
                 coalesce(octet_length(payload), octet_length(payload_bytes)){::bigint} as bytes, created_at

@@ -5,12 +5,13 @@
 pub(crate) mod operate;
 
 use crate::codec::DbTime;
-use crate::outbox::exception::NewException;
-use crate::row::outbox::exception::{AggregateRow, DueRow, StandingRow};
+use crate::outbox::exception::due::DueRow;
+use crate::outbox::exception::{AggregateRow, KnownException, NewException};
 use crate::statement::{column, list, statements};
 use crate::statements::outbox::reading::Most;
 use serde_json::json;
 use tidemill_domain::outbox::exception::{Exception, ExceptionState};
+use tidemill_domain::outbox::{Aggregate, Slot};
 
 /// Names our locks among the advisory ones: "exce".
 const LOCK: i32 = 0x6578_6365;
@@ -69,18 +70,6 @@ pub(crate) struct EditColumns<'a> {
     pub(crate) headers: Option<String>,
 }
 
-/// Which exceptions; an absent condition is always met.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExceptionFilterRow<'a> {
-    pub(crate) states: &'a [&'a str],
-    pub(crate) slot: Option<i16>,
-    pub(crate) aggregate_type: Option<&'a str>,
-    pub(crate) aggregate_id: Option<&'a str>,
-    pub(crate) topic: Option<&'a str>,
-    pub(crate) event_type: Option<&'a str>,
-    pub(crate) error_contains: Option<&'a str>,
-}
-
 statements! {
     /// Locks the exceptions of slots until the end of the transaction. Rows would not do: the one that an operator makes the
     /// first of its aggregate may be one that a relay is just adding. They are no rows of `tidemill_outbox_slot`, so that
@@ -110,11 +99,11 @@ statements! {
     }
 
     /// Which of these have an open exception. Needs `tidemill_outbox_exception_aggregate`.
-    fn exception_open(keys: &[AggregateRow]) -> Vec<AggregateRow> {
+    fn exception_open(keys: &[(Slot, &Aggregate)]) -> Vec<AggregateRow> {
         postgres {
             bind(
-                column(keys, |key| key.slot), column(keys, |key| key.aggregate_type.as_str()),
-                column(keys, |key| key.aggregate_id.as_str()),
+                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
+                column(keys, |(_, key)| key.id.as_str()),
             )
             "select asked.slot, asked.aggregate_type, asked.aggregate_id
              from unnest($1::smallint[], $2::text[], $3::text[]) as asked (slot, aggregate_type, aggregate_id)
@@ -303,7 +292,7 @@ statements! {
     }
 
     /// In the order of their places.
-    fn exception_standing(ids: &[i64]) -> Vec<StandingRow> {
+    fn exception_standing(ids: &[i64]) -> Vec<KnownException> {
         bind(list(ids))
         "select event_id, slot, aggregate_type, aggregate_id, state, revision, attempts, next_attempt_at
          from tidemill_outbox_exception
@@ -362,11 +351,11 @@ statements! {
 
     /// Makes the first open exception of each aggregate due, if it is held. The revision stays, as the rule says. Needs
     /// `tidemill_outbox_exception_aggregate`.
-    fn exception_promote(keys: &[AggregateRow], now: DbTime) -> () {
+    fn exception_promote(keys: &[(Slot, &Aggregate)], now: DbTime) -> () {
         postgres {
             bind(
-                column(keys, |key| key.slot), column(keys, |key| key.aggregate_type.as_str()),
-                column(keys, |key| key.aggregate_id.as_str()), now,
+                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
+                column(keys, |(_, key)| key.id.as_str()), now,
             )
             "update tidemill_outbox_exception x
              set state = 'waiting', next_attempt_at = $4, updated_at = $4
@@ -409,6 +398,6 @@ statements! {
 }
 
 /// Aggregates as JSON.
-fn keys_json(keys: &[AggregateRow]) -> String {
-    json!(column(keys, |key| (key.slot, &key.aggregate_type, &key.aggregate_id))).to_string()
+fn keys_json(keys: &[(Slot, &Aggregate)]) -> String {
+    json!(column(keys, |(slot, key)| (slot.get(), &key.kind, &key.id))).to_string()
 }

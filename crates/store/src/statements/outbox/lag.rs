@@ -1,8 +1,9 @@
 //! Statements that measure the outbox. All are bounded: nothing is counted further than it is asked for.
 
 use crate::codec::DbTime;
-use crate::row::outbox::lag::{ExceptedRow, UnreadRow};
-use crate::row::outbox::place::PlaceColumns;
+use crate::outbox::backlog::ExceptedRow;
+use crate::outbox::lag::UnreadRow;
+use crate::outbox::place::PlaceColumns;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 

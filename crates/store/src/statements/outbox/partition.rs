@@ -1,6 +1,6 @@
 //! Statements on the partitions of `outbox_event`. Their names cannot be bound; they are a word of ours and a number.
 
-use crate::row::outbox::partition::PartitionRow;
+use crate::outbox::Partition;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::outbox::partition::Range;
@@ -33,9 +33,9 @@ statements! {
 
     /// In the order of their ranges; the default partition, which has none, is the last. `rows` is an estimate; none when
     /// nobody has estimated.
-    fn outbox_partition_list() -> Vec<PartitionRow> {
+    fn outbox_partition_list() -> Vec<Partition> {
         postgres |connection| {
-            sqlx::query_as(
+            let rows: Vec<(String, Option<i64>, Option<i64>, Option<i64>, i64)> = sqlx::query_as(
                 r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
                          nullif(c.reltuples, -1)::bigint as rows, pg_total_relation_size(c.oid) as bytes
                   from pg_inherits i
@@ -49,7 +49,15 @@ statements! {
                   order by from_id nulls last, name",
             )
             .fetch_all(connection)
-            .await
+            .await?;
+            let count = |number: i64| u64::try_from(number).ok();
+            let partition = |(name, from, to, rows, bytes): (_, Option<i64>, Option<i64>, Option<i64>, i64)| Partition {
+                name,
+                range: from.zip(to).map(|(from, to)| Range { from, to }),
+                rows: rows.and_then(count),
+                bytes: count(bytes).unwrap_or(0),
+            };
+            Ok(rows.into_iter().map(partition).collect())
         }
         // None.
         sqlite { nothing }

@@ -5,62 +5,30 @@
 //! a range with an order and a limit: an equality, or no order, lets it hope to come upon them soon by going through the
 //! whole table.
 
-use crate::codec::{DbText, DbTime, DbXid};
+use crate::codec::DbText;
+use crate::outbox::event::EventRow;
+use crate::outbox::numbers;
 use crate::outbox::reading::PAGE_BYTES;
-use crate::row::outbox::event::{EventRow, bytes_of};
-use crate::row::outbox::numbers;
 use crate::statement::{list, statements};
 use futures_core::Stream;
-use sqlx::SqliteConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Row as _, SqliteConnection};
 use std::future::poll_fn;
 use std::pin::Pin;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
 
 /// A row of [`read_new`]: the mark comes even when there is no event.
-#[derive(sqlx::FromRow)]
 struct NewRow {
     mark: String,
     timeline: String,
-    id: Option<i64>,
-    #[sqlx(flatten)]
-    rest: Rest,
+    event: Option<EventRow>,
 }
 
-#[derive(sqlx::FromRow)]
-struct Rest {
-    xid: Option<DbXid>,
-    slot: Option<i16>,
-    aggregate_type: Option<DbText>,
-    aggregate_id: Option<DbText>,
-    event_type: Option<DbText>,
-    topic: Option<DbText>,
-    payload: Option<DbText>,
-    payload_bytes: Option<Vec<u8>>,
-    headers: Option<DbText>,
-    created_at: Option<DbTime>,
-}
-
-impl NewRow {
-    fn bytes(&self) -> usize {
-        let rest = &self.rest;
-        bytes_of(rest.payload.as_ref(), rest.payload_bytes.as_deref(), rest.headers.as_ref())
-    }
-
-    fn event(self) -> Option<EventRow> {
-        let rest = self.rest;
-        Some(EventRow {
-            id: self.id?,
-            xid: rest.xid?,
-            slot: rest.slot,
-            aggregate_type: rest.aggregate_type?,
-            aggregate_id: rest.aggregate_id?,
-            event_type: rest.event_type?,
-            topic: rest.topic?,
-            payload: rest.payload,
-            payload_bytes: rest.payload_bytes,
-            headers: rest.headers,
-            created_at: rest.created_at?,
-        })
+impl FromRow<'_, PgRow> for NewRow {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let id: Option<i64> = row.try_get("id")?;
+        let event = id.map(|_| EventRow::from_row(row)).transpose()?;
+        Ok(Self { mark: row.try_get("mark")?, timeline: row.try_get("timeline")?, event })
     }
 }
 
@@ -242,10 +210,11 @@ statements! {
             .bind(bits(slots))
             .bind(most.events)
             .fetch(connection);
-            let rows = gathered(rows, most, NewRow::bytes).await?;
+            let bytes = |row: &NewRow| row.event.as_ref().map_or(0, EventRow::bytes);
+            let rows = gathered(rows, most, bytes).await?;
             let Some(first) = rows.first() else { return Ok(None) };
             let (mark, timeline) = (first.mark.clone(), first.timeline.clone());
-            Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(NewRow::event).collect())))
+            Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(|row| row.event).collect())))
         }
         sqlite |connection| {
             // None when another program has left out a slot: what stands behind it must not be read before.

@@ -4,19 +4,26 @@
 //! slots that it has. So nobody waits for a slot while somebody else waits for it.
 
 use crate::codec::{DbId, DbSpan, DbTime};
-use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::numbers;
-use crate::row::outbox::relay::{EffortColumns, FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::outbox::detail::{RelayDetailRow, RelayRow};
+use crate::outbox::numbers;
+use crate::outbox::place::{CursorsRow, SlotRow};
+use crate::outbox::relay::{Joining, LeftRow, LookRow, Looking, RelayFence};
 use crate::statement::{One, column, list, statements};
 use crate::statements::clock;
 use tidemill_domain::outbox::Slot;
 use tidemill_domain::time::Timestamp;
 
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 statements! {
-    fn outbox_relay_insert(row: &JoinRow<'_>) -> () {
+    fn outbox_relay_insert(joining: &Joining<'_>, now: DbTime, until: DbTime) -> () {
         bind(
-            row.id, row.process, row.name, row.host, row.pid, row.sink, row.instance, row.total,
-            row.joined_at, row.until,
+            DbId::from(joining.id), DbId::from(joining.process), &joining.identity.name,
+            &joining.identity.host, i64::from(joining.identity.pid), joining.sink,
+            joining.instance.map(|instance| i64::from(instance.id())),
+            joining.instance.map(|instance| i64::from(instance.total())), now, until,
         )
         "insert into tidemill_outbox_relay
              (id, process, name, host, pid, sink, instance, total, joined_at, until, renewed_at)
@@ -33,13 +40,38 @@ statements! {
          order by r.joined_at, r.id"
     }
 
+    /// Those whose lease is good, the eldest first.
+    fn outbox_relay_details(now: DbTime) -> Vec<RelayDetailRow> {
+        "select r.id, r.process, r.name, r.host, r.pid, r.sink, r.instance{::bigint} as instance, r.total{::bigint} as total,
+                r.joined_at, r.until, r.published, r.polls, r.empty_polls, r.queries, count(s.slot) as slots
+         from tidemill_outbox_relay r
+         left join tidemill_outbox_slot s on s.owner = r.id
+         where r.ended_at is null and r.until > $1
+         group by r.id
+         order by r.joined_at, r.id"
+    }
+
+    /// How far each relay has read that has slots.
+    fn outbox_cursors() -> Vec<CursorsRow> {
+        "select id, cursors
+         from tidemill_outbox_relay
+         where id in (select owner from tidemill_outbox_slot)"
+    }
+
+    /// All slots, and where each was left.
+    fn outbox_slots() -> Vec<SlotRow> {
+        "select slot, epoch, owner, place, seq
+         from tidemill_outbox_slot
+         order by slot"
+    }
+
     /// Renews and looks in one statement, so that an idle relay costs one query a second. What is not visible cannot have
     /// been read, so whatever is found beyond the mark is new. It is found by the index of transactions, for which alone it is
     /// sorted (see `reading`); an order inside of `exists` would be ignored. Of adopted tables it says which there are, and
     /// touches none of them: how long that takes is not ours to say, and the lease rests on this statement.
     fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
         postgres |connection| {
-            let effort = EffortColumns::from(looking.fence.effort);
+            let effort = looking.fence.effort;
             let running: Vec<String> = looking.from.running().iter().map(u64::to_string).collect();
             sqlx::query_as(
                 "with clock as (select coalesce($2, clock_timestamp()) as now),
@@ -63,8 +95,8 @@ statements! {
                         (select coalesce(json_agg(json_build_object(
                              'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
                              'instance', r.instance, 'total', r.total,
-                             'joined_micros', (extract(epoch from r.joined_at) * 1000000)::bigint,
-                             'until_micros', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,
+                             'joined_at', (extract(epoch from r.joined_at) * 1000000)::bigint,
+                             'until', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,
                              'slots', coalesce(o.slots, 0)) order by r.joined_at, r.id), '[]')::text
                          from tidemill_outbox_relay r
                          left join owned o on o.owner = r.id
@@ -90,7 +122,7 @@ statements! {
                         exists (select from tidemill_outbox_exception
                                 where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due,
                         (select coalesce(json_agg(json_build_object(
-                             'schema', a.schema_name, 'table', a.table_name, 'topic', a.topic,
+                             'schema_name', a.schema_name, 'table_name', a.table_name, 'topic', a.topic,
                              'aggregate_type', a.aggregate_type, 'event_type', a.event_type, 'time_zone', a.time_zone)
                              order by a.schema_name, a.table_name), '[]')::text
                          from tidemill_outbox_adopted a) as adopted
@@ -105,9 +137,9 @@ statements! {
             .bind(looking.fence.acks)
             .bind(cursors)
             .bind(looking.fence.timeline)
-            .bind(effort.polls)
-            .bind(effort.empty_polls)
-            .bind(effort.queries)
+            .bind(count(effort.polls))
+            .bind(count(effort.empty_polls))
+            .bind(count(effort.queries))
             .fetch_one(connection)
             .await
         }
@@ -118,7 +150,7 @@ statements! {
                 None => clock::sqlite_now(&mut *connection).await?,
             };
             let until = DbTime(Timestamp::from(now).plus(looking.fence.lease));
-            let effort = EffortColumns::from(looking.fence.effort);
+            let effort = looking.fence.effort;
             let acks: Option<(i64,)> = sqlx::query_as(
                 "update tidemill_outbox_relay
                  set until = $3, renewed_at = $2, acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
@@ -131,9 +163,9 @@ statements! {
             .bind(until)
             .bind(looking.fence.acks)
             .bind(cursors)
-            .bind(effort.polls)
-            .bind(effort.empty_polls)
-            .bind(effort.queries)
+            .bind(count(effort.polls))
+            .bind(count(effort.empty_polls))
+            .bind(count(effort.queries))
             .fetch_optional(&mut *connection)
             .await?;
             sqlx::query_as(
@@ -146,7 +178,7 @@ statements! {
                         (select json_group_array(json_object(
                              'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
                              'instance', r.instance, 'total', r.total,
-                             'joined_micros', r.joined_at, 'until_micros', r.until,
+                             'joined_at', r.joined_at, 'until', r.until,
                              'slots', (select count(*) from tidemill_outbox_slot s where s.owner = r.id)))
                          from tidemill_outbox_relay r
                          where r.ended_at is null) as relays,
@@ -182,8 +214,7 @@ statements! {
     ) -> u64 {
         bind(
             DbId::from(fence.id), fence.acks, cursors, published, now, DbSpan(fence.lease), fence.timeline,
-            EffortColumns::from(fence.effort).polls, EffortColumns::from(fence.effort).empty_polls,
-            EffortColumns::from(fence.effort).queries,
+            count(fence.effort.polls), count(fence.effort.empty_polls), count(fence.effort.queries),
         )
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
@@ -216,9 +247,9 @@ statements! {
     }
 
     /// Locks the free ones of these, except who is in somebody's hands.
-    fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<FreeSlotRow> {
+    fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<SlotRow> {
         bind(list(&numbers(wanted)))
-        "select slot, epoch, place, seq
+        "select slot, epoch, owner, place, seq
          from tidemill_outbox_slot
          where slot {in $1} and owner is null
          order by slot

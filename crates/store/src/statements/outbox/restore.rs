@@ -1,14 +1,16 @@
 //! Statements on the server that marks are from, and on what is done when it has become another one.
 
 use crate::codec::DbTime;
-use crate::row::outbox::place::PlaceColumns;
-use crate::row::outbox::restore::{OutboxRow, ServerRow};
+use crate::error::damaged;
+use crate::outbox::place::PlaceColumns;
+use crate::outbox::restore::OutboxRow;
 use crate::statement::{One, statements};
+use tidemill_domain::outbox::restore::ServerIdentity;
 
 statements! {
     /// The server as it is. What tells clusters apart may be kept from the database user; that is asked first, because a
     /// statement that is refused would end the transaction.
-    fn outbox_server_row() -> Option<ServerRow> {
+    fn outbox_server() -> Option<ServerIdentity> {
         postgres |connection| {
             let may_ask: bool = sqlx::query_scalar("select has_function_privilege('pg_control_system()', 'execute')")
                 .fetch_one(&mut *connection)
@@ -21,11 +23,12 @@ statements! {
                 }
                 false => None,
             };
-            let (timeline, mark) =
+            let (timeline, mark): (String, String) =
                 sqlx::query_as("select left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_current_snapshot()::text")
                     .fetch_one(connection)
                     .await?;
-            Ok(Some(ServerRow { system_identifier, timeline, mark }))
+            let bad = |_| sqlx::Error::Decode(Box::new(damaged("pg_current_snapshot", "mark", &mark)));
+            Ok(Some(ServerIdentity { system_identifier, timeline, mark: mark.parse().map_err(bad)? }))
         }
         // There is no server.
         sqlite { nothing }
@@ -61,7 +64,7 @@ statements! {
     }
 
     /// Writes down which server marks are from.
-    fn outbox_record_server(server: &ServerRow, now: DbTime) -> () {
+    fn outbox_record_server(server: &ServerIdentity, now: DbTime) -> () {
         postgres {
             bind(&server.system_identifier, &server.timeline, now)
             "update tidemill_outbox

@@ -6,7 +6,7 @@
 //! [`Window::covers`]: tidemill_domain::outbox::Window::covers
 
 use crate::codec::DbTime;
-use crate::row::outbox::place::PlaceColumns;
+use crate::outbox::place::PlaceColumns;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::outbox::partition::Range;

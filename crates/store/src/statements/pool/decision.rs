@@ -1,7 +1,7 @@
 //! Statements on `tidemill_pool_log` for those who look back.
 
 use crate::codec::DbTime;
-use crate::row::pool::{DecisionRow, LogRow};
+use crate::pool::row::{DecisionRow, LogRow};
 use crate::statement::statements;
 
 statements! {

@@ -1,7 +1,7 @@
 //! Statements on `tidemill_pool_log`.
 
 use crate::codec::{DbId, DbTime};
-use crate::row::pool::LogRow;
+use crate::pool::row::LogRow;
 use crate::statement::statements;
 
 statements! {

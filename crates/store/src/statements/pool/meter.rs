@@ -1,7 +1,7 @@
 //! Statements that measure: how full pools are, how long their queues take, and who left them.
 
 use crate::codec::DbTime;
-use crate::row::pool::LevelRow;
+use crate::pool::row::LevelRow;
 use crate::statement::statements;
 
 statements! {

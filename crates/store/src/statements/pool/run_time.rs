@@ -1,7 +1,7 @@
 //! Statements on `tidemill_pool_run_time`, and on the tickets that it is made of.
 
 use crate::codec::DbTime;
-use crate::row::pool::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime, listed};
+use crate::pool::row::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime, listed};
 use crate::statement::statements;
 
 statements! {

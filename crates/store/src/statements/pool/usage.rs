@@ -1,7 +1,7 @@
 //! Statements on `tidemill_pool_usage`.
 
 use crate::codec::DbTime;
-use crate::row::pool::UsageRow;
+use crate::pool::row::UsageRow;
 use crate::statement::statements;
 
 statements! {

@@ -1,6 +1,6 @@
-//! Statements on `render_attempt`.
+//! Statements on `render_attempt`, and on `render_queue_audit`.
 
-use crate::row::render::part::AttemptRow;
+use crate::render::{AttemptRecord, TransitionRecord};
 use crate::statement::{column, statements};
 use crate::tx::{AttemptEnd, AttemptNote, ClaimedRow, Takeover};
 
@@ -76,12 +76,20 @@ statements! {
     }
 
     /// The oldest first.
-    fn render_attempts_of(id: i64) -> Vec<AttemptRow> {
+    fn render_attempts_of(id: i64) -> Vec<AttemptRecord> {
         "select render_id, epoch, worker_id, worker_name, nexrender_job_id, document_sha256, started_at, ended_at,
                 outcome, error_code, error_message, report
          from render_attempt
          where render_id = $1
          order by epoch"
+    }
+
+    /// The changes of status that triggers have noted, the oldest first.
+    fn render_transitions_of(id: i64) -> Vec<Option<TransitionRecord>> {
+        "select id, status_from, status_to, worker_id, changed_at, changed_by, phase, epoch, error_code
+         from render_queue_audit
+         where render_queue_id = $1
+         order by id"
     }
 
     fn render_attempt_document(id: i64, epoch: i64) -> Option<String> {

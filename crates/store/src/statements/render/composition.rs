@@ -1,15 +1,31 @@
 //! Statements on what is known of compositions: `aep_field_mapping`, `render_profile` and `render_revision`.
 
 use crate::codec::DbTime;
-use crate::row::render::part::{FieldMappingRow, ProfileRow};
 use crate::statement::{One, column, statements};
-use crate::tx::GapMost;
+use serde_json::{Value, json};
+use tidemill_domain::render::mapping::MappingRow;
+
+/// As far as renders are looked at for compositions that nobody has described.
+const RENDERS_MAX: i64 = 10_000;
+
+/// Most such compositions that are told.
+const GAPS_MAX: i64 = 50;
+
+/// A row by the names of its columns.
+fn mapping_json(row: &MappingRow) -> Value {
+    json!({
+        "composition_id": row.composition, "field_name": row.field_name, "layer_name": row.layer_name,
+        "layer_composition": row.layer_composition, "property": row.property, "kind": row.kind.to_string(),
+        "source": row.source, "optional": row.optional,
+        "unused": row.unused.map(|unused| unused.to_string()),
+    })
+}
 
 statements! {
     /// Whatever types an adopted table has, the records find them.
-    fn render_mapping_save(rows: &[FieldMappingRow]) -> u64 {
+    fn render_mapping_save(rows: &[MappingRow]) -> u64 {
         postgres {
-            bind(serde_json::json!(rows).to_string())
+            bind(json!(column(rows, mapping_json)).to_string())
             "insert into aep_field_mapping
                  (composition_id, field_name, layer_name, layer_composition, property, kind, source, optional, unused)
              select r.composition_id, r.field_name, r.layer_name, r.layer_composition, r.property, r.kind, r.source,
@@ -23,8 +39,8 @@ statements! {
         sqlite {
             for row in rows
             bind(
-                &row.composition_id, &row.field_name, &row.layer_name, &row.layer_composition, &row.property,
-                &row.kind, &row.source, row.optional, &row.unused,
+                &row.composition, &row.field_name, &row.layer_name, &row.layer_composition, &row.property,
+                row.kind.to_string(), &row.source, row.optional, row.unused.map(|unused| unused.to_string()),
             )
             "insert into aep_field_mapping
                  (composition_id, field_name, layer_name, layer_composition, property, kind, source, optional, unused)
@@ -37,7 +53,7 @@ statements! {
     }
 
     /// By composition and field. Rows of an adopted table that say nothing are left out.
-    fn render_mapping_list(composition: Option<&str>) -> Vec<FieldMappingRow> {
+    fn render_mapping_list(composition: Option<&str>) -> Vec<MappingRow> {
         "select composition_id{::text} as composition_id, field_name{::text} as field_name,
                 layer_name{::text} as layer_name, layer_composition, property, kind, source, optional, unused
          from aep_field_mapping
@@ -54,11 +70,11 @@ statements! {
            and ($2{::text} is null or field_name = $2)"
     }
 
-    fn render_profile_save(rows: &[ProfileRow], by: &str, now: DbTime) -> u64 {
+    fn render_profile_save(rows: &[(&str, String)], by: &str, now: DbTime) -> u64 {
         postgres {
             bind(
-                column(rows, |row| row.composition.as_str()), column(rows, |row| row.definition.as_str()),
-                now, by,
+                column(rows, |(composition, _)| *composition),
+                column(rows, |(_, definition)| definition.as_str()), now, by,
             )
             "insert into render_profile (composition, definition, updated_at, updated_by)
              select p.composition, p.definition, $3, $4
@@ -67,8 +83,8 @@ statements! {
              set definition = excluded.definition, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
         }
         sqlite {
-            for row in rows
-            bind(&row.composition, &row.definition, now, by)
+            for (composition, definition) in rows
+            bind(composition, definition, now, by)
             "insert into render_profile (composition, definition, updated_at, updated_by)
              values ($1, $2, $3, $4)
              on conflict (composition) do update
@@ -76,7 +92,7 @@ statements! {
         }
     }
 
-    fn render_profile_list(composition: Option<&str>) -> Vec<ProfileRow> {
+    fn render_profile_list(composition: Option<&str>) -> Vec<(String, String)> {
         "select composition, definition
          from render_profile
          where $1{::text} is null or composition = $1
@@ -95,8 +111,8 @@ statements! {
     /// Compositions of renders that have not ended, or that failed since then because nobody knew them, which have no profile
     /// or no mapping: how many such renders there are, and what there is. Needs `render_queue_status` and
     /// `render_queue_ended`.
-    fn render_gaps(unknown: &str, since: DbTime, most: GapMost) -> Vec<(String, i64, bool, bool)> {
-        bind(unknown, since, most.renders, most.told)
+    fn render_gaps(unknown: &str, since: DbTime) -> Vec<(String, i64, bool, bool)> {
+        bind(unknown, since, RENDERS_MAX, GAPS_MAX)
         "select wanted.composition, wanted.count, wanted.has_profile, wanted.has_mapping
          from (
              select one.composition, count(*) as count,

@@ -1,6 +1,6 @@
 //! Statements on what renders show.
 
-use crate::row::render::part::DataRow;
+use crate::render::data::DataRow;
 use crate::statement::statements;
 
 statements! {

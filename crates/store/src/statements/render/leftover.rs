@@ -1,9 +1,14 @@
-//! Statements on `render_leftover`.
+//! Statements on `render_leftover` and `render_worker`.
 
-use crate::codec::DbTime;
-use crate::row::render::part::LeftoverRow;
+use crate::codec::{DbId, DbTime};
+use crate::render::{Leftover, WorkerBeat, WorkerRecord};
 use crate::statement::{One, statements};
 use crate::tx::NewLeftover;
+use std::time::Duration;
+
+fn micros(took: Duration) -> i64 {
+    i64::try_from(took.as_micros()).unwrap_or(i64::MAX)
+}
 
 statements! {
     /// One that is there already stays as it is.
@@ -19,7 +24,7 @@ statements! {
     }
 
     /// Takes those that are due; nobody else does before `look_after`.
-    fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<LeftoverRow> {
+    fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<Leftover> {
         "with due as materialized (
              select render_id, epoch
              from render_leftover
@@ -49,5 +54,34 @@ statements! {
 
     fn render_leftover_count() -> One<i64> {
         "select count(*) from render_leftover"
+    }
+
+    fn render_worker_save(beat: &WorkerBeat<'_>, now: DbTime) -> () {
+        bind(
+            DbId::from(beat.process), beat.name, i64::from(beat.capacity), i64::from(beat.in_flight),
+            beat.state.as_str(), now, beat.farm.map(micros), beat.copy.map(micros),
+        )
+        "insert into render_worker (process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (process) do update
+         set name = excluded.name, capacity = excluded.capacity, in_flight = excluded.in_flight,
+             state = excluded.state, seen_at = excluded.seen_at, farm_micros = excluded.farm_micros,
+             copy_micros = excluded.copy_micros"
+    }
+
+    fn render_worker_delete(process: DbId) -> () {
+        "delete from render_worker where process = $1"
+    }
+
+    /// Forgets those that have not been heard of since `before`.
+    fn render_worker_prune(before: DbTime) -> () {
+        "delete from render_worker where seen_at < $1"
+    }
+
+    fn render_worker_list(since: DbTime) -> Vec<WorkerRecord> {
+        "select process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros
+         from render_worker
+         where seen_at >= $1
+         order by name, process"
     }
 }

@@ -1,9 +1,11 @@
 //! Statements that insert, lock and list rows of `render_queue`.
 
 use crate::codec::DbTime;
-use crate::row::render::RenderRow;
+use crate::render::row::RenderRow;
+use crate::render::{RenderFilter, RenderRecord};
 use crate::statement::{One, statements};
-use crate::tx::{AheadRow, NewRenderRow, RenderFilterRow};
+use crate::tx::NewRenderRow;
+use tidemill_domain::render::Status;
 
 /// Renders without what they show; the rest of the statement says which. Without statistics SQLite's planner would rather
 /// sort, so it is told the index.
@@ -96,11 +98,13 @@ statements! {
         )
     }
 
-    /// The newest first.
-    fn render_list(filter: &RenderFilterRow<'_>, before: i64, limit: i64) -> Vec<RenderRow> {
+    /// The newest first, before one and none before another; also by a text in the composition, the cue item or the error.
+    fn render_list(
+        filter: &RenderFilter, text: Option<&str>, from: i64, before: i64, limit: i64,
+    ) -> Vec<RenderRow> {
         bind(
-            before, filter.status, filter.composition, filter.worker, filter.date, filter.text,
-            filter.from, limit,
+            before, filter.status.map(Status::as_str), &filter.composition, &filter.worker,
+            filter.date.map(|date| date.to_string()), text, from, limit,
         )
         renders!(
             "where id < $1
@@ -158,8 +162,11 @@ statements! {
     }
 
     /// How many are claimed before this one, at most so many. Needs `render_queue_claim`.
-    fn render_count_ahead(row: AheadRow, most: i64) -> One<i64> {
-        bind(row.id, row.priority, row.deadline, row.created_at, row.now, most)
+    fn render_count_ahead(record: &RenderRecord, now: DbTime, most: i64) -> One<i64> {
+        bind(
+            record.id().get(), record.priority, record.render.deadline.map(DbTime),
+            DbTime(record.created_at), now, most,
+        )
         postgres {
             "select count(*)
              from (

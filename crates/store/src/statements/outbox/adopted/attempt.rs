@@ -1,7 +1,7 @@
 //! Statements on `tidemill_outbox_attempt`: how often rows were tried, and which were skipped.
 
 use crate::codec::DbTime;
-use crate::row::outbox::adopted::AttemptRow;
+use crate::outbox::adopted::row::AttemptRow;
 use sqlx::PgConnection;
 use tidemill_domain::outbox::adopted::TableName;
 

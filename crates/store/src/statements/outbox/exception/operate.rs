@@ -1,8 +1,10 @@
 //! Statements on `tidemill_outbox_exception` by which people look at events and change what is published of them.
 
-use crate::row::outbox::exception::{ContentRow, ExceptionRow};
+use crate::outbox::exception::list::ContentRow;
+use crate::outbox::exception::{ExceptionFilter, ExceptionRecord};
 use crate::statement::{One, list, statements};
-use crate::tx::{EditColumns, ExceptionFilterRow};
+use crate::tx::EditColumns;
+use tidemill_domain::outbox::Slot;
 
 /// Exceptions as they are shown, without what they say; the rest of the statement says which.
 macro_rules! exceptions {
@@ -31,12 +33,16 @@ macro_rules! exceptions {
     };
 }
 
+fn number(slot: Slot) -> i16 {
+    slot.get().into()
+}
+
 statements! {
     /// The oldest first.
-    fn exception_list(filter: &ExceptionFilterRow<'_>, after: i64, limit: i64) -> Vec<ExceptionRow> {
+    fn exception_list(filter: &ExceptionFilter, after: i64, limit: i64) -> Vec<ExceptionRecord> {
         bind(
-            after, list(filter.states), filter.slot, filter.aggregate_type, filter.aggregate_id,
-            filter.topic, filter.event_type, filter.error_contains, limit,
+            after, list(&filter.state_words()), filter.slot.map(number), &filter.aggregate_type,
+            &filter.aggregate_id, &filter.topic, &filter.event_type, &filter.error_contains, limit,
         )
         exceptions!(
             "where x.event_id > $1
@@ -53,10 +59,10 @@ statements! {
     }
 
     /// How many there are, counted up to `limit`. State by state, so that the index on it can be read in its order.
-    fn exception_count(filter: &ExceptionFilterRow<'_>, limit: i64) -> One<i64> {
+    fn exception_count(filter: &ExceptionFilter, limit: i64) -> One<i64> {
         bind(
-            list(filter.states), filter.slot, filter.aggregate_type, filter.aggregate_id, filter.topic,
-            filter.event_type, filter.error_contains, limit,
+            list(&filter.state_words()), filter.slot.map(number), &filter.aggregate_type,
+            &filter.aggregate_id, &filter.topic, &filter.event_type, &filter.error_contains, limit,
         )
         postgres {
             "select count(*)
@@ -98,7 +104,7 @@ statements! {
         }
     }
 
-    fn exception_find(ids: &[i64]) -> Vec<ExceptionRow> {
+    fn exception_find(ids: &[i64]) -> Vec<ExceptionRecord> {
         bind(list(ids))
         exceptions!("where x.event_id {in $1}")
     }

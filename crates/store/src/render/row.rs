@@ -1,11 +1,8 @@
-//! Rows of renders: one file for what hangs on a render, here the render itself.
+//! A row of `render_queue`, as it is read, changed and written.
 
-pub(crate) mod part;
-
-use super::damaged;
+use super::RenderRecord;
 use crate::codec::{DbId, DbTime};
-use crate::error::StoreError;
-use crate::render::RenderRecord;
+use crate::error::{StoreError, damaged};
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::{Epoch, Fence, Lease};
 use tidemill_domain::render::lifecycle::{Counts, Reason};

@@ -1,9 +1,8 @@
 //! Rows of schedules and their ticks.
 
-use super::damaged;
+use super::{Pause, ScheduleRecord, TickRecord};
 use crate::codec::DbTime;
-use crate::error::StoreError;
-use crate::schedule::{Pause, ScheduleRecord, TickRecord};
+use crate::error::{StoreError, damaged};
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;

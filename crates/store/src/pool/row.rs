@@ -1,34 +1,20 @@
 //! Rows of pools, their tickets and their log.
 
-use super::damaged;
+use super::{PoolLevel, PoolRecord, TicketRecord};
 use crate::codec::{DbId, DbTime};
-use crate::error::StoreError;
-use crate::pool::{PoolLevel, PoolRecord, TicketRecord};
+use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored};
 use serde::Serialize;
-use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
 use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 const POOL: &str = "tidemill_pool";
-const TICKET: &str = "tidemill_pool_ticket";
 const LOG: &str = "tidemill_pool_log";
 const USAGE: &str = "tidemill_pool_usage";
-
-impl From<TicketId> for DbId {
-    fn from(id: TicketId) -> Self {
-        Self(id.as_uuid())
-    }
-}
-
-impl From<DbId> for TicketId {
-    fn from(stored: DbId) -> Self {
-        Self::new(stored.0)
-    }
-}
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct PoolRow {
@@ -101,34 +87,6 @@ impl LevelRow {
     }
 }
 
-/// The settings of a pool in the columns that other tools read.
-#[derive(Clone, Debug)]
-pub(crate) struct SettingsColumns {
-    pub(crate) name: String,
-    pub(crate) external_id: Option<i64>,
-    pub(crate) settings: String,
-    pub(crate) db_type: String,
-    pub(crate) max_units: i64,
-    pub(crate) threshold_percent: i32,
-    pub(crate) default_units: i64,
-    pub(crate) min_units: i64,
-}
-
-impl SettingsColumns {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, StoreError> {
-        Ok(Self {
-            name: settings.name.to_string(),
-            external_id: settings.external_id,
-            settings: json(settings)?,
-            db_type: settings.db_type.clone(),
-            max_units: settings.max_units.into(),
-            threshold_percent: settings.threshold_percent.into(),
-            default_units: settings.default_units.get().into(),
-            min_units: settings.min_units.get().into(),
-        })
-    }
-}
-
 /// A ticket on its way into the database, in a list in JSON: one parameter for all of them. Instants are microseconds
 /// since 1970.
 #[derive(Clone, Debug, Serialize)]
@@ -191,9 +149,7 @@ impl SavedTicket {
             detail: json(ticket)?,
         })
     }
-}
 
-impl SavedTicket {
     pub(crate) fn has_ended(&self) -> bool {
         self.ended_at.is_some()
     }
@@ -265,41 +221,21 @@ pub(crate) struct SavedPass {
     pub(crate) pools: Vec<SavedPool>,
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct TicketRow {
-    pub(crate) id: DbId,
-    pub(crate) pool: String,
-    pub(crate) state: String,
-    pub(crate) units: i64,
-    pub(crate) ended_at: Option<DbTime>,
-    pub(crate) ending: Option<String>,
-    pub(crate) expires_at: Option<DbTime>,
-    pub(crate) detail: String,
-}
+/// The state of the column counts: it is what the constraints are about.
+impl Stored for TicketRecord {
+    const PLACE: (&'static str, &'static str) = ("tidemill_pool_ticket", "id");
 
-impl TicketRow {
-    /// The state of the column counts: it is what the constraints are about.
-    pub(crate) fn ticket(&self) -> Result<Ticket, StoreError> {
-        let bad = |column| damaged(TICKET, column, self.id.0);
-        let ticket: Ticket = serde_json::from_str(&self.detail).map_err(|_| bad("detail"))?;
-        if ticket.state.as_str() != self.state || ticket.id != self.id.into() {
-            return Err(bad("state"));
-        }
-        Ok(ticket)
-    }
-}
-
-impl TryFrom<TicketRow> for TicketRecord {
-    type Error = StoreError;
-
-    fn try_from(row: TicketRow) -> Result<Self, StoreError> {
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let ticket: Ticket = row.json("detail")?;
+        let is_same = ticket.state.as_str() == row.get::<String>("state")?
+            && ticket.id == row.get::<DbId>("id")?.into();
         Ok(Self {
-            ticket: row.ticket()?,
-            pool: row.pool.parse().map_err(|_| damaged(TICKET, "pool", row.id.0))?,
-            units: u64::try_from(row.units).map_err(|_| damaged(TICKET, "units", row.id.0))?,
-            ended_at: row.ended_at.map(Into::into),
-            ending: row.ending,
-            expires_at: row.expires_at.map(Into::into),
+            ticket: row.checked("state", is_same.then_some(ticket))?,
+            pool: row.parsed("pool")?,
+            units: row.number("units")?,
+            ended_at: row.time_if("ended_at")?,
+            ending: row.get("ending")?,
+            expires_at: row.time_if("expires_at")?,
         })
     }
 }
@@ -410,19 +346,6 @@ pub(crate) struct EndedByCallRow {
     pub(crate) end_call: String,
     pub(crate) state: String,
     pub(crate) units: i64,
-}
-
-/// Which ticket a heartbeat is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BeatRow {
-    pub(crate) id: DbId,
-    pub(crate) epoch: i64,
-}
-
-impl BeatRow {
-    pub(crate) fn new(ticket: TicketId, epoch: Epoch) -> Self {
-        Self { id: ticket.into(), epoch: epoch.get() }
-    }
 }
 
 /// Many values as one parameter.

@@ -1,9 +1,9 @@
 //! Rows about adopted tables, and of them.
 
+use super::AdoptedRecord;
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::{StoreError, damaged};
 use crate::item::position::bytes_of_hex;
-use crate::row::damaged;
 use serde::Deserialize;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::adopted::check::FoundColumn;
@@ -14,77 +14,48 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 const ADOPTED: &str = "tidemill_outbox_adopted";
 
 /// A table that is adopted.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(sqlx::FromRow)]
 pub(crate) struct AdoptedRow {
+    #[sqlx(flatten)]
+    named: Named,
+    since: DbTime,
+    adopted_by: String,
+}
+
+impl TryFrom<AdoptedRow> for AdoptedRecord {
+    type Error = StoreError;
+
+    fn try_from(row: AdoptedRow) -> Result<Self, StoreError> {
+        Ok(Self { table: row.named.table()?, since: row.since.into(), adopted_by: row.adopted_by })
+    }
+}
+
+/// An adopted table, as a look names it.
+#[derive(Deserialize, sqlx::FromRow)]
+struct Named {
     schema_name: String,
     table_name: String,
     topic: String,
     aggregate_type: String,
     event_type: String,
     time_zone: String,
-    pub(crate) since: DbTime,
-    pub(crate) adopted_by: String,
 }
 
-impl AdoptedRow {
-    pub(crate) fn table(&self) -> Result<AdoptedTable, StoreError> {
-        table(
-            &self.schema_name,
-            &self.table_name,
-            &self.topic,
-            &self.aggregate_type,
-            &self.event_type,
-            &self.time_zone,
-        )
+impl Named {
+    /// Checked again, because a name that is stored goes into the text of statements.
+    fn table(&self) -> Result<AdoptedTable, StoreError> {
+        let broken = |column| damaged(ADOPTED, column, format!("{}.{}", self.schema_name, self.table_name));
+        let name = TableName::new(&self.schema_name, &self.table_name).map_err(|_| broken("table_name"))?;
+        let (kind, event) = (Some(self.aggregate_type.as_str()), Some(self.event_type.as_str()));
+        AdoptedTable::new(name, &self.topic, kind, event, Some(&self.time_zone)).map_err(|_| broken("topic"))
     }
-}
-
-/// Checked again, because a name that is stored goes into the text of statements.
-fn table(
-    schema: &str,
-    table: &str,
-    topic: &str,
-    aggregate_type: &str,
-    event_type: &str,
-    time_zone: &str,
-) -> Result<AdoptedTable, StoreError> {
-    let row = || format!("{schema}.{table}");
-    let name = TableName::new(schema, table).map_err(|_| damaged(ADOPTED, "table_name", row()))?;
-    AdoptedTable::new(name, topic, Some(aggregate_type), Some(event_type), Some(time_zone))
-        .map_err(|_| damaged(ADOPTED, "topic", row()))
-}
-
-/// A table that is to be adopted.
-#[derive(Clone, Debug)]
-pub(crate) struct NewAdoptedRow<'a> {
-    pub(crate) name: &'a TableName,
-    pub(crate) topic: &'a str,
-    pub(crate) aggregate_type: &'a str,
-    pub(crate) event_type: &'a str,
-    pub(crate) time_zone: &'a str,
-    pub(crate) since: DbTime,
-    pub(crate) adopted_by: &'a str,
-}
-
-/// An adopted table, as a look names it.
-#[derive(Deserialize)]
-struct Named {
-    schema: String,
-    table: String,
-    topic: String,
-    aggregate_type: String,
-    event_type: String,
-    time_zone: String,
 }
 
 /// The adopted tables that a look names.
 pub(crate) fn named(text: &str) -> Result<Vec<AdoptedTable>, StoreError> {
     let named: Vec<Named> =
         serde_json::from_str(text).map_err(|_| damaged(ADOPTED, "table_name", "of a look"))?;
-    let one = |one: Named| {
-        table(&one.schema, &one.table, &one.topic, &one.aggregate_type, &one.event_type, &one.time_zone)
-    };
-    named.into_iter().map(one).collect()
+    named.iter().map(Named::table).collect()
 }
 
 #[derive(Clone, Debug, sqlx::FromRow)]
