@@ -45,19 +45,16 @@ pub struct Judgement {
     pub told: Option<Notice>,
     /// The silence that keeps people from being told.
     pub silence: Option<Silence>,
-    /// The value that was seen last.
     pub value: Option<f64>,
     /// When, by the database's clock.
     pub at: Timestamp,
 }
 
-/// An alert as the list shows it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlertRecord {
     pub rule: String,
     pub subject: Subject,
     pub state: AlertState,
-    /// The value that was seen last.
     pub value: Option<f64>,
     pub severity: Severity,
     /// When that was last known.

@@ -11,13 +11,9 @@ use tidemill_domain::time::Timestamp;
 pub struct AuditFilter {
     /// Only entries before this one, for paging.
     pub before_id: Option<i64>,
-    /// Only entries from this instant on.
     pub since: Option<Timestamp>,
-    /// Only what this actor did.
     pub actor: Option<String>,
-    /// Only this action.
     pub action: Option<String>,
-    /// Only what was done to this object.
     pub object: Option<String>,
 }
 

@@ -12,7 +12,6 @@ use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::render::LABEL_CHARS_MAX;
 
-/// What can go wrong with the database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -63,13 +62,8 @@ pub enum StoreError {
     MigrationChanged { version: i64, name: String },
     #[error("the database cannot write")]
     DiskFull(#[source] BoxError),
-    /// The operating system says no.
     #[error("the database file {} may not be used", path.display())]
-    FileNotPermitted {
-        path: PathBuf,
-        /// What the operating system said.
-        source: BoxError,
-    },
+    FileNotPermitted { path: PathBuf, source: BoxError },
     /// The folder of the database file is not there.
     #[error("the folder of the database file {} does not exist", path.display())]
     FolderMissing { path: PathBuf },
@@ -93,11 +87,7 @@ pub enum StoreError {
     BadMessage(#[from] BadMessage),
     /// What an execution remembers cannot be stored, or what is stored cannot be read.
     #[error("the execution context of {place} cannot be used")]
-    BadContext {
-        place: String,
-        /// What is wrong with it.
-        source: ContextError,
-    },
+    BadContext { place: String, source: ContextError },
     /// What a render shows has a character that no database takes.
     #[error("a text of the render has the character U+0000")]
     NulInRender,
@@ -116,7 +106,6 @@ pub enum StoreError {
     /// The process that asked may not have a lease; most likely it was silent for too long. Register again.
     #[error("the lease on new work was refused")]
     LeaseRefused(#[source] LeaseRefusal),
-    /// The database user lacks a right.
     #[error("the database user may not do this")]
     NotPermitted(#[source] sqlx::Error),
     /// All connections of our budget, or of the server, are in use.
@@ -128,7 +117,6 @@ pub enum StoreError {
     Failed(#[source] sqlx::Error),
 }
 
-/// An error of an outside library.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl StoreError {

@@ -5,7 +5,6 @@ use crate::error::StoreError;
 use crate::tx::Idempotency;
 use std::time::Duration;
 
-/// How long an answer is kept.
 pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
 
 /// What is known of an idempotency key.
@@ -38,7 +37,6 @@ impl Idempotency<'_> {
         })
     }
 
-    /// Keeps the answer to a claimed key.
     pub async fn save_answer(
         &mut self,
         caller: &str,

@@ -57,7 +57,6 @@ pub use step::{StepEnd, StepRequest, StepStart};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::lease::LeaseKey;
 
-/// Kind of the leases on executions.
 const LEASE_KIND: &str = "job";
 
 /// Topic of the wake-up that is sent when a job is to be restarted by itself.
@@ -68,7 +67,6 @@ pub fn stop_topic(execution: ExecutionId) -> String {
     format!("job_stop:{execution}")
 }
 
-/// The lease of an execution.
 pub fn lease_key(execution: ExecutionId) -> LeaseKey {
     LeaseKey::new(LEASE_KIND, &execution.to_string()).expect("a number is the name of a lease")
 }

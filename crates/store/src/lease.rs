@@ -15,7 +15,6 @@ pub fn freed_topic(kind: &str) -> String {
     format!("lease_freed:{kind}")
 }
 
-/// A lease that was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {
     /// What every settling write has to carry.
@@ -40,14 +39,12 @@ pub struct Lapsed {
     pub fence: Fence,
 }
 
-/// A lease as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseRecord {
     pub key: LeaseKey,
     pub lease: Lease,
     /// Whether its owner may act on it now.
     pub is_live: bool,
-    /// Since when it is held.
     pub acquired_at: Option<Timestamp>,
 }
 

@@ -56,7 +56,6 @@ impl Migration {
         self.text.starts_with("-- breaking\n")
     }
 
-    /// The hash of its text.
     pub fn checksum(&self) -> String {
         let mut hex = String::with_capacity(64);
         for byte in Sha256::digest(self.text.as_bytes()) {
@@ -76,7 +75,6 @@ impl Migration {
     }
 }
 
-/// A migration that has been applied.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct MigrationRow {
     pub(crate) version: i64,
@@ -89,7 +87,6 @@ pub(crate) struct MigrationRow {
 tidemill_domain::words! {
     /// Where a migration stands in a database.
     pub enum Standing {
-        /// Not applied yet.
         Pending = "pending",
         /// Applied as we know it.
         Applied = "applied",
@@ -108,7 +105,6 @@ pub struct MigrationStatus {
     pub version: i64,
     pub name: String,
     pub standing: Standing,
-    /// When it was applied.
     pub applied_at: Option<Timestamp>,
 }
 

@@ -45,7 +45,6 @@ tidemill_domain::words! {
     }
 }
 
-/// How to open a store.
 #[derive(Clone)]
 pub struct StoreOptions {
     /// Most connections that this process opens.

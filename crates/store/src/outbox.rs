@@ -47,12 +47,10 @@ pub const EVENTS: &str = "outbox";
 /// Topic of the wake-up that is sent when slots can be had.
 pub const SLOTS: &str = "outbox_slots";
 
-/// Slots as they are stored.
 pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
     slots.iter().map(|slot| i16::from(slot.get())).collect()
 }
 
-/// The slot of a row.
 fn slot(row: &Columns<'_>) -> Result<Slot, sqlx::Error> {
     row.checked("slot", slot_of(row.get("slot")?))
 }

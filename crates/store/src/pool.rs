@@ -36,7 +36,6 @@ pub use view::{BadViewName, ViewName};
 /// Woken when a pass has changed something for somebody who waits elsewhere.
 pub const POOL_CHANGED: &str = "pool";
 
-/// The pool as the audit names it.
 pub(crate) fn object(name: &str) -> String {
     format!("pool/{name}")
 }

@@ -12,14 +12,12 @@ use tidemill_domain::time::Timestamp;
 /// Topic of the wake-up that is sent when a process ends or is found dead: what it held can be had.
 pub const PROCESS_ENDED: &str = "process_ended";
 
-/// A process as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessRecord {
     pub id: ProcessId,
     pub identity: Identity,
     /// Where it is in its life.
     pub state: ProcessState,
-    /// When it registered.
     pub started_at: Timestamp,
     /// When it last said that it is alive.
     pub heartbeat_at: Timestamp,

@@ -46,7 +46,6 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{ColumnIndex, Decode, FromRow, PgConnection, Row, Sqlite, SqliteConnection, Type};
 use std::pin::Pin;
 
-/// The connection of a transaction.
 pub(crate) enum Database<'c> {
     Postgres(&'c mut PgConnection),
     Sqlite(&'c mut SqliteConnection),
@@ -236,7 +235,6 @@ macro_rules! statements {
 }
 pub(crate) use statements;
 
-/// The body of one declaration.
 macro_rules! statement {
     ($tx:ident, $answer:ty, $binds:tt, bind($($bind:expr),* $(,)?) $($rest:tt)+) => {
         $crate::statement::statement!($tx, $answer, [$($bind),*], $($rest)+)
@@ -265,7 +263,6 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
-/// What a declaration does on one database.
 macro_rules! side {
     ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [$code:ident], $($body:tt)+) => {{
         let $code = $connection;

@@ -170,7 +170,6 @@ impl Store {
         wakeup
     }
 
-    /// Which of the two databases this is.
     pub fn dialect(&self) -> Dialect {
         self.inner.url.dialect()
     }

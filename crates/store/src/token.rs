@@ -13,7 +13,6 @@ use tidemill_domain::time::Timestamp;
 /// How exact "last used" is.
 const TOUCH_EVERY: Duration = Duration::from_secs(60);
 
-/// A token that is to be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewToken {
     pub name: String,
@@ -32,14 +31,11 @@ pub struct TokenRecord {
     pub role: Role,
     /// To which objects it is limited; none for all.
     pub scopes: Vec<String>,
-    /// When it was created.
     pub created_at: Timestamp,
     pub created_by: String,
-    /// When it ends.
     pub expires_at: Option<Timestamp>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -88,7 +84,6 @@ impl Stored for TokenRow {
     }
 }
 
-/// A session of a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRecord {
     /// The token that it was opened with.
@@ -150,7 +145,6 @@ impl Tokens<'_> {
         Ok((is_same(&secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
     }
 
-    /// Notes that a token was used.
     pub async fn touch(&mut self, id: &str) -> Result<(), StoreError> {
         let now = self.now().await?;
         Ok(self.token_touch(id, now.into(), now.minus(TOUCH_EVERY).into()).await?)
@@ -199,7 +193,6 @@ impl Tokens<'_> {
         Ok(is_valid.then_some(SessionRecord { token, seen_at }))
     }
 
-    /// Notes that a session was used.
     pub async fn touch_session(&mut self, secret: &str) -> Result<(), StoreError> {
         let now = self.now().await?;
         Ok(self.session_touch(&hash(secret), now.into(), now.minus(TOUCH_EVERY).into()).await?)

@@ -20,7 +20,6 @@ pub(crate) enum Place {
 }
 
 tidemill_domain::words! {
-    /// Which of the two databases.
     pub enum Dialect {
         Postgres = "postgres",
         Sqlite = "sqlite",
@@ -28,7 +27,6 @@ tidemill_domain::words! {
 }
 
 impl DatabaseUrl {
-    /// Which of the two databases.
     pub fn dialect(&self) -> Dialect {
         match self.place {
             Place::Postgres(_) => Dialect::Postgres,

@@ -37,7 +37,6 @@ impl Hub {
     }
 }
 
-/// Interest in one topic.
 #[derive(Debug)]
 pub struct Wakeup {
     receiver: watch::Receiver<u64>,

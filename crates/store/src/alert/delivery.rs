@@ -22,7 +22,6 @@ pub struct Delivery {
     pub body: String,
 }
 
-/// A delivery as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryRecord {
     pub delivery: Delivery,

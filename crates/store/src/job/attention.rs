@@ -23,7 +23,6 @@ pub struct ExecutionTally {
 pub struct Failure {
     pub id: ExecutionId,
     pub job: String,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     pub message: String,
 }

@@ -7,14 +7,10 @@ use crate::tx::Jobs;
 use tidemill_domain::job::{Counters, ExecutionId, StepExecutionId};
 use tidemill_domain::lease::{Fence, LeaseKey};
 
-/// What is recorded about a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkSave<'a> {
-    /// The run of the step.
     pub step: StepExecutionId,
-    /// The run of the job.
     pub execution: ExecutionId,
-    /// The lease on the execution.
     pub lease: &'a LeaseKey,
     pub fence: Fence,
     /// All that the step has counted so far, this chunk included.

@@ -35,12 +35,10 @@ pub struct LaunchRequest<'a> {
     pub fingerprint: Option<&'a str>,
     /// Whether another definition than that of the last execution is all right.
     pub accepts_change: bool,
-    /// The process that will run it.
     pub by: ProcessId,
     pub actor: &'a Actor,
 }
 
-/// An execution that is about to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launched {
     /// The job with its identifying parameters.
@@ -53,7 +51,6 @@ pub struct Launched {
     pub context: ExecutionContext,
     /// For the first time, or again.
     pub launch: Launch,
-    /// The parameters of the run.
     pub parameters: JobParameters,
 }
 

@@ -22,11 +22,8 @@ pub const COUNTED_MAX: i64 = 1000;
 /// What to list of the executions; an absent condition is always met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExecutionFilter {
-    /// Only those of this job.
     pub job: Option<String>,
-    /// Only those in this status.
     pub status: Option<BatchStatus>,
-    /// Only those of this instance.
     pub instance: Option<InstanceId>,
 }
 

@@ -20,9 +20,7 @@ pub enum Operated {
         /// The status now; the same when there was nothing left to do.
         to: BatchStatus,
     },
-    /// Not in this status.
     Refused(ExecutionRefusal),
-    /// There is no such execution.
     NoSuchExecution,
 }
 

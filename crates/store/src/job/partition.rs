@@ -21,7 +21,6 @@ use tidemill_domain::job::{
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::process::ProcessId;
 
-/// Kind of the leases on partitions.
 pub const PARTITION_LEASE_KIND: &str = "partition";
 
 /// Rows in one statement: enough that the round trips do not matter, few enough for any database.
@@ -32,12 +31,10 @@ pub fn partition_ended_topic(manager: StepExecutionId) -> String {
     format!("partition_ended:{manager}")
 }
 
-/// The lease of a partition.
 pub fn partition_lease_key(partition: StepExecutionId) -> LeaseKey {
     LeaseKey::new(PARTITION_LEASE_KIND, &partition.to_string()).expect("a number is the name of a lease")
 }
 
-/// A step that is to be divided.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionRequest<'a> {
     /// The worker step: its name and rules, and the execution with its lease.
@@ -58,7 +55,6 @@ pub struct PartitionRequest<'a> {
 pub enum PartitionStart {
     /// It is divided. The chains of runs that count: see [`Jobs::partition_totals`](crate::tx::Jobs::partition_totals).
     Started(Vec<i64>),
-    /// Not like this.
     Refused(PartitionRefusal),
     /// The execution is no longer ours: roll back.
     Fenced,
@@ -78,21 +74,16 @@ pub struct KnownWorker<'a> {
 pub struct Claim<'a> {
     pub by: ProcessId,
     pub known: &'a [KnownWorker<'a>],
-    /// Only those of this step.
     pub manager: Option<StepExecutionId>,
-    /// At most so many.
     pub limit: u32,
 }
 
 /// A partition that somebody has got.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claimed {
-    /// The run of the partition.
     pub id: StepExecutionId,
-    /// The run of the job.
     pub execution: ExecutionId,
     pub job: String,
-    /// Name of the worker step.
     pub worker: String,
     pub name: String,
     /// What it has counted so far.
@@ -109,7 +100,6 @@ pub struct PartitionOutcome {
     /// Their exit code, with the message of the first.
     pub exit: ExitStatus,
     pub count: u64,
-    /// The name of the first.
     pub first: String,
 }
 

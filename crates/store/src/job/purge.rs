@@ -44,7 +44,6 @@ impl PurgeWalk {
     }
 }
 
-/// Rows that were removed, or would be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
     pub instances: u64,
@@ -53,7 +52,6 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// Adds those of another share.
     pub fn add(&mut self, other: Self) {
         self.instances += other.instances;
         self.executions += other.executions;
@@ -61,7 +59,6 @@ impl Removed {
     }
 }
 
-/// What one share came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PurgeShare {
     pub removed: Removed,

@@ -18,16 +18,13 @@ pub struct JobRecord {
     pub name: String,
     /// With how many sets of identifying parameters; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
     pub instances: u64,
-    /// Its last execution.
     pub last: Option<LastExecution>,
 }
 
-/// The last execution of a job or instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastExecution {
     pub id: ExecutionId,
     pub status: BatchStatus,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
@@ -37,11 +34,8 @@ pub struct RunRecord {
     pub id: ExecutionId,
     pub job: String,
     pub status: BatchStatus,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// The beginning of what went wrong, if something did.
     pub message: String,
@@ -63,9 +57,7 @@ pub struct InstanceRecord {
     pub key: String,
     /// How many executions it has; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
     pub executions: u64,
-    /// The last of them.
     pub last: Option<LastExecution>,
-    /// The parameters of that one.
     pub parameters: Vec<ParameterRecord>,
 }
 
@@ -73,7 +65,6 @@ pub struct InstanceRecord {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterRecord {
     pub name: String,
-    /// The name of its type.
     pub class: String,
     pub value: String,
     /// Whether it is part of the instance's identity.
@@ -112,30 +103,23 @@ pub struct ExecutionRecord {
     pub status: BatchStatus,
     /// How it ended, in words; the whole text.
     pub exit: ExitStatus,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// When it was last changed.
     pub updated_at: Option<Timestamp>,
     /// Who launched it; nobody knows for one of Spring Batch's.
     pub launched_by: Option<String>,
-    /// Whether Spring Batch has written it.
     pub is_foreign: bool,
     /// How many restarts without a person's doing led to it.
     pub crash_restarts: u32,
 }
 
-/// All about one run of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExecutionDetail {
     pub execution: ExecutionRecord,
     pub parameters: Vec<ParameterRecord>,
     /// The process that runs or ran it; nobody knows for one of Spring Batch's.
     pub owner: Option<Owner>,
-    /// Who wanted it to stop.
     pub stop: Option<StopRequest>,
     /// What is done when its process is gone.
     pub on_crash: Option<OnCrash>,
@@ -181,7 +165,6 @@ pub struct Owner {
 /// Somebody's wish that an execution should stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StopRequest {
-    /// When it was made.
     pub at: Timestamp,
     pub by: String,
     pub reason: Option<String>,
@@ -191,7 +174,6 @@ pub struct StopRequest {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepRecord {
     pub id: StepExecutionId,
-    /// In which run of the job.
     pub execution: ExecutionId,
     pub name: String,
     /// How often it was changed.
@@ -200,13 +182,9 @@ pub struct StepRecord {
     /// How it ended, in words; the whole text.
     pub exit: ExitStatus,
     pub counters: Counters,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// When it was last changed.
     pub updated_at: Option<Timestamp>,
     /// How many items there are in all, where that is known.
     pub total_items: Option<u64>,

@@ -12,7 +12,6 @@ use tidemill_domain::time::Timestamp;
 pub struct RejectRow {
     /// What was being done with it: `read`, `process` or `write`.
     pub phase: &'static str,
-    /// The kind of the error.
     pub kind: String,
     pub error: String,
     pub place: Option<String>,
@@ -36,11 +35,8 @@ impl RejectRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectRecord {
     pub id: i64,
-    /// When that was.
     pub at: Timestamp,
-    /// What was being done with it.
     pub phase: String,
-    /// The kind of the error.
     pub kind: String,
     pub error: String,
     pub place: Option<String>,

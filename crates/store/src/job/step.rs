@@ -10,14 +10,11 @@ use tidemill_domain::job::{
 };
 use tidemill_domain::lease::{Fence, LeaseKey};
 
-/// A step that is to run.
 #[derive(Clone, Copy, Debug)]
 pub struct StepRequest<'a> {
-    /// The run of the job.
     pub execution: ExecutionId,
     /// Its instance, in which earlier runs of the step count.
     pub instance: InstanceId,
-    /// The lease on the execution.
     pub lease: &'a LeaseKey,
     pub fence: Fence,
     pub step: &'a str,
@@ -38,7 +35,6 @@ pub enum StepStart {
     },
     /// It ran before, and this was its result. Nothing was written.
     Skip(Box<StepRecord>),
-    /// It may not run.
     Refused(StepRefusal),
     /// The execution is no longer ours: roll back.
     Fenced,
@@ -47,15 +43,11 @@ pub enum StepStart {
 #[derive(Clone, Copy, Debug)]
 pub struct StepEnd<'a> {
     pub id: StepExecutionId,
-    /// The run of the job.
     pub execution: ExecutionId,
-    /// The lease on the execution.
     pub lease: &'a LeaseKey,
     pub fence: Fence,
     pub status: BatchStatus,
-    /// How it ended, in words.
     pub exit: &'a ExitStatus,
-    /// All that it has counted.
     pub counters: &'a Counters,
 }
 

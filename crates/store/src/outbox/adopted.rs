@@ -31,7 +31,6 @@ pub use standing::AdoptedStanding;
 pub struct AdoptedRecord {
     /// Which, and how it is served.
     pub table: AdoptedTable,
-    /// Since when.
     pub since: Timestamp,
     /// By whose order.
     pub adopted_by: String,
@@ -40,7 +39,6 @@ pub struct AdoptedRecord {
 /// What was found out about a table that is to be adopted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Examined {
-    /// What people ought to know.
     pub warnings: Vec<String>,
     /// The statements that make the indexes which are missing.
     pub statements: Vec<String>,
@@ -50,16 +48,11 @@ pub struct Examined {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// SQLite can not do it.
     #[error("only PostgreSQL can have adopted tables")]
     Unsupported,
     /// It has to be mended first.
     #[error("{table} cannot be adopted as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
-    NotFit {
-        table: TableName,
-        /// All that is wrong with it.
-        faults: Vec<Fault>,
-    },
+    NotFit { table: TableName, faults: Vec<Fault> },
     /// There is none of this name.
     #[error("{table} is not adopted")]
     NotAdopted { table: TableName },

@@ -28,7 +28,6 @@ pub struct EventDetail {
 pub struct RelayDetail {
     /// Who it is, and how many slots it has.
     pub relay: LiveRelay,
-    /// The process that it runs in.
     pub process: ProcessId,
     pub sink: String,
     /// What it has done since it joined.

@@ -25,13 +25,9 @@ const BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct EventFilter {
     /// Only events before this one, for paging.
     pub before: Option<EventId>,
-    /// Only of this type of aggregate.
     pub aggregate_type: Option<String>,
-    /// Only of the aggregate of this id.
     pub aggregate_id: Option<String>,
-    /// Only to this topic.
     pub topic: Option<String>,
-    /// Only of this type.
     pub event_type: Option<String>,
 }
 
@@ -45,7 +41,6 @@ pub struct EventRecord {
     pub topic: String,
     /// How large its payload is; none of a tombstone.
     pub bytes: Option<usize>,
-    /// When it was written.
     pub created_at: Timestamp,
 }
 
@@ -133,7 +128,6 @@ impl Outbox<'_> {
     }
 }
 
-/// An event as it is stored.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct EventRow {
     id: i64,

@@ -39,7 +39,6 @@ pub struct NewException {
     pub attempts: u32,
     /// What is to become of it. Behind an open event of its aggregate it is held in any case, and the first one is not.
     pub state: ExceptionState,
-    /// Why it was not taken.
     pub error: Option<String>,
 }
 
@@ -66,7 +65,6 @@ pub enum SettledAs {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settling {
-    /// How many exceptions changed or are gone.
     pub changed: u64,
     /// Aggregates of the settled events whose later events need not wait any more.
     pub unblocked: Vec<(Slot, Aggregate)>,
@@ -199,7 +197,6 @@ fn attempted(rows: &[&KnownException], settled: &BTreeMap<i64, &Settled>) -> Vec
     settled.map(attempt).collect()
 }
 
-/// An aggregate and its slot.
 pub(crate) struct AggregateRow {
     key: (Slot, Aggregate),
 }
@@ -216,7 +213,6 @@ fn aggregate(row: &Columns<'_>) -> Result<Aggregate, sqlx::Error> {
     Ok(Aggregate { kind: row.get("aggregate_type")?, id: row.get("aggregate_id")? })
 }
 
-/// An event that is an exception.
 pub(crate) struct KnownException {
     pub(super) event_id: i64,
     key: (Slot, Aggregate),

@@ -18,7 +18,6 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotLag {
     pub slot: Slot,
-    /// The relay that has it.
     pub owner: Option<RelayId>,
     /// How many owners it has had.
     pub epoch: Epoch,
@@ -46,13 +45,11 @@ pub struct OutboxStats {
     pub partitions: Vec<Partition>,
     /// The relays that are alive, the eldest first.
     pub relays: Vec<RelayDetail>,
-    /// How many slots no live relay has.
     pub unowned: u64,
     /// Fixed shares that no live relay has.
     pub missing_shares: Vec<u32>,
     /// Bytes of the write-ahead log that acknowledgements cost for each event; none when nobody has counted.
     pub wal_bytes_per_event: Option<f64>,
-    /// The instant of the look.
     pub at: Timestamp,
 }
 
@@ -133,7 +130,6 @@ impl Outbox<'_> {
         Ok(Some(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0))))
     }
 
-    /// How many slots no live relay has.
     pub async fn unowned_slots(&mut self) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(u64::try_from(self.outbox_unowned(now.into()).await?).unwrap_or(0))

@@ -10,7 +10,6 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoticeError {
-    /// SQLite can not do it.
     #[error("this database has no notifications")]
     Unsupported,
     #[error(transparent)]

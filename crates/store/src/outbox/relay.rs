@@ -29,7 +29,6 @@ use tidemill_domain::time::Timestamp;
 pub struct Joining<'a> {
     /// Its id, which nobody had before.
     pub id: RelayId,
-    /// The process that it runs in.
     pub process: ProcessId,
     pub identity: &'a Identity,
     /// Where it publishes. A sink with transactions says so by its name.
@@ -45,7 +44,6 @@ pub struct Joining<'a> {
 pub struct View {
     /// How many acknowledgements of its own are written down.
     pub acks: i64,
-    /// The mark of this instant.
     pub mark: Mark,
     /// Which history of the server this is; none on SQLite.
     pub timeline: Option<String>,
@@ -80,7 +78,6 @@ pub struct RelayFence<'a> {
     pub effort: Effort,
 }
 
-/// What a look is about.
 #[derive(Clone, Debug)]
 pub struct Looking<'a> {
     pub fence: RelayFence<'a>,
@@ -325,7 +322,6 @@ pub(crate) struct LookRow {
     adopted: String,
 }
 
-/// Where a slot is left.
 pub(crate) struct LeftRow {
     pub(crate) slot: i16,
     pub(crate) place: String,

@@ -17,7 +17,6 @@ use tidemill_domain::outbox::{EventId, Mark, Place, Window};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
     pub standing: Standing,
-    /// How many events became exceptions.
     pub excepted: u64,
 }
 

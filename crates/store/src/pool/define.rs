@@ -21,10 +21,11 @@ pub enum Defined {
     NameTaken,
     /// There is another pool of this external id.
     ExternalIdTaken(PoolName),
-    /// There is no pool of this name.
     NoSuchPool,
     /// Tickets of it are live.
-    InUse { tickets: u64 },
+    InUse {
+        tickets: u64,
+    },
 }
 
 impl Pools<'_> {

@@ -6,21 +6,16 @@ use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 
-/// A pool, and how full it is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolRecord {
-    /// What is set about it.
     pub settings: Settings,
     /// The number of the last pass that changed it.
     pub version: i64,
-    /// The units in use.
     pub usage: u64,
     pub active: u64,
-    /// The tickets in the queue.
     pub waiting: u64,
     /// Of those that count, how many are in doubt.
     pub suspect: u64,
-    /// When it was made.
     pub created_at: Timestamp,
     /// When something was last decided.
     pub changed_at: Timestamp,
@@ -33,7 +28,6 @@ pub struct TicketRecord {
     pub pool: PoolName,
     /// The units that it has or had.
     pub units: u64,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     pub ending: Option<String>,
     /// When its time is over.
@@ -49,7 +43,6 @@ impl Pools<'_> {
         self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
     }
 
-    /// The one with this external id.
     pub async fn find_external(&mut self, external_id: i64) -> Result<Option<PoolRecord>, StoreError> {
         self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
     }

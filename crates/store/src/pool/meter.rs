@@ -11,11 +11,9 @@ use tidemill_domain::pool::{PoolName, Settings};
 /// How full a pool is, and who waits for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolLevel {
-    /// What is set about it.
     pub settings: Settings,
     pub level: Level,
     pub active: u64,
-    /// The tickets in the queue.
     pub waiting: u64,
     /// Of those that count, how many are in doubt.
     pub suspect: u64,

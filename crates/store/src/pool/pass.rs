@@ -23,7 +23,6 @@ const LAPSED_AT_ONCE: i64 = 1_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lapses {
     Sought,
-    /// It does not.
     Left,
 }
 

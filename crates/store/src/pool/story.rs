@@ -21,10 +21,8 @@ const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
 /// Pools that are looked at for peaks.
 const POOLS_MOST: u32 = 1_000;
 
-/// A sentence about a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolStory {
-    /// When.
     pub at: Timestamp,
     /// In which pool.
     pub pool: PoolName,

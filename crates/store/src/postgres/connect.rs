@@ -272,7 +272,6 @@ fn is_broken(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Names an error of connecting.
 fn answer(error: sqlx::Error, place: &str) -> StoreError {
     let place = place.to_owned();
     match &error {

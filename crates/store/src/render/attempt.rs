@@ -16,18 +16,14 @@ use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct AttemptRecord {
-    /// The epoch of the claim.
     pub epoch: Epoch,
     pub worker: ProcessId,
     pub worker_name: String,
-    /// The name of the job in nexrender.
     pub remote_job: Option<String>,
     /// The SHA-256 of the job's document; under a key, where data is encrypted: otherwise whoever may read it could try
     /// names until one fits.
     pub document_sha256: Option<String>,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<AttemptOutcome>,
     pub reason: Option<Reason>,

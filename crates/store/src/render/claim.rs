@@ -29,7 +29,6 @@ pub struct ClaimRequest<'a> {
 /// A render that the worker has now.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claimed {
-    /// The row as it is now.
     pub record: RenderRecord,
     /// What everything that it says about the render has to carry.
     pub fence: Fence,

@@ -24,7 +24,6 @@ pub struct Leftover {
     pub slot: Slot,
     /// What becomes of its file.
     pub file: File,
-    /// Since when.
     pub since: Timestamp,
 }
 

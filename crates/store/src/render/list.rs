@@ -18,13 +18,9 @@ use tidemill_domain::time::Timestamp;
 /// What to list of the renders; an absent condition is always met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RenderFilter {
-    /// Only those in this status.
     pub status: Option<Status>,
-    /// Only those of this composition.
     pub composition: Option<String>,
-    /// Only those of the worker of this name.
     pub worker: Option<String>,
-    /// Only those of this day.
     pub date: Option<BroadcastDate>,
 }
 
@@ -68,7 +64,6 @@ pub struct TransitionRecord {
     pub epoch: Epoch,
     /// Why, where there is a reason.
     pub code: Option<Code>,
-    /// When.
     pub at: Timestamp,
     /// By whom: a worker, an operator, or the database user who wrote SQL.
     pub by: String,

@@ -20,9 +20,7 @@ pub enum Ordered {
         /// The row as it is now. A cancelled render that a worker has is still at work until the worker hears of it.
         record: Box<RenderRecord>,
     },
-    /// Not now.
     Refused(OrderRefusal),
-    /// There is no such render.
     NoSuchRender,
 }
 

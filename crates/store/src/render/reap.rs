@@ -23,7 +23,6 @@ const WORKERS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Reaped {
     pub owner: Option<ProcessId>,
     pub decision: Decision,
-    /// The row as it is now.
     pub record: RenderRecord,
 }
 

@@ -33,13 +33,11 @@ pub struct RenderRecord {
     pub output_bytes: Option<u64>,
     /// Its SHA-256, in hexadecimal digits.
     pub output_sha256: Option<String>,
-    /// Where a picture of it is.
     pub poster_path: Option<String>,
     /// The key with which its data is encrypted; none when it is stored in clear.
     pub key_id: Option<String>,
     /// When it was ordered.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
     /// When it was first claimed.
     pub started_at: Option<Timestamp>,

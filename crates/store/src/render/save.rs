@@ -25,7 +25,6 @@ pub(super) struct Change<'a> {
     /// For how long a dropped job is left to whoever has dropped it.
     pub(super) leftover_kept: Duration,
     pub(super) notes: Notes<'a>,
-    /// When.
     pub(super) now: Timestamp,
 }
 

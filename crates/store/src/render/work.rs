@@ -22,7 +22,6 @@ pub struct Notes<'a> {
     pub mark: Option<&'a str>,
     /// With `Work::Validated` or `Work::Failed`: what the checks have found. Kept with the attempt.
     pub report: Option<&'a Value>,
-    /// Where a picture of the file is.
     pub poster_path: Option<&'a str>,
     /// With `Work::Copied`: the size of the file.
     pub output_bytes: Option<u64>,
@@ -37,7 +36,6 @@ pub struct Notes<'a> {
 pub struct Worked {
     /// What the rules say: `decision.act` is what is done next.
     pub decision: Decision,
-    /// The row as it is now.
     pub record: RenderRecord,
 }
 

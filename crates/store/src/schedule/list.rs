@@ -6,7 +6,6 @@ use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{Schedule, TickOutcome};
 use tidemill_domain::time::Timestamp;
 
-/// A schedule as it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleRecord {
     pub schedule: Schedule,
@@ -22,10 +21,8 @@ pub struct ScheduleRecord {
     pub pause: Option<Pause>,
 }
 
-/// A pause of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Since when.
     pub at: Timestamp,
     pub by: String,
     pub reason: String,
@@ -50,7 +47,6 @@ impl Schedules<'_> {
         self.schedule_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// The schedule of this name.
     pub async fn find(&mut self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
         self.schedule_find(name).await?.map(TryInto::try_into).transpose()
     }

@@ -120,7 +120,6 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Names an error of opening the file.
 fn answer(error: sqlx::Error, path: Option<&Path>) -> StoreError {
     const CORRUPT: i32 = 11;
     const READONLY: i32 = 8;

@@ -18,7 +18,6 @@ pub(crate) trait Stored: Sized {
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error>;
 }
 
-/// The columns of one row.
 pub(crate) struct Columns<'r> {
     row: EitherRow<'r>,
     place: (&'static str, &'static str),
@@ -42,7 +41,6 @@ impl<'r> From<&'r SqliteRow> for EitherRow<'r> {
     }
 }
 
-/// Reads a row.
 pub(crate) fn read<'r, T: Stored>(row: impl Into<EitherRow<'r>>) -> Result<T, sqlx::Error> {
     T::from_columns(&Columns { row: row.into(), place: T::PLACE })
 }

@@ -156,7 +156,6 @@ statements! {
          where id = $1"
     }
 
-    /// The newest first.
     fn alert_delivery_list(limit: i64) -> Vec<AlertDeliveryRow> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error

@@ -48,7 +48,6 @@ pub(crate) struct ContextColumns<'a> {
     pub(crate) long: Option<&'a str>,
 }
 
-/// Counters as the database counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterColumns {
     pub(crate) commit: i64,

@@ -273,7 +273,6 @@ statements! {
         }
     }
 
-    /// The oldest first.
     fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
@@ -303,7 +302,6 @@ statements! {
          where name = $1"
     }
 
-    /// Notes that the log begins here.
     fn pool_begin_log(name: &str, version: i64) -> () {
         "update tidemill_pool
          set log_from = {greatest}(log_from, $2)

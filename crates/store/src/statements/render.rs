@@ -12,7 +12,6 @@ use crate::codec::{DbId, DbTime};
 use crate::render::row::RenderRow;
 use serde_json::{Value, json};
 
-/// A render to be inserted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewRenderRow<'a> {
     pub(crate) composition: Option<&'a str>,

@@ -132,7 +132,6 @@ statements! {
          )"
     }
 
-    /// From the newest to the oldest.
     fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRow> {
         "select schedule, tick_at, outcome, reason, execution_id, at
          from tidemill_schedule_tick

@@ -20,7 +20,6 @@ statements! {
          where id = $1"
     }
 
-    /// The newest first.
     fn token_list(limit: i64) -> Vec<TokenRecord> {
         "select id, name, role, scopes, created_at, created_by, expires_at, last_used_at, revoked_at
          from tidemill_token

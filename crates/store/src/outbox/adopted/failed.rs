@@ -11,7 +11,6 @@ use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::adopted::{AdoptedTable, RowRefusal};
 use tidemill_domain::time::Timestamp;
 
-/// A row that has FAILED.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedRecord {
     pub id: EventId,
@@ -20,7 +19,6 @@ pub struct FailedRecord {
     pub attempts: u32,
     /// Why it was last not taken, as far as we know.
     pub error: Option<String>,
-    /// When it last changed.
     pub updated_at: Option<Timestamp>,
     /// Whether it was skipped, so that it holds nobody back.
     pub is_skipped: bool,
@@ -127,6 +125,5 @@ impl Outbox<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skipped {
     Too,
-    /// They are not.
     Not,
 }

@@ -13,7 +13,6 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 const ADOPTED: &str = "tidemill_outbox_adopted";
 
-/// A table that is adopted.
 #[derive(sqlx::FromRow)]
 pub(crate) struct AdoptedRow {
     #[sqlx(flatten)]
@@ -67,7 +66,6 @@ pub(crate) struct FoundRow {
     pub(crate) has_unique_id: bool,
 }
 
-/// A column of a table.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct ColumnRow {
     name: String,
@@ -145,7 +143,6 @@ pub(crate) struct AttemptRow {
     pub(crate) error: Option<String>,
 }
 
-/// A row that has FAILED.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct FailedRow {
     pub(crate) event_id: i64,

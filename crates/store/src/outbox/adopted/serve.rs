@@ -27,11 +27,9 @@ const ROUNDS_MAX: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Claiming<'a> {
     pub table: &'a AdoptedTable,
-    /// The slots of the relay.
     pub slots: &'a [Slot],
     /// Those of them in which nothing of its own is in flight, but where a predecessor may have left something.
     pub recover: &'a [Slot],
-    /// Most rows.
     pub limit: u32,
     /// How long a statement may take. Whoever claims has to renew its lease after it.
     pub within: Duration,
@@ -43,11 +41,9 @@ pub struct Claim {
     pub rows: Vec<ClaimedRow>,
     /// Slots in which something that a predecessor left is still there, because somebody has locked it.
     pub unrecovered: Vec<Slot>,
-    /// When that was.
     pub at: Timestamp,
 }
 
-/// What became of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Marking {
     pub id: EventId,
@@ -58,7 +54,6 @@ pub struct Marking {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marked {
-    /// How many rows have changed.
     pub changed: u64,
     /// Rows that are still SENDING, because somebody else has locked them: they are to be marked later.
     pub locked: BTreeSet<EventId>,

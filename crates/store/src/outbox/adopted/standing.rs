@@ -13,7 +13,6 @@ use tidemill_domain::time::Timestamp;
 /// Longest look of those who watch a table. They come back every few seconds, and others wait for the connection.
 const WATCH_MAX: Duration = Duration::from_secs(3);
 
-/// How an adopted table stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdoptedStanding {
     pub name: TableName,
@@ -21,7 +20,6 @@ pub struct AdoptedStanding {
     pub counts: Option<AdoptedCounts>,
 }
 
-/// Rows of an adopted table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdoptedCounts {
     pub pending: Count,

@@ -13,7 +13,6 @@ use tidemill_domain::time::Timestamp;
 /// An excepted event that is to be tried now, with what operators have changed of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DueEvent {
-    /// The number of the event.
     pub id: EventId,
     pub slot: Slot,
     /// Its place in the slot.
@@ -25,9 +24,7 @@ pub struct DueEvent {
     pub is_redirected: bool,
     pub headers: Headers,
     pub payload: Payload,
-    /// When it was written.
     pub created_at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
     /// To be named when the attempt is settled.
     pub revision: i64,

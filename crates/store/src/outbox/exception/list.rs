@@ -16,21 +16,15 @@ use tidemill_domain::time::Timestamp;
 pub struct ExceptionFilter {
     /// Only those in one of these states; in any when there are none.
     pub states: Vec<StateWord>,
-    /// Only those of this slot.
     pub slot: Option<Slot>,
-    /// Only those of aggregates of this type.
     pub aggregate_type: Option<String>,
-    /// Only those of the aggregate with this id.
     pub aggregate_id: Option<String>,
     /// Only those that go to this topic now.
     pub topic: Option<String>,
-    /// Only those of this type.
     pub event_type: Option<String>,
-    /// Only those whose error contains this text.
     pub error_contains: Option<String>,
 }
 
-/// An excepted event, without what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExceptionRecord {
     pub id: EventId,
@@ -44,17 +38,11 @@ pub struct ExceptionRecord {
     pub exception: Exception,
     /// The first open event of its aggregate, when it is held.
     pub behind: Option<EventId>,
-    /// Why it was last not taken.
     pub error: Option<String>,
-    /// Since when it is an exception.
     pub since: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Whether somebody has changed what it says.
     pub is_edited: bool,
-    /// Whether somebody has changed where it goes.
     pub is_redirected: bool,
-    /// Whether the event itself is still there.
     pub original: Original,
 }
 
@@ -64,11 +52,9 @@ pub struct Content {
     pub topic: String,
     pub headers: Headers,
     pub payload: Payload,
-    /// When it was written.
     pub created_at: Timestamp,
 }
 
-/// All about one excepted event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExceptionDetail {
     pub record: ExceptionRecord,

@@ -11,7 +11,6 @@ use tidemill_domain::outbox::exception::{self, Edit, Exception, ExceptionRefusal
 use tidemill_domain::outbox::{EventId, Payload};
 use tidemill_domain::time::Timestamp;
 
-/// Which excepted events an order is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selection {
     One(EventId),
@@ -30,7 +29,6 @@ pub struct Operation<'a> {
     pub verb: &'a Verb,
     pub actor: &'a Actor,
     pub reason: &'a str,
-    /// Most events in this transaction.
     pub limit: u32,
 }
 

@@ -216,7 +216,6 @@ statements! {
         )
     }
 
-    /// Those of a job in a status.
     fn job_list_executions_of_job_in_status(
         job: &str, status: &str, before: i64, limit: i64,
     ) -> Vec<ExecutionRecord> {

@@ -34,7 +34,6 @@ statements! {
         }
     }
 
-    /// The parameters of all these executions.
     fn job_parameter_of_executions(executions: &[i64]) -> Vec<ParameterRow> {
         bind(list(executions))
         "select job_execution_id as job_execution_id, parameter_name as parameter_name,

@@ -23,11 +23,9 @@ pub(crate) struct PartitionRows<'a> {
     pub(crate) steps: &'a [(i64, i64)],
 }
 
-/// Which partitions somebody could run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimFilterRow<'a> {
     pub(crate) known: &'a [KnownWorker<'a>],
-    /// Only those of this manager.
     pub(crate) manager: Option<i64>,
     pub(crate) by: DbId,
     pub(crate) limit: i64,

@@ -114,7 +114,6 @@ pub(crate) async fn save(
     .await
 }
 
-/// True when it was there.
 pub(crate) async fn delete(connection: &mut PgConnection, name: &TableName) -> Result<bool, sqlx::Error> {
     let done = sqlx::query("delete from tidemill_outbox_adopted where schema_name = $1 and table_name = $2")
         .bind(name.schema())
@@ -213,7 +212,6 @@ pub(crate) async fn has(
     sqlx::query_scalar(AssertSqlSafe(text::has(name, status))).fetch_one(connection).await
 }
 
-/// Whether the database knows this zone.
 pub(crate) async fn is_time_zone(connection: &mut PgConnection, zone: &str) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("select exists (select from pg_timezone_names where name = $1)")
         .bind(zone)

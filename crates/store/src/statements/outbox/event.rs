@@ -17,7 +17,6 @@ fn digits(bytes: &[u8]) -> String {
     digits
 }
 
-/// The two columns of a payload.
 fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
     match payload {
         Payload::Json(text) => (Some(text), None),

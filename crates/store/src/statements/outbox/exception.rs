@@ -291,7 +291,6 @@ statements! {
         }
     }
 
-    /// In the order of their places.
     fn exception_standing(ids: &[i64]) -> Vec<KnownException> {
         bind(list(ids))
         "select event_id, slot, aggregate_type, aggregate_id, state, revision, attempts, next_attempt_at
@@ -397,7 +396,6 @@ statements! {
     }
 }
 
-/// Aggregates as JSON.
 fn keys_json(keys: &[(Slot, &Aggregate)]) -> String {
     json!(column(keys, |(slot, key)| (slot.get(), &key.kind, &key.id))).to_string()
 }

@@ -141,7 +141,6 @@ statements! {
         }
     }
 
-    /// How many slots no live relay has.
     fn outbox_unowned(now: DbTime) -> One<i64> {
         "select count(*)
          from tidemill_outbox_slot s

@@ -18,7 +18,6 @@ statements! {
             .await
             .map(Some)
         }
-        // It can not be there.
         sqlite { nothing }
     }
 
@@ -43,7 +42,6 @@ statements! {
             .await?;
             Ok(())
         }
-        // Nothing is made.
         sqlite { nothing }
     }
 
@@ -58,7 +56,6 @@ statements! {
             .await?;
             Ok(())
         }
-        // Nothing is there.
         sqlite { nothing }
     }
 }

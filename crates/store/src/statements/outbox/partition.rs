@@ -59,7 +59,6 @@ statements! {
             };
             Ok(rows.into_iter().map(partition).collect())
         }
-        // None.
         sqlite { nothing }
     }
 
@@ -73,12 +72,10 @@ statements! {
         }
     }
 
-    /// By the index on `id`.
     fn outbox_highest_in_default() -> One<Option<i64>> {
         postgres {
             "select max(id) from outbox_event_default"
         }
-        // There is no default partition.
         sqlite { nothing }
     }
 
@@ -103,7 +100,6 @@ statements! {
             }
             Ok(())
         }
-        // Nothing is made.
         sqlite { nothing }
     }
 
@@ -112,7 +108,6 @@ statements! {
         postgres {
             "select count(*) from (select from outbox_event_default limit $1) as counted"
         }
-        // There is no default partition.
         sqlite { nothing }
     }
 }

@@ -58,7 +58,6 @@ statements! {
          where id in (select owner from tidemill_outbox_slot)"
     }
 
-    /// All slots, and where each was left.
     fn outbox_slots() -> Vec<SlotRow> {
         "select slot, epoch, owner, place, seq
          from tidemill_outbox_slot

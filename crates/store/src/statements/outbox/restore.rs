@@ -30,11 +30,9 @@ statements! {
             let bad = |_| sqlx::Error::Decode(Box::new(damaged("pg_current_snapshot", "mark", &mark)));
             Ok(Some(ServerIdentity { system_identifier, timeline, mark: mark.parse().map_err(bad)? }))
         }
-        // There is no server.
         sqlite { nothing }
     }
 
-    /// The one row of the outbox.
     fn outbox_row() -> One<OutboxRow> {
         "select system_identifier, timeline, floor_id from tidemill_outbox"
     }
@@ -63,14 +61,12 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Writes down which server marks are from.
     fn outbox_record_server(server: &ServerIdentity, now: DbTime) -> () {
         postgres {
             bind(&server.system_identifier, &server.timeline, now)
             "update tidemill_outbox
              set system_identifier = coalesce($1, system_identifier), timeline = $2, updated_at = $3"
         }
-        // There is no server.
         sqlite { nothing }
     }
 
@@ -78,7 +74,6 @@ statements! {
         postgres {
             "update tidemill_outbox_relay set ended_at = $1 where ended_at is null"
         }
-        // Never needed.
         sqlite { nothing }
     }
 
@@ -138,7 +133,6 @@ statements! {
              from excepted
              group by slot"
         }
-        // Never needed.
         sqlite { nothing }
     }
 
@@ -149,7 +143,6 @@ statements! {
              set floor_id = greatest(floor_id, (select max(id) from outbox_event)), updated_at = $1
              returning floor_id"
         }
-        // Never needed.
         sqlite { nothing }
     }
 
@@ -161,7 +154,6 @@ statements! {
              from (select pg_get_serial_sequence('outbox_event', 'id')::regclass as sequence) as own
              where coalesce(pg_sequence_last_value(own.sequence), 0) < $1"
         }
-        // Never needed.
         sqlite { nothing }
     }
 
@@ -173,7 +165,6 @@ statements! {
              from unnest($1::smallint[], $2::text[], $3::bigint[]) as given (slot, place, seq)
              where s.slot = given.slot"
         }
-        // Never needed.
         sqlite { nothing }
     }
 }

@@ -18,7 +18,6 @@ statements! {
             let text = format!("select created_at from outbox_event_p{} order by id desc limit 1", range.from);
             sqlx::query_scalar(AssertSqlSafe(text)).fetch_optional(connection).await
         }
-        // There are no partitions.
         sqlite { nothing }
     }
 
@@ -66,7 +65,6 @@ statements! {
                 .fetch_optional(connection)
                 .await
         }
-        // There are no partitions.
         sqlite { nothing }
     }
 
@@ -101,7 +99,6 @@ statements! {
             sqlx::query_scalar(AssertSqlSafe(text)).bind(mark).bind(floor).fetch_one(connection).await
         }
         sqlite |_connection| {
-            // There are no partitions.
             Ok(true)
         }
     }
@@ -123,7 +120,6 @@ statements! {
             .await?;
             Ok(())
         }
-        // There are no partitions.
         sqlite { nothing }
     }
 

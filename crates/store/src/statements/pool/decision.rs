@@ -49,7 +49,6 @@ statements! {
          limit 1"
     }
 
-    /// When that was.
     fn pool_first_snapshot_at(pool: &str) -> Option<DbTime> {
         "select at
          from tidemill_pool_log

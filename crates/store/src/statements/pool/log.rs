@@ -24,7 +24,6 @@ statements! {
          limit $1"
     }
 
-    /// The newest first, of one pool.
     fn pool_log_latest_of(pool: &str, limit: i64) -> Vec<LogRow> {
         "select pool, version, seq, at, event
          from tidemill_pool_log

@@ -40,7 +40,6 @@ statements! {
          order by at"
     }
 
-    /// Deletes what lies before this step.
     fn pool_usage_delete_before(pool: &str, before: DbTime) -> u64 {
         "delete from tidemill_pool_usage
          where pool = $1

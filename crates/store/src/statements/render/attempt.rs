@@ -75,7 +75,6 @@ statements! {
            and ended_at is null"
     }
 
-    /// The oldest first.
     fn render_attempts_of(id: i64) -> Vec<AttemptRecord> {
         "select render_id, epoch, worker_id, worker_name, nexrender_job_id, document_sha256, started_at, ended_at,
                 outcome, error_code, error_message, report

@@ -55,7 +55,6 @@ pub(crate) async fn skip(
     Ok(())
 }
 
-/// Forgets attempts at these rows.
 pub(crate) async fn forget_attempts(
     connection: &mut PgConnection,
     name: &TableName,

@@ -38,7 +38,6 @@ fn number(slot: Slot) -> i16 {
 }
 
 statements! {
-    /// The oldest first.
     fn exception_list(filter: &ExceptionFilter, after: i64, limit: i64) -> Vec<ExceptionRecord> {
         bind(
             after, list(&filter.state_words()), filter.slot.map(number), &filter.aggregate_type,
