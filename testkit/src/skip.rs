@@ -5,7 +5,6 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
-use std::thread;
 
 /// The variable with the components that may be missing, separated by commas.
 pub const SKIP: &str = "TIDEMILL_TEST_SKIP";
@@ -13,8 +12,8 @@ pub const SKIP: &str = "TIDEMILL_TEST_SKIP";
 /// The variable with the file that collects what was skipped, one line for each skip.
 pub const SKIPPED_LOG: &str = "TIDEMILL_TEST_SKIPPED_LOG";
 
-/// Whether the tests of `component` are to be skipped. If so, the skip is noted for the summary, so call this
-/// on the test's own thread, and return from the test.
+/// Whether the tests of `component` are to be skipped. If so, the skip is noted for the summary of nextest's
+/// run; return from the test then.
 pub fn skipped(component: &str) -> bool {
     if !is_named(component) {
         return false;
@@ -22,8 +21,8 @@ pub fn skipped(component: &str) -> bool {
     if let Some(log) = env::var_os(SKIPPED_LOG) {
         let program = env::current_exe().unwrap_or_default();
         let program = program.file_stem().unwrap_or_default().to_string_lossy();
-        let test = thread::current();
-        let line = line(&program, test.name().unwrap_or("main"), component);
+        let test = env::var("NEXTEST_TEST_NAME").unwrap_or_else(|_| "unknown".to_owned());
+        let line = line(&program, &test, component);
         let noted = note(Path::new(&log), &line);
         assert!(noted.is_ok(), "cannot note a skipped test in {}: {noted:?}", log.display());
     }

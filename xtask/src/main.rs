@@ -4,7 +4,6 @@
 mod airflow;
 mod cache;
 mod commands;
-mod deny;
 mod kafka;
 mod memory;
 mod nexrender;
@@ -16,6 +15,7 @@ mod spark;
 mod stages;
 mod summary;
 mod supervise;
+mod tool;
 
 use std::env;
 use std::process::ExitCode;

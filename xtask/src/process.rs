@@ -2,9 +2,7 @@
 
 use crate::supervise::Cancel;
 use std::env;
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::Duration;
 use tidemill_testkit::{Guarded, Signal};
 
@@ -13,17 +11,6 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// How long a program has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// What a program wrote, and how it ended.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    /// Its standard output.
-    pub(crate) output: String,
-    /// Its standard error.
-    pub(crate) messages: String,
-    /// Whether it succeeded.
-    pub(crate) outcome: Result<(), String>,
-}
 
 /// The cargo that runs us, or the one that is found first. What cargo has told us about ourselves is not passed on: a
 /// build script that looks at it would be run again, and all that depends on it built again, at every change between
@@ -48,31 +35,6 @@ fn is_about_us(variable: &str) -> bool {
 pub(crate) fn run_in_terminal(command: Command, cancel: &Cancel) -> Result<(), String> {
     let name = name_of(&command);
     succeeded(&name, wait(command, cancel)?)
-}
-
-/// Runs a program, shows what it writes as it comes, and keeps it.
-pub(crate) fn run_captured(command: Command, cancel: &Cancel) -> Result<Ran, String> {
-    run_shown(command, cancel, io::stdout(), io::stderr())
-}
-
-fn run_shown(
-    mut command: Command,
-    cancel: &Cancel,
-    shown_output: impl Write + Send + 'static,
-    shown_messages: impl Write + Send + 'static,
-) -> Result<Ran, String> {
-    let name = name_of(&command);
-    let no_pipe = |error| format!("no pipe for {name}: {error}");
-    let (output, output_end) = io::pipe().map_err(no_pipe)?;
-    let (messages, messages_end) = io::pipe().map_err(no_pipe)?;
-    command.stdout(output_end).stderr(messages_end);
-    let output = thread::spawn(move || tee(output, shown_output));
-    let messages = thread::spawn(move || tee(messages, shown_messages));
-    let status = wait(command, cancel)?;
-    let text = |reader: thread::JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
-    };
-    Ok(Ran { output: text(output), messages: text(messages), outcome: succeeded(&name, status) })
 }
 
 fn wait(mut command: Command, cancel: &Cancel) -> Result<ExitStatus, String> {
@@ -105,40 +67,18 @@ fn name_of(command: &Command) -> String {
     name
 }
 
-/// Copies line by line, so that two programs' lines do not mix in the middle.
-fn tee(from: PipeReader, mut to: impl Write) -> Vec<u8> {
-    let mut from = BufReader::new(from);
-    let mut kept = Vec::new();
-    loop {
-        let start = kept.len();
-        match from.read_until(b'\n', &mut kept) {
-            Ok(0) | Err(_) => return kept,
-            Ok(_) => {
-                // A terminal that has gone away is no reason to lose the result.
-                let _shown = to.write_all(&kept[start..]).and_then(|()| to.flush());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
     #[test]
-    fn both_streams_of_a_failing_program_are_kept() {
-        let command = shell("echo out; echo err >&2; exit 3");
+    fn a_program_that_fails_is_named_with_its_status() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]);
 
-        let ran = run_shown(command, &Cancel::default(), io::sink(), io::sink()).unwrap();
+        let problem = run_in_terminal(command, &Cancel::default()).unwrap_err();
 
-        assert_eq!((ran.output.as_str(), ran.messages.as_str()), ("out\n", "err\n"));
-        assert_eq!(ran.outcome.unwrap_err(), "sh -c failed (exit status: 3)");
+        assert_eq!(problem, "sh -c failed (exit status: 3)");
     }
 
     #[test]

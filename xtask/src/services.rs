@@ -1,13 +1,13 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
 use crate::airflow;
-use crate::deny;
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
+use crate::tool::DENY;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,6 +32,9 @@ const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 
 /// Where tests find a Python that has boto3; our own is the same.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
+
+/// Where tests find a cargo-deny.
+const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
 
 /// What runs for the tests.
 #[derive(Debug)]
@@ -128,7 +131,7 @@ impl Services {
             Ok((server.bootstrap_servers(), format!("private, on port {}", server.port()), Some(server)))
         })?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
-        let deny = Service::kept("cargo-deny", deny::PROGRAM, || deny::program(cancel))?;
+        let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
         Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python, nexrender, deny })
     }
 

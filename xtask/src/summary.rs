@@ -1,6 +1,6 @@
 //! The end of a test run: what failed, what was skipped, and the counts.
 
-use crate::report::Section;
+use crate::report::TestRun;
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
@@ -9,29 +9,42 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tidemill_testkit::skip::named;
 
+/// So many of the slowest tests are listed.
+const SLOWEST: usize = 10;
+
 /// Everything that a run is judged by.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    passed: u64,
-    failed: u64,
-    skipped: u64,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
     failures: Vec<String>,
+    slowest: Vec<String>,
     components: BTreeSet<String>,
 }
 
 impl Summary {
     /// Adds up what the tests reported. `skips` is what they noted themselves: a line with program, test and
     /// component for each skip. `skip` is the list of what was to be skipped.
-    pub(crate) fn new(sections: &[Section], skips: &str, skip: &str) -> Self {
-        let sum = |count: fn(&Section) -> u64| sections.iter().map(count).sum::<u64>();
-        let skipped = skipped_tests(sections, skips);
+    pub(crate) fn new(mut runs: Vec<TestRun>, skips: &str, skip: &str) -> Self {
+        let noted: BTreeSet<&str> = skips.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+        let failed = runs.iter().filter(|run| run.has_failed).count();
+        // A test that noted a skip and failed all the same is a failed one.
+        let skipped = runs.iter().filter(|run| !run.has_failed && noted.contains(&*run.name)).count();
+        let failures =
+            runs.iter().filter(|run| run.has_failed).map(|run| format!("{}  in {}", run.name, run.program));
+        let failures = failures.collect();
+        let passed = runs.len() - failed - skipped;
+        runs.sort_by_key(|run| std::cmp::Reverse(run.time));
+        let line =
+            |run: &TestRun| format!("{:>6.1} s  {}  in {}", run.time.as_secs_f64(), run.name, run.program);
         Self {
-            // The test harness saw them pass.
-            passed: sum(|section| section.passed).saturating_sub(skipped),
-            failed: sum(|section| section.failed),
-            skipped: sum(|section| section.ignored) + skipped,
+            passed,
+            failed,
+            skipped,
+            failures,
+            slowest: runs.iter().take(SLOWEST).map(line).collect(),
             components: named(skip).map(str::to_owned).collect(),
-            failures: sections.iter().flat_map(named_failures).collect(),
         }
     }
 
@@ -53,39 +66,21 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.failures.is_empty() {
-            writeln!(f, "\nfailed tests:")?;
-            self.failures.iter().try_for_each(|name| writeln!(f, "  {name}"))?;
-        }
+        let mut list = |title: &str, lines: &[String]| -> fmt::Result {
+            if lines.is_empty() {
+                return Ok(());
+            }
+            writeln!(f, "\n{title}:")?;
+            lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+        };
+        list("slowest tests", &self.slowest)?;
+        list("failed tests", &self.failures)?;
         if !self.components.is_empty() {
             let names: Vec<&str> = self.components.iter().map(String::as_str).collect();
             writeln!(f, "\nskipped components: {}", names.join(", "))?;
         }
         writeln!(f)
     }
-}
-
-fn named_failures(section: &Section) -> Vec<String> {
-    let place = section.program.as_ref().map_or(String::new(), |program| format!("  in {program}"));
-    section.failures.iter().map(|name| format!("{name}{place}")).collect()
-}
-
-/// How many tests skipped themselves. A test that notes two components counts once; one that noted a skip and
-/// failed all the same is a failed one. With one thread the harness runs tests on `main`, which names none of
-/// them: then each line counts.
-fn skipped_tests(sections: &[Section], skips: &str) -> u64 {
-    let failed: BTreeSet<&str> =
-        sections.iter().flat_map(|section| &section.failures).map(String::as_str).collect();
-    let mut seen = BTreeSet::new();
-    let mut skipped = 0;
-    for line in skips.lines() {
-        let mut fields = line.split('\t');
-        let (program, test) = (fields.next(), fields.next().unwrap_or_default());
-        if !failed.contains(test) && (test == "main" || seen.insert((program, test))) {
-            skipped += 1;
-        }
-    }
-    skipped
 }
 
 /// The file in which tests note that they skipped themselves.
@@ -124,50 +119,56 @@ impl Drop for SkipLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
-    fn section(passed: u64, failures: &[&str]) -> Section {
-        Section {
-            program: Some("store src/lib.rs".to_owned()),
-            passed,
-            failed: failures.len() as u64,
-            ignored: 1,
-            failures: failures.iter().map(|name| (*name).to_owned()).collect(),
-        }
+    fn runs(names: &[&str], failed: &[&str]) -> Vec<TestRun> {
+        let run = |(n, name): (u64, &&str)| TestRun {
+            program: "tidemill-store".to_owned(),
+            name: (*name).to_owned(),
+            time: Duration::from_secs(n),
+            has_failed: failed.contains(name),
+        };
+        (0..).zip(names).map(run).collect()
     }
 
     #[test]
     fn a_test_that_skipped_itself_has_not_passed() {
-        let skips = "store-1f\tlease::expires\tpostgres\nstore-1f\tlease::expires\tpgbouncer\n\
-                     engine-2e\tlease::expires\tpostgres\n";
+        let skips = "store-1f\tlease::expires\tpostgres\nstore-1f\tlease::expires\tpgbouncer\n";
 
-        let summary = Summary::new(&[section(5, &[])], skips, "postgres, pgbouncer");
+        let summary =
+            Summary::new(runs(&["lease::expires", "lease::renews"], &[]), skips, "postgres, pgbouncer");
 
-        assert_eq!(summary.counts(), "3 passed, 0 failed, 3 skipped");
+        assert_eq!(summary.counts(), "1 passed, 0 failed, 1 skipped");
         assert!(summary.to_string().contains("skipped components: pgbouncer, postgres\n"));
         assert_eq!(summary.verdict(), Ok(()));
     }
 
     #[test]
     fn a_test_that_failed_after_a_skip_has_failed() {
-        let summary = Summary::new(&[section(2, &["planted"])], "store-1f\tplanted\tpostgres\n", "postgres");
+        let skips = "store-1f\tplanted\tpostgres\n";
 
-        assert_eq!(summary.counts(), "2 passed, 1 failed, 1 skipped");
-        assert!(summary.to_string().contains("  planted  in store src/lib.rs\n"), "{summary}");
+        let summary = Summary::new(runs(&["fine", "planted"], &["planted"]), skips, "postgres");
+
+        assert_eq!(summary.counts(), "1 passed, 1 failed, 0 skipped");
+        assert!(summary.to_string().contains("failed tests:\n  planted  in tidemill-store\n"), "{summary}");
         assert_eq!(summary.verdict(), Err("1 test failed".to_owned()));
     }
 
     #[test]
-    fn tests_on_the_main_thread_count_one_by_one() {
-        let skips = "store-1f\tmain\tpostgres\nstore-1f\tmain\tpostgres\n";
+    fn the_slowest_tests_are_listed_first_to_last() {
+        let names: Vec<String> = (0..12).map(|n| format!("test_{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
 
-        let summary = Summary::new(&[section(3, &[])], skips, "postgres");
+        let text = Summary::new(runs(&names, &[]), "", "").to_string();
 
-        assert_eq!(summary.counts(), "1 passed, 0 failed, 3 skipped");
+        let listed: Vec<&str> = text.lines().filter_map(|line| line.split("test_").nth(1)).collect();
+        assert_eq!(listed.len(), SLOWEST);
+        assert!(listed[0].starts_with("11 ") && listed[9].starts_with("2 "), "{text}");
     }
 
     #[test]
     fn a_run_without_tests_is_not_green() {
-        assert_eq!(Summary::new(&[], "", "").verdict(), Err("no test ran".to_owned()));
-        assert_eq!(Summary::new(&[], "", "").counts(), "0 passed, 0 failed, 0 skipped");
+        assert_eq!(Summary::new(Vec::new(), "", "").verdict(), Err("no test ran".to_owned()));
+        assert_eq!(Summary::new(Vec::new(), "", "").counts(), "0 passed, 0 failed, 0 skipped");
     }
 }

@@ -7,7 +7,7 @@ pub(crate) const TEXT: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  test [cargo test arguments]  run every test with private servers; arguments replace `--workspace`
+  test [nextest arguments]     run every test with private servers; arguments of `cargo nextest run` replace `--workspace`
   ci                           check format and lints, then run every test
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
   bench history                measure launch, lists and purge on a long history of jobs against a short one;

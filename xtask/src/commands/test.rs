@@ -1,24 +1,26 @@
 //! `cargo xtask test`: every test, with the servers that they need.
 
-use crate::process::{cargo, run_captured, run_in_terminal};
-use crate::report::{self, Section};
+use crate::process::{cargo, run_in_terminal};
+use crate::report;
 use crate::services::Services;
 use crate::stages::Stages;
 use crate::summary::{SkipLog, Summary};
 use crate::supervise::Cancel;
+use crate::tool::NEXTEST;
 use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tidemill_testkit::skip;
 
-/// Runs the tests that `arguments` of `cargo test` select; all of them when there are none.
+/// Runs the tests that `arguments` of `cargo nextest run` select; all of them when there are none.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     let mut stages = Stages::default();
-    let mut sections = Vec::new();
-    let mut skips = String::new();
+    let mut found = Found::default();
     let outcome = match stages.run("services", || Services::start(cancel)) {
         Ok(services) => {
-            let outcome =
-                build_and_test(&mut stages, arguments, &services, cancel, &mut sections, &mut skips);
+            let outcome = build_and_test(&mut stages, arguments, &services, cancel, &mut found);
             let _stopped = stages.run("stop", || -> Result<(), String> {
                 drop(services);
                 Ok(())
@@ -27,9 +29,10 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         }
         Err(problem) => Err(problem),
     };
-    let summary = Summary::new(&sections, &skips, &env::var(skip::SKIP).unwrap_or_default());
+    let summary =
+        Summary::new(report::parse(&found.report), &found.skips, &env::var(skip::SKIP).unwrap_or_default());
     print!("\n{}{summary}", stages.table());
-    let outcome = outcome.and_then(|()| summary.verdict());
+    let outcome = summary.verdict().and(outcome);
     if let Err(problem) = &outcome {
         println!("xtask: {problem}");
     }
@@ -37,72 +40,71 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// What a run left behind.
+#[derive(Default)]
+struct Found {
+    /// The JUnit report of nextest.
+    report: String,
+    /// The tests that skipped themselves.
+    skips: String,
+}
+
 fn build_and_test(
     stages: &mut Stages,
     arguments: &[String],
     services: &Services,
     cancel: &Cancel,
-    sections: &mut Vec<Section>,
-    skips: &mut String,
+    found: &mut Found,
 ) -> Result<(), String> {
-    let (build, tests) = cargo_arguments(arguments);
-    stages.run("build", || run_in_terminal(with(services, cargo(&build)), cancel))?;
-    let skip_log =
-        SkipLog::create().map_err(|error| format!("cannot make a file for skipped tests: {error}"))?;
-    let mut command = with(services, cargo(&tests));
-    command.env(skip::SKIPPED_LOG, skip_log.path());
-    let ran = stages.run("tests", || run_captured(command, cancel))?;
-    *sections = report::parse(&ran.output, &ran.messages);
-    *skips = skip_log.read();
-    ran.outcome
+    let nextest = NEXTEST.program(cancel)?;
+    let with_services = |mut command: Command| {
+        services.tell(&mut command);
+        command
+    };
+    let command = |extra: &[&str]| {
+        let selection = if arguments.is_empty() { &["--workspace".to_owned()] } else { arguments };
+        let mut command = cargo_tool(&nextest);
+        command.args(["nextest", "run"]).args(extra).args(selection);
+        with_services(command)
+    };
+    stages.run("build", || run_in_terminal(command(&["--no-run"]), cancel))?;
+    let report = report_file()?;
+    let log = SkipLog::create().map_err(|error| format!("cannot make a file for skipped tests: {error}"))?;
+    let mut tests = command(&["--no-tests=fail"]);
+    tests.env(skip::SKIPPED_LOG, log.path());
+    let ran = stages.run("tests", || run_in_terminal(tests, cancel));
+    found.report = fs::read_to_string(report).unwrap_or_default();
+    found.skips = log.read();
+    if !arguments.is_empty() {
+        return ran;
+    }
+    // Nextest runs none of them.
+    let docs = stages.run("doc tests", || {
+        run_in_terminal(with_services(cargo(&["test", "--doc", "--workspace", "--no-fail-fast"])), cancel)
+    });
+    ran.and(docs)
 }
 
-fn with(services: &Services, mut command: Command) -> Command {
-    services.tell(&mut command);
+/// Nextest itself, in the environment of the cargo that runs us.
+fn cargo_tool(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, value) in cargo::<&str>(&[]).get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command
 }
 
-/// The arguments of cargo that build the tests, and those that run them.
-fn cargo_arguments(given: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let split = given.iter().position(|argument| argument == "--").unwrap_or(given.len());
-    let (for_cargo, for_tests) = given.split_at(split);
-    let mut selection: Vec<&str> = for_cargo.iter().map(String::as_str).collect();
-    if selection.is_empty() {
-        selection.push("--workspace");
-    }
-    let build = [&["test", "--no-run"], &selection[..]].concat();
-    let rest = for_tests.iter().map(String::as_str);
-    let tests = ["test", "--no-fail-fast"].into_iter().chain(selection).chain(rest).collect();
-    (build, tests)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(given: &[&str], build: &str, tests: &str) {
-        let given: Vec<String> = given.iter().map(|argument| (*argument).to_owned()).collect();
-        let (found_build, found_tests) = cargo_arguments(&given);
-        assert_eq!(found_build.join(" "), build);
-        assert_eq!(found_tests.join(" "), tests);
-    }
-
-    #[test]
-    fn without_arguments_the_whole_workspace_is_tested() {
-        check(&[], "test --no-run --workspace", "test --no-fail-fast --workspace");
-    }
-
-    #[test]
-    fn arguments_replace_the_workspace() {
-        let given = ["-p", "tidemill-store", "lease"];
-
-        check(&given, "test --no-run -p tidemill-store lease", "test --no-fail-fast -p tidemill-store lease");
-    }
-
-    #[test]
-    fn arguments_for_the_tests_stay_behind_those_for_cargo() {
-        let given = ["--", "--test-threads=1"];
-
-        check(&given, "test --no-run --workspace", "test --no-fail-fast --workspace -- --test-threads=1");
+/// Where nextest writes its report: by `.config/nextest.toml`, and in the workspace wherever the target folder is. What
+/// another run has left there is gone.
+fn report_file() -> Result<PathBuf, String> {
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/nextest/default/junit.xml");
+    match fs::remove_file(&report) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", report.display()))
+        }
+        _ => Ok(report),
     }
 }
