@@ -91,6 +91,8 @@ pub enum KafkaError {
     /// The client does not take its settings, such as a certificate that cannot be read.
     #[error("the client of Kafka does not accept its settings: {0}")]
     Refused(String),
+    #[error("this program was built without TLS and SCRAM for Kafka")]
+    BuiltWithoutTls,
 }
 
 impl KafkaError {
@@ -101,7 +103,8 @@ impl KafkaError {
             | Self::NoServers
             | Self::TransactionalId(_)
             | Self::Incomplete(_)
-            | Self::Refused(_) => Code::BadKafkaSettings,
+            | Self::Refused(_)
+            | Self::BuiltWithoutTls => Code::BadKafkaSettings,
         }
     }
 
@@ -118,6 +121,10 @@ impl KafkaError {
             }
             Self::Incomplete(_) => "set both, or neither".to_owned(),
             Self::Refused(_) => "correct the setting, or the file that it names".to_owned(),
+            Self::BuiltWithoutTls => {
+                "build it with `cargo build --release --features kafka-tls`, or use a packaged program"
+                    .to_owned()
+            }
         }
     }
 }

@@ -47,14 +47,21 @@ tidemill_domain::words! {
 }
 
 impl Security {
-    /// Whether what belongs together is there.
+    /// Whether what belongs together is there, and this build can do it.
     pub fn check(&self) -> Result<(), KafkaError> {
+        self.check_build(cfg!(feature = "tls"))?;
         match &self.tls {
             Some(tls) if tls.certificate.is_some() != tls.key.is_some() => {
                 Err(KafkaError::Incomplete("of our certificate and its key only one is named"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// TLS and the hashes of SCRAM come from OpenSSL.
+    fn check_build(&self, has_tls: bool) -> Result<(), KafkaError> {
+        let is_scram = self.sasl.as_ref().is_some_and(|sasl| sasl.mechanism != Mechanism::Plain);
+        if has_tls || (self.tls.is_none() && !is_scram) { Ok(()) } else { Err(KafkaError::BuiltWithoutTls) }
     }
 
     /// The word of the client for what is asked for.
@@ -132,6 +139,20 @@ mod tests {
         let security = Security { tls: Some(tls), sasl: Some(sasl()) };
 
         assert!(!format!("{security:?}").contains("sesame"));
+    }
+
+    #[test]
+    fn a_build_without_tls_says_so_instead_of_connecting_without_it() {
+        let tls = Security { tls: Some(Tls::default()), sasl: None };
+        let scram = Security { tls: None, sasl: Some(sasl()) };
+        let plain = Security { tls: None, sasl: Some(Sasl { mechanism: Mechanism::Plain, ..sasl() }) };
+
+        assert_eq!(tls.check_build(false), Err(KafkaError::BuiltWithoutTls));
+        assert_eq!(scram.check_build(false), Err(KafkaError::BuiltWithoutTls));
+        assert_eq!(
+            [plain.check_build(false), tls.check_build(true), scram.check_build(true)],
+            [const { Ok(()) }; 3]
+        );
     }
 
     #[test]
