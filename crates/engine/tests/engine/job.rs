@@ -50,7 +50,7 @@ impl Stand {
 
     pub(crate) async fn both() -> Vec<Self> {
         let mut stands = vec![Self::on(Scratch::file()).await];
-        if let Some(postgres) = Scratch::postgres().await {
+        if let Some(postgres) = Scratch::postgres_with_schema().await {
             stands.push(Self::on(postgres).await);
         }
         stands

@@ -25,7 +25,7 @@ struct Site {
 impl Site {
     async fn both() -> Vec<Self> {
         let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres().await);
+        scratches.extend(Scratch::postgres_with_schema().await);
         let mut sites = Vec::new();
         for scratch in scratches {
             let store = scratch.store(None).await.unwrap();

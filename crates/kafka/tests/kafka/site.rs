@@ -30,7 +30,7 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn new() -> Option<Self> {
-        let scratch = Scratch::postgres().await?;
+        let scratch = Scratch::postgres_with_schema().await?;
         let store = scratch.store(None).await.unwrap();
         Some(Self { scratch, store })
     }

@@ -119,7 +119,7 @@ impl App {
     /// One that asks everybody who they are, on PostgreSQL, for what SQLite cannot do.
     async fn on_postgres() -> Option<Self> {
         let required = Authentication::Required { issuers: Vec::new() };
-        Some(Self::on(Scratch::postgres().await?, required, "", Choices::default()).await)
+        Some(Self::on(Scratch::postgres_with_schema().await?, required, "", Choices::default()).await)
     }
 
     async fn on(scratch: Scratch, authentication: Authentication, base_path: &str, choices: Choices) -> Self {

@@ -78,7 +78,7 @@ impl Bench {
 
     async fn postgres() -> Option<Self> {
         told::prepare();
-        Some(Self::on(Scratch::postgres().await?).await)
+        Some(Self::on(Scratch::postgres_with_schema().await?).await)
     }
 
     async fn on(scratch: Scratch) -> Self {

@@ -171,7 +171,7 @@ impl Ran {
 /// An empty database of each kind; PostgreSQL only where it is not to be skipped.
 async fn both_databases() -> Vec<Scratch> {
     let mut databases = vec![Scratch::file()];
-    databases.extend(Scratch::postgres().await);
+    databases.extend(Scratch::postgres_with_schema().await);
     databases
 }
 

@@ -37,7 +37,7 @@ steps:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_go_from_another_database_by_the_name_of_its_connection() {
     let mut sources = vec![Scratch::file()];
-    sources.extend(Scratch::postgres().await);
+    sources.extend(Scratch::postgres_with_schema().await);
     for scratch in sources {
         let source = Stand::on(scratch).await;
         source.sql(&["create table sale (id bigint primary key, amount numeric(12,2), at timestamp)"]).await;

@@ -86,7 +86,7 @@ async fn what_is_wrong_is_seen() {
 /// On PostgreSQL, because marks of SQLite always hold.
 #[tokio::test]
 async fn what_nobody_can_know_is_no_number() {
-    let Some(scratch) = Scratch::postgres().await else { return };
+    let Some(scratch) = Scratch::postgres_with_schema().await else { return };
     let store = scratch.store(None).await.unwrap();
     run(
         &store,
@@ -102,7 +102,7 @@ async fn what_nobody_can_know_is_no_number() {
 /// On PostgreSQL, because SQLite adopts no tables.
 #[tokio::test]
 async fn an_adopted_table_is_a_subject_of_its_own() {
-    let Some(scratch) = Scratch::postgres().await else { return };
+    let Some(scratch) = Scratch::postgres_with_schema().await else { return };
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
     let store = scratch.store(Some(clock.clone())).await.unwrap();
     let name = TableName::new("public", "transfer_events").unwrap();

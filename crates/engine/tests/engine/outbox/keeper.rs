@@ -21,7 +21,7 @@ async fn run(store: &Store, sql: &str) {
 
 #[tokio::test]
 async fn on_postgres_a_round_does_all_of_it() {
-    let Some(scratch) = Scratch::postgres().await else { return };
+    let Some(scratch) = Scratch::postgres_with_schema().await else { return };
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
     let store = scratch.store(Some(clock.clone())).await.unwrap();
     run(

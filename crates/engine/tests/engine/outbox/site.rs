@@ -28,7 +28,7 @@ pub(super) struct Site {
 impl Site {
     pub(super) async fn both() -> Vec<Self> {
         let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres().await);
+        scratches.extend(Scratch::postgres_with_schema().await);
         let mut sites = Vec::new();
         for scratch in scratches {
             let store = scratch.store(None).await.unwrap();
@@ -38,7 +38,7 @@ impl Site {
     }
 
     pub(super) async fn postgres() -> Option<Self> {
-        let scratch = Scratch::postgres().await?;
+        let scratch = Scratch::postgres_with_schema().await?;
         let store = scratch.store(None).await.unwrap();
         Some(Self { scratch, store })
     }

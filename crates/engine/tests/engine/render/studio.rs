@@ -47,7 +47,7 @@ pub(super) struct Studio {
 impl Studio {
     pub(super) async fn both() -> Vec<Self> {
         let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres().await);
+        scratches.extend(Scratch::postgres_with_schema().await);
         let mut studios = Vec::new();
         for scratch in scratches {
             studios.push(Self::on(scratch).await);

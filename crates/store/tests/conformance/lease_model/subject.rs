@@ -36,7 +36,7 @@ impl Arena {
     /// None when tests on PostgreSQL are to be skipped.
     pub(super) fn postgres() -> Option<Self> {
         let runtime = runtime();
-        let scratch = runtime.block_on(Scratch::postgres())?;
+        let scratch = runtime.block_on(Scratch::postgres_with_schema())?;
         Some(Self::on(runtime, scratch))
     }
 

@@ -63,7 +63,7 @@ impl ItemWriter<Pair> for Noticed {
 }
 
 async fn stand() -> Option<Stand> {
-    let scratch = Scratch::postgres().await?;
+    let scratch = Scratch::postgres_with_schema().await?;
     scratch.store(None).await.unwrap().close().await;
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
     let options =
