@@ -31,23 +31,32 @@ pub const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
 const NO_SUCH_DATABASE: &str = "3D000";
 
 /// Declares tests for both databases: each is an `async fn name(scratch: Scratch)`, and becomes
-/// `on_sqlite::name` and `on_postgres::name`. The schema is in place on PostgreSQL.
+/// `on_sqlite::name` and `on_postgres::name`. On PostgreSQL the schema is in place, unless `empty:` stands before them. With
+/// `one_thread:` they run on the thread of the test.
 #[macro_export]
 macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
+    (empty: $($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres(TWO) $($name)+ } };
+    (one_thread: $($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres_with_schema(ONE) $($name)+ } };
+    ($($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres_with_schema(TWO) $($name)+ } };
+    (@ $postgres:ident(ONE) $($name:ident)+) => {
+        $crate::on_both! { @@ $postgres [#[tokio::test]] $($name)+ }
+    };
+    (@ $postgres:ident(TWO) $($name:ident)+) => {
+        $crate::on_both! { @@ $postgres [#[tokio::test(flavor = "multi_thread", worker_threads = 2)]] $($name)+ }
+    };
+    (@@ $postgres:ident $test:tt $($name:ident)+) => {
         mod on_sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name($crate::scratch::Scratch::file()).await })+
+            $($crate::on_both! { @@@ $test async fn $name() { super::$name($crate::scratch::Scratch::file()).await } })+
         }
         mod on_postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                if let Some(scratch) = $crate::scratch::Scratch::postgres_with_schema().await {
+            $($crate::on_both! { @@@ $test async fn $name() {
+                if let Some(scratch) = $crate::scratch::Scratch::$postgres().await {
                     super::$name(scratch).await;
                 }
-            })+
+            } })+
         }
     };
+    (@@@ [$($test:tt)*] $($function:tt)*) => { $($test)* $($function)* };
 }
 
 /// An empty database of a test's own. Its schema is made by [`Scratch::store`], or not at all.

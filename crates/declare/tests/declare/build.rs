@@ -41,14 +41,6 @@ impl Stand {
         Self { bench, folder: TempDir::new().unwrap(), connections: BTreeMap::new(), scratch }
     }
 
-    async fn both() -> Vec<Self> {
-        let mut stands = vec![Self::on(Scratch::file()).await];
-        if let Some(postgres) = Scratch::postgres_with_schema().await {
-            stands.push(Self::on(postgres).await);
-        }
-        stands
-    }
-
     async fn sql(&self, statements: &[&str]) {
         let mut tx = self.bench.store().begin().await.unwrap();
         for statement in statements {

@@ -34,7 +34,7 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    async fn on(scratch: Scratch) -> Self {
+    pub(crate) async fn on(scratch: Scratch) -> Self {
         Self::of(scratch, Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()))).await
     }
 
@@ -46,13 +46,5 @@ impl Stand {
         let store = scratch.store(Some(clock.clone())).await.unwrap();
         let bench = JobBench::with_lease(store, clock.clone(), crate::TTL).await.unwrap();
         Self { bench, clock, _scratch: scratch }
-    }
-
-    pub(crate) async fn both() -> Vec<Self> {
-        let mut stands = vec![Self::on(Scratch::file()).await];
-        if let Some(postgres) = Scratch::postgres_with_schema().await {
-            stands.push(Self::on(postgres).await);
-        }
-        stands
     }
 }

@@ -14,6 +14,17 @@ use tidemill_store::Store;
 use tidemill_store::pool::Defined;
 use tidemill_store::scratch::Scratch;
 
+tidemill_store::on_both![
+    who_waits_at_one_server_is_called_when_another_gets_the_release,
+    a_raised_limit_lets_those_go_on_who_wait,
+    who_goes_away_before_the_answer_has_its_units_set_aside_and_gets_them_when_it_asks_again,
+    several_pools_are_had_together_or_not_at_all,
+    what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_dropped,
+    a_pool_whose_row_is_damaged_stops_nobody_else,
+    many_clients_at_two_servers_never_get_more_than_there_is,
+    who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again,
+];
+
 /// Far longer than anything here takes, so that a hang is seen.
 const SOON: Duration = Duration::from_secs(120);
 
@@ -23,15 +34,9 @@ struct Site {
 }
 
 impl Site {
-    async fn both() -> Vec<Self> {
-        let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres_with_schema().await);
-        let mut sites = Vec::new();
-        for scratch in scratches {
-            let store = scratch.store(None).await.unwrap();
-            sites.push(Self { scratch, store });
-        }
-        sites
+    async fn on(scratch: Scratch) -> Self {
+        let store = scratch.store(None).await.unwrap();
+        Self { scratch, store }
     }
 
     /// A server with connections of its own.
@@ -115,120 +120,112 @@ fn is_admitted(answer: &Answer) -> bool {
     matches!(answer, Answer::Admitted { .. })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_at_one_server_is_called_when_another_gets_the_release() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        let (one, two) = (site.server().await, site.server().await);
-        assert!(is_admitted(&one.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap()));
-        let waiting = tokio::spawn(async move { two.acquire(&ask("b", "adw", 6), SOON).await });
-        site.until_somebody_waits("adw").await;
+async fn who_waits_at_one_server_is_called_when_another_gets_the_release(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    let (one, two) = (site.server().await, site.server().await);
+    assert!(is_admitted(&one.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap()));
+    let waiting = tokio::spawn(async move { two.acquire(&ask("b", "adw", 6), SOON).await });
+    site.until_somebody_waits("adw").await;
 
-        one.release(release("a", "adw")).await.unwrap();
+    one.release(release("a", "adw")).await.unwrap();
 
-        assert!(is_admitted(&waiting.await.unwrap().unwrap()));
-        assert_eq!(site.usage("adw").await, 6);
-        site.audit("adw").await;
-    }
+    assert!(is_admitted(&waiting.await.unwrap().unwrap()));
+    assert_eq!(site.usage("adw").await, 6);
+    site.audit("adw").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_raised_limit_lets_those_go_on_who_wait() {
-    for site in Site::both().await {
-        let settings = site.create("adw", 4).await;
-        let server = site.server().await;
-        server.acquire(&ask("a", "adw", 4), Duration::ZERO).await.unwrap();
-        let own = server.clone();
-        let waiting = tokio::spawn(async move { own.acquire(&ask("b", "adw", 3), SOON).await });
-        site.until_somebody_waits("adw").await;
+async fn a_raised_limit_lets_those_go_on_who_wait(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    let settings = site.create("adw", 4).await;
+    let server = site.server().await;
+    server.acquire(&ask("a", "adw", 4), Duration::ZERO).await.unwrap();
+    let own = server.clone();
+    let waiting = tokio::spawn(async move { own.acquire(&ask("b", "adw", 3), SOON).await });
+    site.until_somebody_waits("adw").await;
 
-        site.set(&Settings { max_units: 7, ..settings }).await;
+    site.set(&Settings { max_units: 7, ..settings }).await;
 
-        assert!(is_admitted(&waiting.await.unwrap().unwrap()));
-        site.audit("adw").await;
-    }
+    assert!(is_admitted(&waiting.await.unwrap().unwrap()));
+    site.audit("adw").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_away_before_the_answer_has_its_units_set_aside_and_gets_them_when_it_asks_again() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        let server = site.server().await;
-        server.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap();
-        let own = server.clone();
-        let impatient = tokio::spawn(async move { own.acquire(&ask("b", "adw", 6), SOON).await });
-        site.until_somebody_waits("adw").await;
-        impatient.abort();
-        assert!(impatient.await.unwrap_err().is_cancelled());
+async fn who_goes_away_before_the_answer_has_its_units_set_aside_and_gets_them_when_it_asks_again(
+    scratch: Scratch,
+) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    let server = site.server().await;
+    server.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap();
+    let own = server.clone();
+    let impatient = tokio::spawn(async move { own.acquire(&ask("b", "adw", 6), SOON).await });
+    site.until_somebody_waits("adw").await;
+    impatient.abort();
+    assert!(impatient.await.unwrap_err().is_cancelled());
 
-        server.release(release("a", "adw")).await.unwrap();
+    server.release(release("a", "adw")).await.unwrap();
 
-        site.until_usage("adw", 6).await;
-        let mut tx = site.store.begin().await.unwrap();
-        let granted = tx.pools().tickets(&pool("adw"), &[State::Granted], 10).await.unwrap();
-        assert_eq!(granted.len(), 1, "nobody has claimed it");
-        tx.rollback().await.unwrap();
-        let Answer::Admitted { parts, is_duplicate } =
-            server.acquire(&ask("b", "adw", 6), Duration::ZERO).await.unwrap()
-        else {
-            panic!("not admitted")
-        };
-        assert_eq!((parts[0].ticket.state, is_duplicate), (State::Running, false));
-    }
+    site.until_usage("adw", 6).await;
+    let mut tx = site.store.begin().await.unwrap();
+    let granted = tx.pools().tickets(&pool("adw"), &[State::Granted], 10).await.unwrap();
+    assert_eq!(granted.len(), 1, "nobody has claimed it");
+    tx.rollback().await.unwrap();
+    let Answer::Admitted { parts, is_duplicate } =
+        server.acquire(&ask("b", "adw", 6), Duration::ZERO).await.unwrap()
+    else {
+        panic!("not admitted")
+    };
+    assert_eq!((parts[0].ticket.state, is_duplicate), (State::Running, false));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_pools_are_had_together_or_not_at_all() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        site.create("emr", 2).await;
-        let server = site.server().await;
-        server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
-        let mut both = ask("b", "adw", 8);
-        both.parts.push(part("emr", 1));
-        let Answer::Waits(waits) = server.acquire(&both, Duration::ZERO).await.unwrap() else {
-            panic!("no wait")
-        };
-        assert_eq!((waits.pool.as_str(), waits.reason), ("emr", Reason::PoolFull));
-        assert_eq!(site.usage("adw").await, 0, "nothing is held while it waits");
-        let own = server.clone();
-        let waiting = tokio::spawn(async move { own.acquire(&both, SOON).await });
+async fn several_pools_are_had_together_or_not_at_all(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    site.create("emr", 2).await;
+    let server = site.server().await;
+    server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
+    let mut both = ask("b", "adw", 8);
+    both.parts.push(part("emr", 1));
+    let Answer::Waits(waits) = server.acquire(&both, Duration::ZERO).await.unwrap() else {
+        panic!("no wait")
+    };
+    assert_eq!((waits.pool.as_str(), waits.reason), ("emr", Reason::PoolFull));
+    assert_eq!(site.usage("adw").await, 0, "nothing is held while it waits");
+    let own = server.clone();
+    let waiting = tokio::spawn(async move { own.acquire(&both, SOON).await });
 
-        server.release(release("a", "emr")).await.unwrap();
+    server.release(release("a", "emr")).await.unwrap();
 
-        let Answer::Admitted { parts, .. } = waiting.await.unwrap().unwrap() else { panic!("not admitted") };
-        assert_eq!(parts.len(), 2);
-        assert_eq!((site.usage("adw").await, site.usage("emr").await), (8, 1));
-        site.audit("adw").await;
-        site.audit("emr").await;
-    }
+    let Answer::Admitted { parts, .. } = waiting.await.unwrap().unwrap() else { panic!("not admitted") };
+    assert_eq!(parts.len(), 2);
+    assert_eq!((site.usage("adw").await, site.usage("emr").await), (8, 1));
+    site.audit("adw").await;
+    site.audit("emr").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_dropped() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        let server = site.server().await;
-        let short = Ask { lease_for: Some(Duration::from_secs(20)), ..ask("a", "adw", 6) };
-        let hold = server.hold(short, Duration::ZERO).await.unwrap().unwrap();
-        let expires_at = async || {
-            let mut tx = site.store.read().await.unwrap();
-            let running = tx.pools().tickets(&pool("adw"), &[State::Running], 10).await.unwrap();
-            assert_eq!(running.len(), 1);
-            running[0].expires_at.unwrap()
-        };
+async fn what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_dropped(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    let server = site.server().await;
+    let short = Ask { lease_for: Some(Duration::from_secs(20)), ..ask("a", "adw", 6) };
+    let hold = server.hold(short, Duration::ZERO).await.unwrap().unwrap();
+    let expires_at = async || {
+        let mut tx = site.store.read().await.unwrap();
+        let running = tx.pools().tickets(&pool("adw"), &[State::Running], 10).await.unwrap();
+        assert_eq!(running.len(), 1);
+        running[0].expires_at.unwrap()
+    };
 
-        let first = expires_at().await;
-        crate::until("a heartbeat", async || expires_at().await > first).await;
+    let first = expires_at().await;
+    crate::until("a heartbeat", async || expires_at().await > first).await;
 
-        assert!(!hold.is_lost());
-        drop(hold);
-        site.until_usage("adw", 0).await;
-        let hold = server.hold(ask("b", "adw", 6), Duration::ZERO).await.unwrap().unwrap();
-        hold.release(false).await.unwrap();
-        assert_eq!(site.usage("adw").await, 0);
-        site.audit("adw").await;
-    }
+    assert!(!hold.is_lost());
+    drop(hold);
+    site.until_usage("adw", 0).await;
+    let hold = server.hold(ask("b", "adw", 6), Duration::ZERO).await.unwrap().unwrap();
+    hold.release(false).await.unwrap();
+    assert_eq!(site.usage("adw").await, 0);
+    site.audit("adw").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -251,57 +248,53 @@ async fn a_window_that_opens_lets_the_queue_go_on() {
     assert!(is_admitted(&waiting.await.unwrap().unwrap()));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_whose_row_is_damaged_stops_nobody_else() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        site.create("bad", 10).await;
-        let mut tx = site.store.begin().await.unwrap();
-        tx.execute_for_test("update tidemill_pool set settings = '{', version = 99 where name = 'bad'")
-            .await
-            .unwrap();
-        tx.commit().await.unwrap();
-        let server = site.server().await;
-        let asks = [ask("a", "bad", 1), ask("b", "adw", 1)];
+async fn a_pool_whose_row_is_damaged_stops_nobody_else(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    site.create("bad", 10).await;
+    let mut tx = site.store.begin().await.unwrap();
+    tx.execute_for_test("update tidemill_pool set settings = '{', version = 99 where name = 'bad'")
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let server = site.server().await;
+    let asks = [ask("a", "bad", 1), ask("b", "adw", 1)];
 
-        let (bad, good) =
-            tokio::join!(server.acquire(&asks[0], Duration::ZERO), server.acquire(&asks[1], Duration::ZERO));
+    let (bad, good) =
+        tokio::join!(server.acquire(&asks[0], Duration::ZERO), server.acquire(&asks[1], Duration::ZERO));
 
-        assert!(bad.is_err());
-        assert!(is_admitted(&good.unwrap()));
-    }
+    assert!(bad.is_err());
+    assert!(is_admitted(&good.unwrap()));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_clients_at_two_servers_never_get_more_than_there_is() {
-    for site in Site::both().await {
-        site.create("adw", 20).await;
-        let servers = [site.server().await, site.server().await];
-        let gauge = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let mut clients = tokio::task::JoinSet::new();
-        for client in 0..24_u32 {
-            let server = servers[client as usize % 2].clone();
-            let gauge = Arc::clone(&gauge);
-            clients.spawn(async move {
-                for round in 0..6 {
-                    let (run, units) = (format!("{client}-{round}"), 1 + client % 7);
-                    let answer = server.acquire(&ask(&run, "adw", units), SOON * 3).await.unwrap();
-                    assert!(is_admitted(&answer), "{answer:?}");
-                    let open =
-                        gauge.fetch_add(units.into(), std::sync::atomic::Ordering::SeqCst) + u64::from(units);
-                    assert!(open <= 20, "{open} are open");
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                    gauge.fetch_sub(units.into(), std::sync::atomic::Ordering::SeqCst);
-                    server.release(release(&run, "adw")).await.unwrap();
-                }
-            });
-        }
-        while let Some(ended) = clients.join_next().await {
-            ended.unwrap();
-        }
-        assert_eq!(site.usage("adw").await, 0);
-        site.audit("adw").await;
+async fn many_clients_at_two_servers_never_get_more_than_there_is(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 20).await;
+    let servers = [site.server().await, site.server().await];
+    let gauge = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..24_u32 {
+        let server = servers[client as usize % 2].clone();
+        let gauge = Arc::clone(&gauge);
+        clients.spawn(async move {
+            for round in 0..6 {
+                let (run, units) = (format!("{client}-{round}"), 1 + client % 7);
+                let answer = server.acquire(&ask(&run, "adw", units), SOON * 3).await.unwrap();
+                assert!(is_admitted(&answer), "{answer:?}");
+                let open =
+                    gauge.fetch_add(units.into(), std::sync::atomic::Ordering::SeqCst) + u64::from(units);
+                assert!(open <= 20, "{open} are open");
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                gauge.fetch_sub(units.into(), std::sync::atomic::Ordering::SeqCst);
+                server.release(release(&run, "adw")).await.unwrap();
+            }
+        });
     }
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(site.usage("adw").await, 0);
+    site.audit("adw").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -330,22 +323,20 @@ async fn units_of_several_pools_that_nobody_claims_come_back() {
     site.until_usage("emr", 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again() {
-    for site in Site::both().await {
-        site.create("adw", 10).await;
-        site.create("emr", 2).await;
-        let server = site.server().await;
-        server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
-        server.acquire(&ask("b", "adw", 8), Duration::ZERO).await.unwrap();
-        let mut both = ask("b", "adw", 8);
-        both.parts.push(part("emr", 1));
+async fn who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    site.create("adw", 10).await;
+    site.create("emr", 2).await;
+    let server = site.server().await;
+    server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
+    server.acquire(&ask("b", "adw", 8), Duration::ZERO).await.unwrap();
+    let mut both = ask("b", "adw", 8);
+    both.parts.push(part("emr", 1));
 
-        server.acquire(&both, Duration::from_secs(2)).await.unwrap();
+    server.acquire(&both, Duration::from_secs(2)).await.unwrap();
 
-        let mut tx = site.store.begin().await.unwrap();
-        let version = tx.pools().find(&pool("adw")).await.unwrap().unwrap().version;
-        let records = tx.pools().verify(&pool("adw")).await.unwrap().unwrap().records;
-        assert!(records < 12, "{records} records by version {version}");
-    }
+    let mut tx = site.store.begin().await.unwrap();
+    let version = tx.pools().find(&pool("adw")).await.unwrap().unwrap().version;
+    let records = tx.pools().verify(&pool("adw")).await.unwrap().unwrap().records;
+    assert!(records < 12, "{records} records by version {version}");
 }

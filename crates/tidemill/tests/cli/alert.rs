@@ -1,6 +1,6 @@
 //! `tidemill alert`, on both databases.
 
-use crate::{Stage, both_databases};
+use crate::Stage;
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use tidemill_domain::alert::{Reading, Severity, Subject};
 use tidemill_store::Store;
 use tidemill_store::alert::Judging;
 use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![what_fires_is_listed_and_can_be_silenced,];
 
 /// Lets `process_died` fire for a subject, as the evaluator would.
 async fn fire(store: &Store, about: &str) {
@@ -35,30 +37,27 @@ async fn staged(scratch: &Scratch) -> (Stage, Store) {
     (Stage::on(scratch.url()).with("USER", "ann"), store)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fires_is_listed_and_can_be_silenced() {
-    for scratch in both_databases().await {
-        let (stage, store) = staged(&scratch).await;
-        assert_eq!(stage.run(&["alert", "list"]).succeeds().stdout, "No rule has been breached yet.\n");
-        fire(&store, "all").await;
+async fn what_fires_is_listed_and_can_be_silenced(scratch: Scratch) {
+    let (stage, store) = staged(&scratch).await;
+    assert_eq!(stage.run(&["alert", "list"]).succeeds().stdout, "No rule has been breached yet.\n");
+    fire(&store, "all").await;
 
-        let listed = items(&stage, &["alert", "list"]);
-        assert_eq!(listed.len(), 1);
-        assert_eq!((&listed[0]["rule"], &listed[0]["subject"]), (&"process_died".into(), &"all".into()));
-        assert_eq!((&listed[0]["state"], &listed[0]["severity"]), (&"firing".into(), &"warning".into()));
-        assert_eq!((&listed[0]["value"], &listed[0]["silenced_until"]), (&2.0.into(), &Value::Null));
-        let silence = ["alert", "silence", "process_died", "--for", "1h", "--reason", "we know"];
-        let silenced = items(&stage, &silence);
-        assert_eq!((&silenced[0]["by"], &silenced[0]["reason"]), (&"ann".into(), &"we know".into()));
-        assert_eq!(items(&stage, &["alert", "list"])[0]["silenced_until"], silenced[0]["until"]);
+    let listed = items(&stage, &["alert", "list"]);
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&listed[0]["rule"], &listed[0]["subject"]), (&"process_died".into(), &"all".into()));
+    assert_eq!((&listed[0]["state"], &listed[0]["severity"]), (&"firing".into(), &"warning".into()));
+    assert_eq!((&listed[0]["value"], &listed[0]["silenced_until"]), (&2.0.into(), &Value::Null));
+    let silence = ["alert", "silence", "process_died", "--for", "1h", "--reason", "we know"];
+    let silenced = items(&stage, &silence);
+    assert_eq!((&silenced[0]["by"], &silenced[0]["reason"]), (&"ann".into(), &"we know".into()));
+    assert_eq!(items(&stage, &["alert", "list"])[0]["silenced_until"], silenced[0]["until"]);
 
-        stage.run(&["alert", "unsilence", "process_died"]).succeeds();
-        assert_eq!(items(&stage, &["alert", "list"])[0]["silenced_until"], Value::Null);
-        stage.run(&["alert", "unsilence", "process_died"]).fails("TM0402", 3);
-        for action in ["alert.silence", "alert.unsilence"] {
-            let log = items(&stage, &["audit", "list", "--action", action]);
-            assert_eq!((log.len(), &log[0]["actor"], &log[0]["role"]), (1, &"ann".into(), &"local".into()));
-        }
+    stage.run(&["alert", "unsilence", "process_died"]).succeeds();
+    assert_eq!(items(&stage, &["alert", "list"])[0]["silenced_until"], Value::Null);
+    stage.run(&["alert", "unsilence", "process_died"]).fails("TM0402", 3);
+    for action in ["alert.silence", "alert.unsilence"] {
+        let log = items(&stage, &["audit", "list", "--action", action]);
+        assert_eq!((log.len(), &log[0]["actor"], &log[0]["role"]), (1, &"ann".into(), &"local".into()));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Commands of a real program that is killed, frozen and asked to stop. The program is the example `nightly_report`.
 
+use crate::BINARY;
 use crate::exact::{die_at, go_on, stage, start_mortal};
 use crate::examples::Program;
-use crate::{BINARY, both_databases};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -10,6 +10,13 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    the_command_of_a_killed_process_dies_with_it_and_runs_once_more,
+    a_signal_to_the_program_stops_its_command,
+    our_own_settings_are_not_passed_on_and_a_command_may_be_our_program,
+    a_command_says_how_the_job_goes_on,
+];
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -69,18 +76,15 @@ fn assert_done(program: &Program) {
     assert_eq!(text(program, "report.txt"), "report of 2026-11-15\n");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_of_a_killed_process_dies_with_it_and_runs_once_more() {
-    for database in both_databases().await {
-        let program = program(&database, LOCKED);
-        let (mut running, processes) = at_work(&program);
+async fn the_command_of_a_killed_process_dies_with_it_and_runs_once_more(database: Scratch) {
+    let program = program(&database, LOCKED);
+    let (mut running, processes) = at_work(&program);
 
-        running.signal(Signal::KILL).unwrap();
+    running.signal(Signal::KILL).unwrap();
 
-        until("the end of the command", || !processes.into_iter().any(is_running));
-        go_on(&program, &NIGHTLY).succeeds();
-        assert_done(&program);
-    }
+    until("the end of the command", || !processes.into_iter().any(is_running));
+    go_on(&program, &NIGHTLY).succeeds();
+    assert_done(&program);
 }
 
 /// On PostgreSQL only: on SQLite who is frozen at the wrong moment keeps everybody else from writing.
@@ -117,56 +121,47 @@ fn a_process_that_dies_around_its_command_leaves_nothing_and_goes_on() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_to_the_program_stops_its_command() {
-    for database in both_databases().await {
-        let program = program(&database, &format!("echo from the script\n{LOCKED}"));
-        let (mut running, processes) = at_work(&program);
+async fn a_signal_to_the_program_stops_its_command(database: Scratch) {
+    let program = program(&database, &format!("echo from the script\n{LOCKED}"));
+    let (mut running, processes) = at_work(&program);
 
-        running.signal(Signal::TERM).unwrap();
+    running.signal(Signal::TERM).unwrap();
 
-        let ended = running.wait_deadline(PATIENCE).expect("it stops");
-        assert_eq!(ended.code(), Some(11), "{ended:?}");
-        until("the end of the command", || !processes.into_iter().any(is_running));
-        let log = text(&program, "run.log");
-        assert!(log.contains("from the script") && log.contains("report"), "{log}");
-        program.run(&NIGHTLY).succeeds();
-        assert_done(&program);
-    }
+    let ended = running.wait_deadline(PATIENCE).expect("it stops");
+    assert_eq!(ended.code(), Some(11), "{ended:?}");
+    until("the end of the command", || !processes.into_iter().any(is_running));
+    let log = text(&program, "run.log");
+    assert!(log.contains("from the script") && log.contains("report"), "{log}");
+    program.run(&NIGHTLY).succeeds();
+    assert_done(&program);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_own_settings_are_not_passed_on_and_a_command_may_be_our_program() {
-    for database in both_databases().await {
-        let program = program(&database, "env > told\n\"$PROGRAM\" config check || exit 1");
+async fn our_own_settings_are_not_passed_on_and_a_command_may_be_our_program(database: Scratch) {
+    let program = program(&database, "env > told\n\"$PROGRAM\" config check || exit 1");
 
-        program.run(&NIGHTLY).succeeds();
+    program.run(&NIGHTLY).succeeds();
 
-        let told = text(&program, "told");
-        let mut ours: Vec<&str> = told
-            .lines()
-            .filter(|line| line.starts_with("TIDEMILL_"))
-            .filter_map(|line| line.split_once('=').map(|(name, _)| name))
-            .collect();
-        ours.sort_unstable();
-        let expected = ["EXECUTION_ID", "JOB", "PARAM_DATE", "RESTART", "STEP", "STEP_EXECUTION_ID"];
-        assert_eq!(ours, expected.map(|name| format!("TIDEMILL_{name}")));
-        assert!(told.contains("\nPROGRAM=") || told.starts_with("PROGRAM="), "{told}");
-    }
+    let told = text(&program, "told");
+    let mut ours: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("TIDEMILL_"))
+        .filter_map(|line| line.split_once('=').map(|(name, _)| name))
+        .collect();
+    ours.sort_unstable();
+    let expected = ["EXECUTION_ID", "JOB", "PARAM_DATE", "RESTART", "STEP", "STEP_EXECUTION_ID"];
+    assert_eq!(ours, expected.map(|name| format!("TIDEMILL_{name}")));
+    assert!(told.contains("\nPROGRAM=") || told.starts_with("PROGRAM="), "{told}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_says_how_the_job_goes_on() {
-    for database in both_databases().await {
-        let nothing = program(&database, "exit 3");
-        let broken = program(&database, "echo 'the printer is on fire' >&2; exit 1");
+async fn a_command_says_how_the_job_goes_on(database: Scratch) {
+    let nothing = program(&database, "exit 3");
+    let broken = program(&database, "echo 'the printer is on fire' >&2; exit 1");
 
-        let ended = nothing.run(&NIGHTLY);
-        let failed = broken.run(&["job", "run", "nightly", "-p", "date=2026-11-16,date"]);
+    let ended = nothing.run(&NIGHTLY);
+    let failed = broken.run(&["job", "run", "nightly", "-p", "date=2026-11-16,date"]);
 
-        let steps = &ended.succeeds().stdout;
-        assert!(steps.contains("report") && !steps.contains("publish"), "{ended:#?}");
-        assert!(failed.fails("TM1022", 10).stderr.contains("the printer is on fire"), "{failed:#?}");
-        assert!(text(&broken, "report.log").contains("the printer is on fire"));
-    }
+    let steps = &ended.succeeds().stdout;
+    assert!(steps.contains("report") && !steps.contains("publish"), "{ended:#?}");
+    assert!(failed.fails("TM1022", 10).stderr.contains("the printer is on fire"), "{failed:#?}");
+    assert!(text(&broken, "report.log").contains("the printer is on fire"));
 }

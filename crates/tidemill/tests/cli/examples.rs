@@ -1,12 +1,20 @@
 //! The example programs, each as its first lines say that it is run.
 
-use crate::{Ran, Stage, both_databases, exact, workspace};
+use crate::{Ran, Stage, exact, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::Guarded;
+
+tidemill_store::on_both![
+    the_smallest_job_writes_its_file,
+    a_payment_and_its_event_are_both_there_or_neither,
+    a_message_that_comes_again_is_dealt_with_once,
+    a_table_is_copied_and_the_copy_is_compared,
+    rows_that_the_other_table_refuses_are_left_out_of_the_copy,
+];
 
 /// An example program in a folder of its own.
 pub(crate) struct Program {
@@ -49,17 +57,14 @@ fn lines(program: &Program, file: &str) -> Vec<String> {
     fs::read_to_string(program.stage.path(file)).unwrap().lines().map(str::to_owned).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_smallest_job_writes_its_file() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
-        let program = Program::new("hello_chunk", stage);
+async fn the_smallest_job_writes_its_file(database: Scratch) {
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+    let program = Program::new("hello_chunk", stage);
 
-        program.run(&["job", "run", "hello"]).succeeds();
+    program.run(&["job", "run", "hello"]).succeeds();
 
-        let doubled: Vec<String> = (1..=100).map(|number| (number * 2).to_string()).collect();
-        assert_eq!(lines(&program, "doubled.txt"), doubled);
-    }
+    let doubled: Vec<String> = (1..=100).map(|number| (number * 2).to_string()).collect();
+    assert_eq!(lines(&program, "doubled.txt"), doubled);
 }
 
 #[test]
@@ -81,32 +86,26 @@ what became of the ticks
     assert_eq!(said, expected.lines().collect::<Vec<_>>());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_and_its_event_are_both_there_or_neither() {
-    for database in both_databases().await {
-        let program = Program::new("outbox_event", Stage::new());
+async fn a_payment_and_its_event_are_both_there_or_neither(database: Scratch) {
+    let program = Program::new("outbox_event", Stage::new());
 
-        let ran = program.run(&[database.url()]);
+    let ran = program.run(&[database.url()]);
 
-        let mut expected = vec!["payment/1 payment.made to payments"];
-        if database.url().starts_with("postgres") {
-            expected.push("payment/3 payment.made to payments");
-        }
-        assert_eq!(ran.succeeds().stdout.lines().collect::<Vec<_>>(), expected);
+    let mut expected = vec!["payment/1 payment.made to payments"];
+    if database.url().starts_with("postgres") {
+        expected.push("payment/3 payment.made to payments");
     }
+    assert_eq!(ran.succeeds().stdout.lines().collect::<Vec<_>>(), expected);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_comes_again_is_dealt_with_once() {
-    for database in both_databases().await {
-        let program = Program::new("inbox_consumer", Stage::new());
+async fn a_message_that_comes_again_is_dealt_with_once(database: Scratch) {
+    let program = Program::new("inbox_consumer", Stage::new());
 
-        let ran = program.run(&[database.url()]);
+    let ran = program.run(&[database.url()]);
 
-        let expected = ["1 is new", "2 is new", "2 was dealt with before", "3 is new"];
-        let told: Vec<String> = ran.succeeds().stdout.lines().map(str::to_owned).collect();
-        assert_eq!(told, expected.map(|what| format!("message {what}")));
-    }
+    let expected = ["1 is new", "2 is new", "2 was dealt with before", "3 is new"];
+    let told: Vec<String> = ran.succeeds().stdout.lines().map(str::to_owned).collect();
+    assert_eq!(told, expected.map(|what| format!("message {what}")));
 }
 
 #[test]
@@ -176,40 +175,34 @@ fn too_many_bad_lines_are_an_error_that_says_so() {
     assert!(ran.stderr.contains("the skip limit of 10 is exceeded"), "{ran:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_is_copied_and_the_copy_is_compared() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
-        let program = Program::new("copy_table", stage);
-        let store = database.store(None).await.unwrap();
+async fn a_table_is_copied_and_the_copy_is_compared(database: Scratch) {
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+    let program = Program::new("copy_table", stage);
+    let store = database.store(None).await.unwrap();
 
-        program.run(&["job", "run", "prepare", "-p", "rows=3210"]).succeeds();
-        let early = program.run(&["job", "run", "verify"]);
-        let copied = program.run(&["job", "run", "copy"]);
-        program.run(&["job", "run", "verify"]).succeeds();
+    program.run(&["job", "run", "prepare", "-p", "rows=3210"]).succeeds();
+    let early = program.run(&["job", "run", "verify"]);
+    let copied = program.run(&["job", "run", "copy"]);
+    program.run(&["job", "run", "verify"]).succeeds();
 
-        assert!(early.fails("TM1013", 10).stderr.contains("differ in 3210 rows"), "{early:#?}");
-        assert!(copied.succeeds().stdout.contains("3210"), "{copied:#?}");
-        // The comparison sees a row too many.
-        let mut tx = store.begin().await.unwrap();
-        let twice = "insert into target select * from source where id = 7";
-        tx.execute_for_test(twice).await.unwrap();
-        tx.commit().await.unwrap();
-        program.run(&["job", "run", "verify"]).fails("TM1013", 10);
-        store.close().await;
-    }
+    assert!(early.fails("TM1013", 10).stderr.contains("differ in 3210 rows"), "{early:#?}");
+    assert!(copied.succeeds().stdout.contains("3210"), "{copied:#?}");
+    // The comparison sees a row too many.
+    let mut tx = store.begin().await.unwrap();
+    let twice = "insert into target select * from source where id = 7";
+    tx.execute_for_test(twice).await.unwrap();
+    tx.commit().await.unwrap();
+    program.run(&["job", "run", "verify"]).fails("TM1013", 10);
+    store.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_that_the_other_table_refuses_are_left_out_of_the_copy() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
-        let program = Program::new("copy_table", stage);
+async fn rows_that_the_other_table_refuses_are_left_out_of_the_copy(database: Scratch) {
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+    let program = Program::new("copy_table", stage);
 
-        program.run(&["job", "run", "prepare", "-p", "rows=1200", "-p", "refused=333"]).succeeds();
-        let copied = program.run(&["job", "run", "copy", "-o", "csv"]);
+    program.run(&["job", "run", "prepare", "-p", "rows=1200", "-p", "refused=333"]).succeeds();
+    let copied = program.run(&["job", "run", "copy", "-o", "csv"]);
 
-        assert!(copied.succeeds().stdout.contains("rows,COMPLETED,1200,1197,0,0,0,3,"), "{copied:#?}");
-        program.run(&["job", "run", "verify"]).succeeds();
-    }
+    assert!(copied.succeeds().stdout.contains("rows,COMPLETED,1200,1197,0,0,0,3,"), "{copied:#?}");
+    program.run(&["job", "run", "verify"]).succeeds();
 }

@@ -1,7 +1,7 @@
 //! Two real processes on one database: one is killed, one is frozen and comes back as a ghost.
 
+use crate::Stage;
 use crate::exact::{GRACE, LEASE};
-use crate::{Stage, both_databases};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,6 +11,11 @@ use tidemill_store::audit::AuditFilter;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::{Store, StoreOptions};
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    the_leases_of_a_killed_process_move_soon_after_their_end,
+    a_frozen_process_comes_back_as_a_ghost_and_is_refused,
+];
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -73,66 +78,60 @@ fn since(clock: &SystemClock, start: Monotonic) -> Duration {
     clock.monotonic().since(start)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leases_of_a_killed_process_move_soon_after_their_end() {
-    for database in both_databases().await {
-        database.store(None).await.unwrap().close().await;
-        let mut victim = Worker::start(&database, "victim", 4, 2);
-        let mut heir = Worker::start(&database, "heir", 4, 2);
-        for _ in 0..2 {
-            victim.until("acquired");
-            heir.until("acquired");
-        }
-
-        victim.child.signal(Signal::KILL).unwrap();
-        let clock = SystemClock::new();
-        let start = clock.monotonic();
-        for _ in 0..2 {
-            let moved = heir.until("acquired");
-            assert_eq!(moved["epoch"], 2, "{moved}");
-        }
-        let took = since(&clock, start);
-
-        assert!(took <= LEASE + GRACE, "the leases moved after {took:?} on {}", database.url());
-        let counters = heir.stop();
-        // Whoever came first, the heir by taking over or its reaper by freeing, has counted each of the two.
-        let moved = counter(&counters, "tidemill_lease_takeovers_total")
-            + counter(&counters, "tidemill_lease_expired_total");
-        assert_eq!(moved, 2, "{counters}");
-        assert_no_ghost_settled(&database).await;
+async fn the_leases_of_a_killed_process_move_soon_after_their_end(database: Scratch) {
+    database.store(None).await.unwrap().close().await;
+    let mut victim = Worker::start(&database, "victim", 4, 2);
+    let mut heir = Worker::start(&database, "heir", 4, 2);
+    for _ in 0..2 {
+        victim.until("acquired");
+        heir.until("acquired");
     }
+
+    victim.child.signal(Signal::KILL).unwrap();
+    let clock = SystemClock::new();
+    let start = clock.monotonic();
+    for _ in 0..2 {
+        let moved = heir.until("acquired");
+        assert_eq!(moved["epoch"], 2, "{moved}");
+    }
+    let took = since(&clock, start);
+
+    assert!(took <= LEASE + GRACE, "the leases moved after {took:?} on {}", database.url());
+    let counters = heir.stop();
+    // Whoever came first, the heir by taking over or its reaper by freeing, has counted each of the two.
+    let moved = counter(&counters, "tidemill_lease_takeovers_total")
+        + counter(&counters, "tidemill_lease_expired_total");
+    assert_eq!(moved, 2, "{counters}");
+    assert_no_ghost_settled(&database).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_process_comes_back_as_a_ghost_and_is_refused() {
-    for database in both_databases().await {
-        let store = database.store(None).await.unwrap();
-        let mut ghost = Worker::start(&database, "ghost", 1, 1);
-        ghost.until("settled");
-        let mut heir = Worker::start(&database, "heir", 1, 1);
-        heir.until("registered");
-        freeze_at_work(&mut ghost, &database).await;
+async fn a_frozen_process_comes_back_as_a_ghost_and_is_refused(database: Scratch) {
+    let store = database.store(None).await.unwrap();
+    let mut ghost = Worker::start(&database, "ghost", 1, 1);
+    ghost.until("settled");
+    let mut heir = Worker::start(&database, "heir", 1, 1);
+    heir.until("registered");
+    freeze_at_work(&mut ghost, &database).await;
 
-        // As soon as the lease of the ghost has run out.
-        let moved = heir.until("acquired");
-        heir.until("settled");
-        ghost.child.signal(Signal::CONT).unwrap();
-        let refused = ghost.until("refused");
-        let ended = ghost.until("ended");
+    // As soon as the lease of the ghost has run out.
+    let moved = heir.until("acquired");
+    heir.until("settled");
+    ghost.child.signal(Signal::CONT).unwrap();
+    let refused = ghost.until("refused");
+    let ended = ghost.until("ended");
 
-        assert_eq!((&refused["epoch"], &moved["epoch"]), (&1.into(), &2.into()));
-        assert!(matches!(ended["how"].as_str(), Some("SelfFenced" | "Expired")), "{ended}");
-        // It goes on under a new name, and can be of use again.
-        assert_ne!(ghost.until("registered")["process"], refused["process"]);
-        let (of_ghost, of_heir) = (ghost.stop(), heir.stop());
-        assert_eq!(counter(&of_ghost, "tidemill_fencing_rejections_total"), 1, "{of_ghost}");
-        assert_eq!(counter(&of_heir, "tidemill_fencing_rejections_total"), 0, "{of_heir}");
-        let moves = counter(&of_heir, "tidemill_lease_takeovers_total")
-            + counter(&of_heir, "tidemill_lease_expired_total");
-        assert_eq!(moves, 1, "{of_heir}");
-        assert_no_ghost_settled(&database).await;
-        store.close().await;
-    }
+    assert_eq!((&refused["epoch"], &moved["epoch"]), (&1.into(), &2.into()));
+    assert!(matches!(ended["how"].as_str(), Some("SelfFenced" | "Expired")), "{ended}");
+    // It goes on under a new name, and can be of use again.
+    assert_ne!(ghost.until("registered")["process"], refused["process"]);
+    let (of_ghost, of_heir) = (ghost.stop(), heir.stop());
+    assert_eq!(counter(&of_ghost, "tidemill_fencing_rejections_total"), 1, "{of_ghost}");
+    assert_eq!(counter(&of_heir, "tidemill_fencing_rejections_total"), 0, "{of_heir}");
+    let moves = counter(&of_heir, "tidemill_lease_takeovers_total")
+        + counter(&of_heir, "tidemill_lease_expired_total");
+    assert_eq!(moves, 1, "{of_heir}");
+    assert_no_ghost_settled(&database).await;
+    store.close().await;
 }
 
 /// Freezes a worker in the middle of its work, and not while it holds the database's write lock: that would

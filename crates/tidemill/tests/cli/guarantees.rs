@@ -36,7 +36,13 @@ fn proofs(item: &str) -> Vec<(String, String)> {
 /// both databases.
 fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let is_listed = lines.iter().any(|line| line.strip_suffix(',').unwrap_or(line) == name);
+    // A test for each database is listed, alone on its line or alone in its list.
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_listed = lines.iter().any(|line| {
+        let line = line.strip_prefix("tidemill_store::on_both![").unwrap_or(line);
+        let line = line.split_once(": ").map_or(line, |(_, name)| name);
+        line.trim_end_matches(|c| !is_word(c)) == name
+    });
     let opening = [format!("fn {name}("), format!("async fn {name}(")];
     lines.iter().enumerate().any(|(place, line)| {
         let is_it = opening.iter().any(|opening| line.starts_with(opening.as_str()));

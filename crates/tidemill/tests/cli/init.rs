@@ -1,38 +1,37 @@
 //! The first run: what `init` writes is accepted, and does what it says next.
 
 use crate::serve::Served;
-use crate::{BINARY, Stage, both_databases};
+use crate::{BINARY, Stage};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![what_is_written_is_accepted_and_runs_as_it_is_told,];
 
 const WRITTEN: [&str; 3] = ["tidemill.toml", "jobs/payments.yaml", "payments.csv"];
 
-#[tokio::test]
-async fn what_is_written_is_accepted_and_runs_as_it_is_told() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url());
-        let told = stage.run(&["init", "my batch"]).succeeds().stdout.clone();
-        fs::create_dir(stage.path("bin")).unwrap();
-        symlink(BINARY, stage.path("bin/tidemill")).unwrap();
+async fn what_is_written_is_accepted_and_runs_as_it_is_told(database: Scratch) {
+    let stage = Stage::on(database.url());
+    let told = stage.run(&["init", "my batch"]).succeeds().stdout.clone();
+    fs::create_dir(stage.path("bin")).unwrap();
+    symlink(BINARY, stage.path("bin/tidemill")).unwrap();
 
-        let steps = told.split_once("Next:\n").unwrap().1;
-        let steps: Vec<&str> =
-            steps.lines().map(str::trim).filter(|step| *step != "tidemill serve").collect();
-        let path = format!("{}:{}", stage.path("bin").display(), std::env::var("PATH").unwrap());
-        let script = format!(
-            "cd 'my batch'\ntidemill db migrate\ntidemill config check\ntidemill job check jobs\ncd ..\n{}\n",
-            steps.join("\n")
-        );
-        let mut shell = stage.dress(Command::new("sh"), &["-ec", &script]);
-        let ran = crate::Ran::of(shell.env("PATH", path).output().unwrap());
+    let steps = told.split_once("Next:\n").unwrap().1;
+    let steps: Vec<&str> = steps.lines().map(str::trim).filter(|step| *step != "tidemill serve").collect();
+    let path = format!("{}:{}", stage.path("bin").display(), std::env::var("PATH").unwrap());
+    let script = format!(
+        "cd 'my batch'\ntidemill db migrate\ntidemill config check\ntidemill job check jobs\ncd ..\n{}\n",
+        steps.join("\n")
+    );
+    let mut shell = stage.dress(Command::new("sh"), &["-ec", &script]);
+    let ran = crate::Ran::of(shell.env("PATH", path).output().unwrap());
 
-        ran.succeeds();
-        assert!(steps.len() == 3 && steps[0] == "cd 'my batch'", "{steps:?}");
-        assert!(ran.stdout.contains("read: ") && ran.stdout.contains("tidemill.toml"), "{ran:#?}");
-        let report = fs::read_to_string(stage.path("my batch/report-2026-11-15.csv")).unwrap();
-        assert_eq!(report, "account,cents\nKR-001,2324\nKR-002,1250\n");
-    }
+    ran.succeeds();
+    assert!(steps.len() == 3 && steps[0] == "cd 'my batch'", "{steps:?}");
+    assert!(ran.stdout.contains("read: ") && ran.stdout.contains("tidemill.toml"), "{ran:#?}");
+    let report = fs::read_to_string(stage.path("my batch/report-2026-11-15.csv")).unwrap();
+    assert_eq!(report, "account,cents\nKR-001,2324\nKR-002,1250\n");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Jobs that are declared in files: run, restarted, served, and refused with place and suggestion.
 
 use crate::serve::Served;
-use crate::{Ran, Stage, both_databases, workspace};
+use crate::{Ran, Stage, workspace};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,6 +9,8 @@ use std::process::Stdio;
 use std::time::Duration;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![the_example_runs_as_its_first_lines_say,];
 
 const TABLE: &str = "create table transfers
     (id bigint primary key, day date not null, account text not null, cents bigint not null)";
@@ -59,21 +61,18 @@ fn with_jobs(stage: Stage) -> Stage {
     stage
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_runs_as_its_first_lines_say() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
-        let file = format!("file={}", example("transfers.csv"));
-        let run = ["job", "run", &example("transfers.yaml"), "-p", "date=2026-11-15", "-p", &file];
+async fn the_example_runs_as_its_first_lines_say(database: Scratch) {
+    let stage = stage(&database).await;
+    let file = format!("file={}", example("transfers.csv"));
+    let run = ["job", "run", &example("transfers.yaml"), "-p", "date=2026-11-15", "-p", &file];
 
-        stage.run(&run).succeeds();
+    stage.run(&run).succeeds();
 
-        let report = fs::read_to_string(stage.path("report-2026-11-15.csv")).unwrap();
-        assert_eq!(report, "account,cents\nKIM,10029\nLEE,1949\n");
-        let rejects = fs::read_to_string(stage.path("rejects-2026-11-15.csv")).unwrap();
-        assert!(rejects.contains("12.345 would lose digits"), "{rejects}");
-        stage.run(&run).fails("TM1004", 5);
-    }
+    let report = fs::read_to_string(stage.path("report-2026-11-15.csv")).unwrap();
+    assert_eq!(report, "account,cents\nKIM,10029\nLEE,1949\n");
+    let rejects = fs::read_to_string(stage.path("rejects-2026-11-15.csv")).unwrap();
+    assert!(rejects.contains("12.345 would lose digits"), "{rejects}");
+    stage.run(&run).fails("TM1004", 5);
 }
 
 #[test]

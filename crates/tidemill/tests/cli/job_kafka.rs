@@ -1,7 +1,7 @@
 //! A job file that reads a topic, run by processes that are killed; and what was published to Kafka, verified.
 
+use crate::Stage;
 use crate::outbox_kafka::python;
-use crate::{Stage, both_databases};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -13,6 +13,8 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![killed_in_the_middle_a_job_has_every_record_of_its_topic_once];
 
 /// Makes a topic of three partitions, if it is to be, and sends numbers to them in turn.
 const SEND: &str = "
@@ -98,39 +100,36 @@ async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) 
     (stage, store)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once() {
+async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once(database: Scratch) {
     let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
-    for (n, database) in both_databases().await.into_iter().enumerate() {
-        let topic = format!("load-{}-{n}", std::process::id());
-        send(&servers, &topic, "make", 0, RECORDS);
-        let (stage, store) = site(&database, &servers, &topic).await;
+    let topic = format!("load-{}", std::process::id());
+    send(&servers, &topic, "make", 0, RECORDS);
+    let (stage, store) = site(&database, &servers, &topic).await;
 
-        // By its own hand, between a commit and whatever would follow; then from outside.
-        let mut dying = start(&stage, Some("chunk_after_read:500"));
-        let died = dying.wait_deadline(PATIENCE).expect("it dies");
-        stage.lapse(dying.pid());
-        let after_crash = rows(&store).await;
-        send(&servers, &topic, "more", RECORDS, 100);
-        let mut running = start(&stage, None);
-        while rows(&store).await == after_crash {
-            let ended = running.wait_deadline(Duration::from_millis(2));
-            assert!(ended.is_none(), "{}", fs::read_to_string(stage.path("run.log")).unwrap());
-        }
-        running.signal(Signal::KILL).unwrap();
-        running.wait_deadline(PATIENCE).expect("nobody outlives it");
-        stage.lapse(running.pid());
-        let after_kill = rows(&store).await;
-        finish(&stage, "day=1");
-        let after_day = rows(&store).await;
-        finish(&stage, "day=2");
-
-        assert_eq!(died.signal(), Some(6));
-        assert!(after_crash.0 > 0 && after_crash.0 < RECORDS, "{after_crash:?}");
-        assert!(after_kill.0 > after_crash.0 && after_kill.0 < RECORDS, "{after_kill:?}");
-        assert_eq!(after_day, (RECORDS, RECORDS), "on {}", database.url());
-        assert_eq!(rows(&store).await, (RECORDS + 100, RECORDS + 100));
+    // By its own hand, between a commit and whatever would follow; then from outside.
+    let mut dying = start(&stage, Some("chunk_after_read:500"));
+    let died = dying.wait_deadline(PATIENCE).expect("it dies");
+    stage.lapse(dying.pid());
+    let after_crash = rows(&store).await;
+    send(&servers, &topic, "more", RECORDS, 100);
+    let mut running = start(&stage, None);
+    while rows(&store).await == after_crash {
+        let ended = running.wait_deadline(Duration::from_millis(2));
+        assert!(ended.is_none(), "{}", fs::read_to_string(stage.path("run.log")).unwrap());
     }
+    running.signal(Signal::KILL).unwrap();
+    running.wait_deadline(PATIENCE).expect("nobody outlives it");
+    stage.lapse(running.pid());
+    let after_kill = rows(&store).await;
+    finish(&stage, "day=1");
+    let after_day = rows(&store).await;
+    finish(&stage, "day=2");
+
+    assert_eq!(died.signal(), Some(6));
+    assert!(after_crash.0 > 0 && after_crash.0 < RECORDS, "{after_crash:?}");
+    assert!(after_kill.0 > after_crash.0 && after_kill.0 < RECORDS, "{after_kill:?}");
+    assert_eq!(after_day, (RECORDS, RECORDS), "on {}", database.url());
+    assert_eq!(rows(&store).await, (RECORDS + 100, RECORDS + 100));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

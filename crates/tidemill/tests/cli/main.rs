@@ -57,7 +57,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 use tidemill_store::Store;
-use tidemill_store::scratch::Scratch;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tidemill");
 
@@ -166,13 +165,6 @@ impl Ran {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }
-}
-
-/// An empty database of each kind; PostgreSQL only where it is not to be skipped.
-async fn both_databases() -> Vec<Scratch> {
-    let mut databases = vec![Scratch::file()];
-    databases.extend(Scratch::postgres_with_schema().await);
-    databases
 }
 
 fn workspace() -> &'static Path {

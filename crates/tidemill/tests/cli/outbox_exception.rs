@@ -1,7 +1,7 @@
 //! Events that a sink has refused, at the command line: listed, shown, skipped, replayed, redirected, edited.
 
 use crate::pool::json_of;
-use crate::{Ran, Stage, both_databases};
+use crate::{Ran, Stage};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -10,6 +10,11 @@ use tidemill_domain::outbox::exception::ExceptionState;
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 use tidemill_store::outbox::exception::NewException;
 use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    refused_events_are_listed_shown_and_acted_on,
+    a_dry_run_tells_what_an_order_would_do_and_changes_nothing,
+];
 
 /// A database with three refused events, and a fourth that waits behind the third.
 async fn stage(database: &Scratch) -> Stage {
@@ -56,64 +61,58 @@ fn changed(ran: &Ran) -> i64 {
     json_of(ran)["items"][0]["changed"].as_i64().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_events_are_listed_shown_and_acted_on() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
+async fn refused_events_are_listed_shown_and_acted_on(database: Scratch) {
+    let stage = stage(&database).await;
 
-        assert_eq!(listed(&stage, &[]), states(&[(1, "parked"), (2, "parked"), (3, "parked")]));
-        assert_eq!(listed(&stage, &["--all", "--topic", "carts"]), states(&[(3, "parked"), (4, "held")]));
-        let table = stage.run(&["outbox", "dead"]);
-        assert!(table.succeeds().stdout.starts_with("EVENT"), "{table:#?}");
-        let behind = stage.run(&["outbox", "replay", "4", "--reason", "now"]);
-        assert!(behind.fails("TM1405", 5).stderr.contains("fix: replay event 3"), "{behind:#?}");
-        stage.run(&["outbox", "skip", "99", "--reason", "now"]).fails("TM1404", 3);
-        stage.run(&["outbox", "dead", "99"]).fails("TM1404", 3);
-        let skipped = stage.run(&["outbox", "skip", "3", "--reason", "no use", "-o", "json"]);
-        assert_eq!(json_of(&skipped)["items"], json!([{ "order": "skip", "changed": 1, "refused": 0 }]));
-        assert_eq!(listed(&stage, &["--state", "skipped"]), states(&[(3, "skipped")]));
-        assert_eq!(listed(&stage, &["--state", "waiting"]), states(&[(4, "waiting")]));
-        let partly = stage.run(&["outbox", "replay", "1", "3", "--reason", "now"]);
-        assert!(partly.fails("TM1405", 5).stderr.contains("1 of 2 events were refused"), "{partly:#?}");
-        let matching = ["outbox", "redirect", "--to", "orders.v2", "--matching", "--topic", "orders"];
-        let redirected = stage.run(&[&matching[..], &["--reason", "moved", "-o", "json"]].concat());
-        assert_eq!(changed(&redirected), 1);
-        assert_eq!(json_of(&stage.run(&["outbox", "dead", "2", "-o", "json"]))["topic"], "orders.v2");
-        let all = stage.run(&["outbox", "skip", "--all", "--reason", "over", "-o", "json"]);
-        assert_eq!(changed(&all), 3);
-        let audit = json_of(&stage.run(&["audit", "list", "-o", "json"]));
-        let first = &audit["items"][0];
-        assert_eq!(
-            (&first["action"], &first["reason"], &first["actor"]),
-            (&json!("event.skip"), &json!("over"), &json!("ann"))
-        );
-    }
+    assert_eq!(listed(&stage, &[]), states(&[(1, "parked"), (2, "parked"), (3, "parked")]));
+    assert_eq!(listed(&stage, &["--all", "--topic", "carts"]), states(&[(3, "parked"), (4, "held")]));
+    let table = stage.run(&["outbox", "dead"]);
+    assert!(table.succeeds().stdout.starts_with("EVENT"), "{table:#?}");
+    let behind = stage.run(&["outbox", "replay", "4", "--reason", "now"]);
+    assert!(behind.fails("TM1405", 5).stderr.contains("fix: replay event 3"), "{behind:#?}");
+    stage.run(&["outbox", "skip", "99", "--reason", "now"]).fails("TM1404", 3);
+    stage.run(&["outbox", "dead", "99"]).fails("TM1404", 3);
+    let skipped = stage.run(&["outbox", "skip", "3", "--reason", "no use", "-o", "json"]);
+    assert_eq!(json_of(&skipped)["items"], json!([{ "order": "skip", "changed": 1, "refused": 0 }]));
+    assert_eq!(listed(&stage, &["--state", "skipped"]), states(&[(3, "skipped")]));
+    assert_eq!(listed(&stage, &["--state", "waiting"]), states(&[(4, "waiting")]));
+    let partly = stage.run(&["outbox", "replay", "1", "3", "--reason", "now"]);
+    assert!(partly.fails("TM1405", 5).stderr.contains("1 of 2 events were refused"), "{partly:#?}");
+    let matching = ["outbox", "redirect", "--to", "orders.v2", "--matching", "--topic", "orders"];
+    let redirected = stage.run(&[&matching[..], &["--reason", "moved", "-o", "json"]].concat());
+    assert_eq!(changed(&redirected), 1);
+    assert_eq!(json_of(&stage.run(&["outbox", "dead", "2", "-o", "json"]))["topic"], "orders.v2");
+    let all = stage.run(&["outbox", "skip", "--all", "--reason", "over", "-o", "json"]);
+    assert_eq!(changed(&all), 3);
+    let audit = json_of(&stage.run(&["audit", "list", "-o", "json"]));
+    let first = &audit["items"][0];
+    assert_eq!(
+        (&first["action"], &first["reason"], &first["actor"]),
+        (&json!("event.skip"), &json!("over"), &json!("ann"))
+    );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dry_run_tells_what_an_order_would_do_and_changes_nothing() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
-        let before = listed(&stage, &["--all"]);
-        let dry = |order: &[&str]| {
-            let given = [&["outbox"], order, &["--dry-run", "--reason", "x", "-o", "json"]].concat();
-            json_of(&stage.run(&given))["items"][0].clone()
-        };
-        let told = |order: &str, count: u32, first: &[i64]| json!({ "order": order, "would_change": count, "would_refuse": 0, "first": first });
+async fn a_dry_run_tells_what_an_order_would_do_and_changes_nothing(database: Scratch) {
+    let stage = stage(&database).await;
+    let before = listed(&stage, &["--all"]);
+    let dry = |order: &[&str]| {
+        let given = [&["outbox"], order, &["--dry-run", "--reason", "x", "-o", "json"]].concat();
+        json_of(&stage.run(&given))["items"][0].clone()
+    };
+    let told = |order: &str, count: u32, first: &[i64]| json!({ "order": order, "would_change": count, "would_refuse": 0, "first": first });
 
-        assert_eq!(dry(&["skip", "--all"]), told("skip", 4, &[1, 2, 3, 4]));
-        assert_eq!(dry(&["replay", "--all"]), told("replay", 3, &[1, 2, 3]));
-        let moved = dry(&["redirect", "--to", "carts.v2", "--matching", "--topic", "carts"]);
-        assert_eq!(moved, told("redirect", 1, &[3]));
-        assert_eq!(dry(&["skip", "2"]), told("skip", 1, &[2]));
-        let refused = stage.run(&["outbox", "replay", "4", "--dry-run", "--reason", "x"]);
-        refused.fails("TM1405", 5);
+    assert_eq!(dry(&["skip", "--all"]), told("skip", 4, &[1, 2, 3, 4]));
+    assert_eq!(dry(&["replay", "--all"]), told("replay", 3, &[1, 2, 3]));
+    let moved = dry(&["redirect", "--to", "carts.v2", "--matching", "--topic", "carts"]);
+    assert_eq!(moved, told("redirect", 1, &[3]));
+    assert_eq!(dry(&["skip", "2"]), told("skip", 1, &[2]));
+    let refused = stage.run(&["outbox", "replay", "4", "--dry-run", "--reason", "x"]);
+    refused.fails("TM1405", 5);
 
-        assert_eq!(listed(&stage, &["--all"]), before);
-        assert_eq!(json_of(&stage.run(&["outbox", "dead", "3", "-o", "json"]))["topic"], "carts");
-        let audit = json_of(&stage.run(&["audit", "list", "-o", "json"])).to_string();
-        assert!(!audit.contains("event."), "{audit}");
-    }
+    assert_eq!(listed(&stage, &["--all"]), before);
+    assert_eq!(json_of(&stage.run(&["outbox", "dead", "3", "-o", "json"]))["topic"], "carts");
+    let audit = json_of(&stage.run(&["audit", "list", "-o", "json"])).to_string();
+    assert!(!audit.contains("event."), "{audit}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use crate::pool::json_of;
 use crate::serve::Served;
-use crate::{Ran, Stage, both_databases};
+use crate::{Ran, Stage};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -12,6 +12,15 @@ use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    what_is_added_is_published_and_shown_as_such,
+    a_signal_ends_it_after_the_batch_in_hand_and_another_goes_on_there,
+    shares_that_contradict_each_other_are_refused_by_name,
+    a_server_with_a_sink_publishes_at_once_what_it_is_sent,
+    the_slots_of_a_server_that_ends_are_taken_over_long_before_their_lease_is_over,
+    a_reader_that_goes_away_ends_the_relay_and_loses_nothing,
+];
 
 const PATIENCE: Duration = Duration::from_secs(180);
 const FILE: &str = "file:events.jsonl";
@@ -83,115 +92,101 @@ fn ends_in_order(mut child: Guarded) {
     assert!(ended.success(), "{ended:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_added_is_published_and_shown_as_such() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
-        let id = add(&stage, "order-1");
-        let show = |id: i64| json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
-        assert_eq!((&show(id)["state"], &show(id)["slot"]), (&json!("pending"), &json!(0x6e)));
+async fn what_is_added_is_published_and_shown_as_such(database: Scratch) {
+    let stage = stage(&database).await;
+    let id = add(&stage, "order-1");
+    let show = |id: i64| json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
+    assert_eq!((&show(id)["state"], &show(id)["slot"]), (&json!("pending"), &json!(0x6e)));
 
-        let child = relay(&stage, "relay.log", &["--sink", FILE]);
-        let line = wait_for(&stage.path("events.jsonl"), 1).remove(0);
+    let child = relay(&stage, "relay.log", &["--sink", FILE]);
+    let line = wait_for(&stage.path("events.jsonl"), 1).remove(0);
 
-        assert_eq!((&line["id"], &line["payload"]), (&json!(id), &json!({ "amount": 5 })));
-        assert_eq!((&line["topic"], &line["headers"]), (&json!("orders"), &json!({ "trace": "abc" })));
-        let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
-        let relay = &relays["items"][0];
-        let sink = format!("file:{}", stage.path("events.jsonl").display());
-        assert_eq!((&relay["sink"], &relay["slots"]), (&json!(sink), &json!(256)));
-        assert!(
-            relay["published_per_second"].is_number() && relay["empty_poll_ratio"].is_number(),
-            "{relay}"
-        );
-        ends_in_order(child);
-        let shown = show(id);
-        assert_eq!((&shown["state"], &shown["payload"]), (&json!("published"), &json!("{\"amount\": 5}")));
-        assert_eq!(shown["owner"], Value::Null);
-        let listed = stage.run(&["outbox", "list", "--aggregate-id", "order-1", "-o", "csv"]);
-        assert!(listed.succeeds().stdout.contains(",order,order-1,order.paid,orders,110,13"), "{listed:#?}");
-        assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
-        assert!(stage.run(&["outbox", "verify", "--sink", FILE]).succeeds().stdout.contains("0 lost"));
-        let processes = stage.run(&["process", "list", "-o", "csv"]);
-        assert!(processes.stdout.contains(",stopped,"), "{processes:#?}");
-    }
+    assert_eq!((&line["id"], &line["payload"]), (&json!(id), &json!({ "amount": 5 })));
+    assert_eq!((&line["topic"], &line["headers"]), (&json!("orders"), &json!({ "trace": "abc" })));
+    let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
+    let relay = &relays["items"][0];
+    let sink = format!("file:{}", stage.path("events.jsonl").display());
+    assert_eq!((&relay["sink"], &relay["slots"]), (&json!(sink), &json!(256)));
+    assert!(relay["published_per_second"].is_number() && relay["empty_poll_ratio"].is_number(), "{relay}");
+    ends_in_order(child);
+    let shown = show(id);
+    assert_eq!((&shown["state"], &shown["payload"]), (&json!("published"), &json!("{\"amount\": 5}")));
+    assert_eq!(shown["owner"], Value::Null);
+    let listed = stage.run(&["outbox", "list", "--aggregate-id", "order-1", "-o", "csv"]);
+    assert!(listed.succeeds().stdout.contains(",order,order-1,order.paid,orders,110,13"), "{listed:#?}");
+    assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
+    assert!(stage.run(&["outbox", "verify", "--sink", FILE]).succeeds().stdout.contains("0 lost"));
+    let processes = stage.run(&["process", "list", "-o", "csv"]);
+    assert!(processes.stdout.contains(",stopped,"), "{processes:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_ends_it_after_the_batch_in_hand_and_another_goes_on_there() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
-        let store = database.store(None).await.unwrap();
-        let mut tx = store.begin().await.unwrap();
-        let event = |n: u32| {
-            let payload = Payload::Json(n.to_string());
-            NewEvent::new("order", (n % 7).to_string(), "order.paid", "orders", payload).unwrap()
-        };
-        tx.publish_all(&(0..3_000).map(event).collect::<Vec<_>>()).await.unwrap();
-        tx.commit().await.unwrap();
-        store.close().await;
+async fn a_signal_ends_it_after_the_batch_in_hand_and_another_goes_on_there(database: Scratch) {
+    let stage = stage(&database).await;
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let event = |n: u32| {
+        let payload = Payload::Json(n.to_string());
+        NewEvent::new("order", (n % 7).to_string(), "order.paid", "orders", payload).unwrap()
+    };
+    tx.publish_all(&(0..3_000).map(event).collect::<Vec<_>>()).await.unwrap();
+    tx.commit().await.unwrap();
+    store.close().await;
 
-        let first = relay(&stage, "first.log", &["--sink", FILE, "--batch", "50"]);
-        wait_for(&stage.path("events.jsonl"), 1);
-        ends_in_order(first);
-        let published = lines(&stage.path("events.jsonl")).len();
-        let second = relay(&stage, "second.log", &["--sink", FILE]);
-        wait_for(&stage.path("events.jsonl"), 3_000);
-        ends_in_order(second);
+    let first = relay(&stage, "first.log", &["--sink", FILE, "--batch", "50"]);
+    wait_for(&stage.path("events.jsonl"), 1);
+    ends_in_order(first);
+    let published = lines(&stage.path("events.jsonl")).len();
+    let second = relay(&stage, "second.log", &["--sink", FILE]);
+    wait_for(&stage.path("events.jsonl"), 3_000);
+    ends_in_order(second);
 
-        // Nothing is lost, and nothing came twice: all that was written was also acknowledged.
-        assert!(published.is_multiple_of(50) && published < 3_000, "{published}");
-        assert_eq!(lines(&stage.path("events.jsonl")).len(), 3_000);
-        let verified = json_of(&stage.run(&["outbox", "verify", "--sink", FILE, "-o", "json"]));
-        assert_eq!((&verified["is_clean"], &verified["duplicated"]["count"]), (&json!(true), &json!(0)));
-    }
+    // Nothing is lost, and nothing came twice: all that was written was also acknowledged.
+    assert!(published.is_multiple_of(50) && published < 3_000, "{published}");
+    assert_eq!(lines(&stage.path("events.jsonl")).len(), 3_000);
+    let verified = json_of(&stage.run(&["outbox", "verify", "--sink", FILE, "-o", "json"]));
+    assert_eq!((&verified["is_clean"], &verified["duplicated"]["count"]), (&json!(true), &json!(0)));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shares_that_contradict_each_other_are_refused_by_name() {
-    for database in both_databases().await {
-        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "1s");
-        let with = |id: &str, total: &str| {
-            let mut command = stage.command(&["relay", "--sink", "stdout"]);
-            command.env("RELAY_INSTANCE_ID", id).env("RELAY_TOTAL_INSTANCES", total);
-            command.stderr(fs::File::create(stage.path(&format!("refused-{id}.log"))).unwrap());
-            Guarded::spawn(command).unwrap()
-        };
-        let mut first = stage.command(&["relay", "--sink", FILE, "-v"]);
-        first.env("RELAY_INSTANCE_ID", "0").env("RELAY_TOTAL_INSTANCES", "3");
-        first.env("TIDEMILL_PROCESS_NAME", "first-relay");
-        first.stderr(fs::File::create(stage.path("first.log")).unwrap());
-        let first = Guarded::spawn(first).unwrap();
-        wait_for_text(&stage.path("first.log"), "has joined");
+async fn shares_that_contradict_each_other_are_refused_by_name(database: Scratch) {
+    let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "1s");
+    let with = |id: &str, total: &str| {
+        let mut command = stage.command(&["relay", "--sink", "stdout"]);
+        command.env("RELAY_INSTANCE_ID", id).env("RELAY_TOTAL_INSTANCES", total);
+        command.stderr(fs::File::create(stage.path(&format!("refused-{id}.log"))).unwrap());
+        Guarded::spawn(command).unwrap()
+    };
+    let mut first = stage.command(&["relay", "--sink", FILE, "-v"]);
+    first.env("RELAY_INSTANCE_ID", "0").env("RELAY_TOTAL_INSTANCES", "3");
+    first.env("TIDEMILL_PROCESS_NAME", "first-relay");
+    first.stderr(fs::File::create(stage.path("first.log")).unwrap());
+    let first = Guarded::spawn(first).unwrap();
+    wait_for_text(&stage.path("first.log"), "has joined");
 
-        // Each waits as long as a lease, so all at once.
-        let refused = [
-            ("0", "3", "and so has relay first-relay"),
-            ("1", "4", "RELAY_TOTAL_INSTANCES=4, but"),
-            ("", "", "no fixed share"),
-        ]
-        .map(|(id, total, why)| (with(id, total), format!("refused-{id}.log"), why));
-        for (mut child, log, why) in refused {
-            let ended = child.wait_deadline(PATIENCE).expect("it is refused within 25 seconds");
-            let text = fs::read_to_string(stage.path(&log)).unwrap();
-            assert_eq!(ended.code(), Some(5), "{text}");
-            for part in ["TM1407", "first-relay", why] {
-                assert!(text.contains(part), "{part} is not in: {text}");
-            }
+    // Each waits as long as a lease, so all at once.
+    let refused = [
+        ("0", "3", "and so has relay first-relay"),
+        ("1", "4", "RELAY_TOTAL_INSTANCES=4, but"),
+        ("", "", "no fixed share"),
+    ]
+    .map(|(id, total, why)| (with(id, total), format!("refused-{id}.log"), why));
+    for (mut child, log, why) in refused {
+        let ended = child.wait_deadline(PATIENCE).expect("it is refused within 25 seconds");
+        let text = fs::read_to_string(stage.path(&log)).unwrap();
+        assert_eq!(ended.code(), Some(5), "{text}");
+        for part in ["TM1407", "first-relay", why] {
+            assert!(text.contains(part), "{part} is not in: {text}");
         }
-
-        // Some of these are in its slots, and some are not.
-        for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            add(&stage, order);
-        }
-        wait_for_text(&stage.path("first.log"), "(partition 0/3)");
-        let log = fs::read_to_string(stage.path("first.log")).unwrap();
-        assert!(log.contains("[Instance-0] Processing "), "{log}");
-        assert!(
-            lines(&stage.path("events.jsonl")).iter().all(|line| line["slot"].as_u64().unwrap() % 3 == 0)
-        );
-        ends_in_order(first);
     }
+
+    // Some of these are in its slots, and some are not.
+    for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        add(&stage, order);
+    }
+    wait_for_text(&stage.path("first.log"), "(partition 0/3)");
+    let log = fs::read_to_string(stage.path("first.log")).unwrap();
+    assert!(log.contains("[Instance-0] Processing "), "{log}");
+    assert!(lines(&stage.path("events.jsonl")).iter().all(|line| line["slot"].as_u64().unwrap() % 3 == 0));
+    ends_in_order(first);
 }
 
 /// SQLite has neither roles nor partitions.
@@ -300,72 +295,66 @@ fn the_standard_output_has_nothing_but_records() {
     assert!(fs::read_to_string(stage.path("relay.log")).unwrap().contains("publishing to stdout"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_with_a_sink_publishes_at_once_what_it_is_sent() {
-    for database in both_databases().await {
-        // The next look is a minute away, so what comes in half of that was not found by a look.
-        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_SINK", FILE);
-        let stage = stage.with("TIDEMILL_OUTBOX_POLL", "1m").with("TIDEMILL_OUTBOX_LEASE", "10m");
-        let served = Served::start(&stage, &[]);
-        let post = |n: usize| {
-            let event = json!({
-                "aggregate_type": "order", "aggregate_id": format!("order-{n}"), "event_type": "order.paid",
-                "topic": "orders", "payload": { "type": "json", "text": "{}" },
-            });
-            let (status, body) = served.post("/api/v1/outbox/events", &event.to_string());
-            assert_eq!(status, 201, "{body}");
-        };
-        // The relay has joined when the first has arrived.
-        post(0);
-        wait_for(&stage.path("events.jsonl"), 1);
+async fn a_server_with_a_sink_publishes_at_once_what_it_is_sent(database: Scratch) {
+    // The next look is a minute away, so what comes in half of that was not found by a look.
+    let stage = stage(&database).await.with("TIDEMILL_OUTBOX_SINK", FILE);
+    let stage = stage.with("TIDEMILL_OUTBOX_POLL", "1m").with("TIDEMILL_OUTBOX_LEASE", "10m");
+    let served = Served::start(&stage, &[]);
+    let post = |n: usize| {
+        let event = json!({
+            "aggregate_type": "order", "aggregate_id": format!("order-{n}"), "event_type": "order.paid",
+            "topic": "orders", "payload": { "type": "json", "text": "{}" },
+        });
+        let (status, body) = served.post("/api/v1/outbox/events", &event.to_string());
+        assert_eq!(status, 201, "{body}");
+    };
+    // The relay has joined when the first has arrived.
+    post(0);
+    wait_for(&stage.path("events.jsonl"), 1);
 
-        for n in 1..=10 {
-            post(n);
-            let clock = SystemClock::new();
-            wait_for(&stage.path("events.jsonl"), n + 1);
-            let took = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
-            assert!(took < Duration::from_secs(30), "{took:?}: a look has found it");
-        }
-
-        let (_, relays) = served.get("/api/v1/outbox/relays", None);
-        assert!(relays.contains("\"slots\":256"), "{relays}");
-        ends_in_order(served.child);
-        assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
+    for n in 1..=10 {
+        post(n);
+        let clock = SystemClock::new();
+        wait_for(&stage.path("events.jsonl"), n + 1);
+        let took = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
+        assert!(took < Duration::from_secs(30), "{took:?}: a look has found it");
     }
+
+    let (_, relays) = served.get("/api/v1/outbox/relays", None);
+    assert!(relays.contains("\"slots\":256"), "{relays}");
+    ends_in_order(served.child);
+    assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_slots_of_a_server_that_ends_are_taken_over_long_before_their_lease_is_over() {
-    for database in both_databases().await {
-        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "10m");
-        let stage = stage.with("TIDEMILL_OUTBOX_SINK", FILE);
-        let slots = || {
-            let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
-            let items = relays["items"].as_array().unwrap();
-            items.iter().map(|relay| relay["slots"].as_u64().unwrap()).collect::<Vec<_>>()
-        };
-        let wait_for_slots = |expected: &[u64]| {
-            let clock = SystemClock::new();
-            while slots() != expected {
-                let waited = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
-                assert!(waited < PATIENCE, "{:?}, not {expected:?}", slots());
-            }
-        };
-        let served = Served::start(&stage, &[]);
-        wait_for_slots(&[256]);
-        let other = relay(&stage, "relay.log", &[]);
-        wait_for_slots(&[128, 128]);
-
-        ends_in_order(served.child);
-        wait_for_slots(&[256]);
-
-        // In slots of both.
-        for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            add(&stage, order);
+async fn the_slots_of_a_server_that_ends_are_taken_over_long_before_their_lease_is_over(database: Scratch) {
+    let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "10m");
+    let stage = stage.with("TIDEMILL_OUTBOX_SINK", FILE);
+    let slots = || {
+        let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
+        let items = relays["items"].as_array().unwrap();
+        items.iter().map(|relay| relay["slots"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let wait_for_slots = |expected: &[u64]| {
+        let clock = SystemClock::new();
+        while slots() != expected {
+            let waited = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
+            assert!(waited < PATIENCE, "{:?}, not {expected:?}", slots());
         }
-        assert_eq!(wait_for(&stage.path("events.jsonl"), 8).len(), 8);
-        ends_in_order(other);
+    };
+    let served = Served::start(&stage, &[]);
+    wait_for_slots(&[256]);
+    let other = relay(&stage, "relay.log", &[]);
+    wait_for_slots(&[128, 128]);
+
+    ends_in_order(served.child);
+    wait_for_slots(&[256]);
+
+    // In slots of both.
+    for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        add(&stage, order);
     }
+    assert_eq!(wait_for(&stage.path("events.jsonl"), 8).len(), 8);
+    ends_in_order(other);
 }
 
 #[test]
@@ -421,23 +410,20 @@ fn an_event_is_written_in_every_form_and_what_is_not_one_is_refused() {
     assert_eq!(stage.run(&["outbox", "list", "--before", "3", "-o", "jsonl"]).stdout.lines().count(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_goes_away_ends_the_relay_and_loses_nothing() {
-    for database in both_databases().await {
-        let stage = stage(&database).await;
-        let mut command = stage.command(&["relay", "--sink", "stdout"]);
-        let (reader, writer) = std::io::pipe().unwrap();
-        command.stdout(writer).stderr(fs::File::create(stage.path("relay.log")).unwrap());
-        let mut child = Guarded::spawn(command).unwrap();
-        drop(reader);
+async fn a_reader_that_goes_away_ends_the_relay_and_loses_nothing(database: Scratch) {
+    let stage = stage(&database).await;
+    let mut command = stage.command(&["relay", "--sink", "stdout"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    command.stdout(writer).stderr(fs::File::create(stage.path("relay.log")).unwrap());
+    let mut child = Guarded::spawn(command).unwrap();
+    drop(reader);
 
-        let id = add(&stage, "order-1");
-        let ended = child.wait_deadline(PATIENCE).expect("it ends by itself");
+    let id = add(&stage, "order-1");
+    let ended = child.wait_deadline(PATIENCE).expect("it ends by itself");
 
-        let log = fs::read_to_string(stage.path("relay.log")).unwrap();
-        assert_eq!(ended.code(), Some(1), "{log}");
-        assert!(log.contains("TM1412"), "{log}");
-        let shown = json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
-        assert_eq!(shown["state"], json!("pending"));
-    }
+    let log = fs::read_to_string(stage.path("relay.log")).unwrap();
+    assert_eq!(ended.code(), Some(1), "{log}");
+    assert!(log.contains("TM1412"), "{log}");
+    let shown = json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
+    assert_eq!(shown["state"], json!("pending"));
 }

@@ -1,60 +1,58 @@
 //! `tidemill outbox stats` and `tidemill outbox notice`.
 
+use crate::Stage;
 use crate::serve::Served;
-use crate::{Stage, both_databases};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 
+tidemill_store::on_both![
+    what_was_not_read_is_told,
+    a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_no_number,
+];
+
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const EVENT: &str = "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
                      values ('order', 'a', 'paid', 'orders', '{}')";
 
-#[tokio::test]
-async fn what_was_not_read_is_told() {
-    for database in both_databases().await {
-        let store = database.store(None).await.unwrap();
-        let mut tx = store.begin().await.unwrap();
-        tx.execute_for_test(EVENT).await.unwrap();
-        tx.commit().await.unwrap();
-        store.close().await;
-        let stage = Stage::on(database.url());
+async fn what_was_not_read_is_told(database: Scratch) {
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(EVENT).await.unwrap();
+    tx.commit().await.unwrap();
+    store.close().await;
+    let stage = Stage::on(database.url());
 
-        let told = stage.run(&["outbox", "stats"]).succeeds().stdout.clone();
-        let object = stage.run(&["outbox", "stats", "-o", "json"]).succeeds().stdout.clone();
-        let slots = stage.run(&["outbox", "stats", "--slots", "-o", "json"]).succeeds().stdout.clone();
+    let told = stage.run(&["outbox", "stats"]).succeeds().stdout.clone();
+    let object = stage.run(&["outbox", "stats", "-o", "json"]).succeeds().stdout.clone();
+    let slots = stage.run(&["outbox", "stats", "--slots", "-o", "json"]).succeeds().stdout.clone();
 
-        let line = |name: &str| {
-            let found =
-                told.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{told}"));
-            found.trim().to_owned()
-        };
-        assert_eq!(
-            (line("unread"), line("parked"), line("unowned slots")),
-            ("1".into(), "0".into(), "256".into())
-        );
-        assert_eq!(line("wal bytes per event"), "unknown");
-        assert_eq!(
-            (line("published per second"), line("queries per 10000 events")),
-            ("unknown".into(), "unknown".into())
-        );
-        let object: Value = serde_json::from_str(&object).unwrap();
-        assert_eq!(object["unread"], json!({ "at_least": 1, "is_exact": true }));
-        assert_eq!(
-            (&object["wal_bytes_per_event"], &object["empty_poll_ratio"]),
-            (&Value::Null, &Value::Null)
-        );
-        assert_eq!(object["unpublished"], json!({ "at_least": 1, "is_exact": true }));
-        let is_postgres = database.url().starts_with("postgres");
-        assert_eq!(object["partitions"].as_array().unwrap().len(), if is_postgres { 3 } else { 0 });
-        let slots: Value = serde_json::from_str(&slots).unwrap();
-        assert_eq!(slots["items"][12]["unread"]["at_least"], 1);
-        assert!(slots["items"][12]["unpublished_oldest_seconds"].is_number(), "{}", slots["items"][12]);
-        assert_eq!(slots["items"].as_array().unwrap().len(), 256);
-    }
+    let line = |name: &str| {
+        let found = told.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{told}"));
+        found.trim().to_owned()
+    };
+    assert_eq!(
+        (line("unread"), line("parked"), line("unowned slots")),
+        ("1".into(), "0".into(), "256".into())
+    );
+    assert_eq!(line("wal bytes per event"), "unknown");
+    assert_eq!(
+        (line("published per second"), line("queries per 10000 events")),
+        ("unknown".into(), "unknown".into())
+    );
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["unread"], json!({ "at_least": 1, "is_exact": true }));
+    assert_eq!((&object["wal_bytes_per_event"], &object["empty_poll_ratio"]), (&Value::Null, &Value::Null));
+    assert_eq!(object["unpublished"], json!({ "at_least": 1, "is_exact": true }));
+    let is_postgres = database.url().starts_with("postgres");
+    assert_eq!(object["partitions"].as_array().unwrap().len(), if is_postgres { 3 } else { 0 });
+    let slots: Value = serde_json::from_str(&slots).unwrap();
+    assert_eq!(slots["items"][12]["unread"]["at_least"], 1);
+    assert!(slots["items"][12]["unpublished_oldest_seconds"].is_number(), "{}", slots["items"][12]);
+    assert_eq!(slots["items"].as_array().unwrap().len(), 256);
 }
 
 /// Waits until a server has measured.
@@ -71,60 +69,57 @@ fn measured(served: &Served) -> String {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_no_number() {
-    for database in both_databases().await {
-        let store = database.store(None).await.unwrap();
-        let is_postgres = database.url().starts_with("postgres");
-        let now = if is_postgres { "now()" } else { "1" };
-        let mut tx = store.begin().await.unwrap();
-        tx.execute_for_test(EVENT).await.unwrap();
-        tx.execute_for_test(EVENT).await.unwrap();
-        tx.execute_for_test("update tidemill_outbox set floor_id = 1").await.unwrap();
-        tx.execute_for_test(&format!(
-            "insert into tidemill_outbox_exception
+async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_no_number(database: Scratch) {
+    let store = database.store(None).await.unwrap();
+    let is_postgres = database.url().starts_with("postgres");
+    let now = if is_postgres { "now()" } else { "1" };
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(EVENT).await.unwrap();
+    tx.execute_for_test(EVENT).await.unwrap();
+    tx.execute_for_test("update tidemill_outbox set floor_id = 1").await.unwrap();
+    tx.execute_for_test(&format!(
+        "insert into tidemill_outbox_exception
                  (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, since, updated_at)
              values (1, 12, 1, 'order', 'a', 'paid', 'parked', {now}, {now})"
-        ))
-        .await
-        .unwrap();
+    ))
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let stage = Stage::on(database.url());
+
+    let served = Served::start(&stage, &[]);
+    let metrics = measured(&served);
+
+    for line in [
+        "tidemill_outbox_unpublished_events 2",
+        "tidemill_outbox_lag_events 1",
+        "tidemill_outbox_exceptions{state=\"parked\"} 1",
+        "tidemill_outbox_exceptions_oldest_seconds{state=\"waiting\"} 0",
+        "tidemill_outbox_relays 0",
+        "tidemill_outbox_unowned_slots 256",
+        "tidemill_outbox_published_per_second NaN",
+        "tidemill_outbox_wal_bytes_per_event NaN",
+    ] {
+        assert!(metrics.lines().any(|told| told == line), "{line} is not in {metrics}");
+    }
+    drop(served);
+
+    // Marks of another server tell nothing. Those of SQLite always hold.
+    if is_postgres {
+        let mut tx = store.begin().await.unwrap();
+        let place = "{\"from\":\"1099511627776:1099511627776:\"}";
+        let sql = format!("update tidemill_outbox_slot set place = '{place}' where slot = 0");
+        tx.execute_for_test(&sql).await.unwrap();
         tx.commit().await.unwrap();
-        let stage = Stage::on(database.url());
 
-        let served = Served::start(&stage, &[]);
-        let metrics = measured(&served);
+        let metrics = measured(&Served::start(&stage, &[]));
 
-        for line in [
-            "tidemill_outbox_unpublished_events 2",
-            "tidemill_outbox_lag_events 1",
-            "tidemill_outbox_exceptions{state=\"parked\"} 1",
-            "tidemill_outbox_exceptions_oldest_seconds{state=\"waiting\"} 0",
-            "tidemill_outbox_relays 0",
-            "tidemill_outbox_unowned_slots 256",
-            "tidemill_outbox_published_per_second NaN",
-            "tidemill_outbox_wal_bytes_per_event NaN",
-        ] {
+        for name in ["lag_events", "oldest_seconds", "unpublished_events", "unpublished_oldest_seconds"] {
+            let line = format!("tidemill_outbox_{name} NaN");
             assert!(metrics.lines().any(|told| told == line), "{line} is not in {metrics}");
         }
-        drop(served);
-
-        // Marks of another server tell nothing. Those of SQLite always hold.
-        if is_postgres {
-            let mut tx = store.begin().await.unwrap();
-            let place = "{\"from\":\"1099511627776:1099511627776:\"}";
-            let sql = format!("update tidemill_outbox_slot set place = '{place}' where slot = 0");
-            tx.execute_for_test(&sql).await.unwrap();
-            tx.commit().await.unwrap();
-
-            let metrics = measured(&Served::start(&stage, &[]));
-
-            for name in ["lag_events", "oldest_seconds", "unpublished_events", "unpublished_oldest_seconds"] {
-                let line = format!("tidemill_outbox_{name} NaN");
-                assert!(metrics.lines().any(|told| told == line), "{line} is not in {metrics}");
-            }
-        }
-        store.close().await;
     }
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

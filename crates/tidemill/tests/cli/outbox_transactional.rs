@@ -1,8 +1,8 @@
 //! Relays as processes that publish to Kafka in transactions, and are killed: whoever reads what was committed sees each
 //! event once.
 
+use crate::Stage;
 use crate::outbox_kafka::{consume, make_topic};
-use crate::{Stage, both_databases};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -13,6 +13,8 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![a_relay_that_dies_at_any_point_doubles_nothing];
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -203,33 +205,25 @@ const POINTS: &[(&str, &[u32])] = &[
     ("after_commit", &[4]),
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_relay_that_dies_at_any_point_doubles_nothing() {
+async fn a_relay_that_dies_at_any_point_doubles_nothing(scratch: Scratch) {
     let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
-    let mut databases = tokio::task::JoinSet::new();
-    for scratch in both_databases().await {
-        let servers = servers.clone();
-        databases.spawn(async move {
-            let mut stand = Stand::new("points", &scratch, &servers).await;
-            for (name, passes) in POINTS {
-                for pass in *passes {
-                    let point = format!("{name}:{pass}");
-                    stand.write(4 * BATCH).await;
-                    let mut dying = stand.relay(Some(&point));
-                    let died = dying.wait_deadline(PATIENCE).expect("an end");
-                    assert_eq!(died.signal(), Some(6), "{point} was not passed on {}", scratch.url());
-                    stand.stage.lapse(dying.pid());
-                    stand.write(BATCH).await;
-                    let heir = stand.relay(None);
-                    stand.until_published().await;
-                    end(heir);
-                    stand.judge(&point);
-                }
-            }
-            stand.store.close().await;
-        });
+    let mut stand = Stand::new("points", &scratch, &servers).await;
+    for (name, passes) in POINTS {
+        for pass in *passes {
+            let point = format!("{name}:{pass}");
+            stand.write(4 * BATCH).await;
+            let mut dying = stand.relay(Some(&point));
+            let died = dying.wait_deadline(PATIENCE).expect("an end");
+            assert_eq!(died.signal(), Some(6), "{point} was not passed on {}", scratch.url());
+            stand.stage.lapse(dying.pid());
+            stand.write(BATCH).await;
+            let heir = stand.relay(None);
+            stand.until_published().await;
+            end(heir);
+            stand.judge(&point);
+        }
     }
-    databases.join_all().await;
+    stand.store.close().await;
 }
 
 /// A topic that is not there yet makes exceptions; when it is there, they are published, and the relay dies before it can

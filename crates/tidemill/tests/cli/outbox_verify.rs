@@ -1,11 +1,16 @@
 //! `tidemill outbox verify`: what was published is compared with the table, and the shell hears of it.
 
-use crate::{Stage, both_databases};
+use crate::Stage;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    what_was_published_as_the_table_says_is_clean,
+    what_is_lost_or_out_of_order_is_told_with_its_place_and_fails,
+];
 
 /// Four events of one aggregate, of which so many count as read.
 async fn outbox(scratch: &Scratch, read: u32) -> Stage {
@@ -39,41 +44,35 @@ fn write(stage: &Stage, ids: &[u32]) {
 
 const VERIFY: [&str; 4] = ["outbox", "verify", "--sink", "file:events.jsonl"];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_published_as_the_table_says_is_clean() {
-    for scratch in both_databases().await {
-        let stage = outbox(&scratch, 3).await;
-        write(&stage, &[1, 2, 3, 3]);
+async fn what_was_published_as_the_table_says_is_clean(scratch: Scratch) {
+    let stage = outbox(&scratch, 3).await;
+    write(&stage, &[1, 2, 3, 3]);
 
-        let ran = stage.run(&VERIFY);
+    let ran = stage.run(&VERIFY);
 
-        let summary = "4 records of 3 events: 0 lost, 0 reordered, 1 duplicated (of 1 events), 0 unknown, 0 torn, 0 gaps, 1 pending, 0 excused\n";
-        let stdout = &ran.succeeds().stdout;
-        assert!(stdout.starts_with(summary), "{stdout}");
-        assert!(stdout.contains("duplicated") && stdout.contains("events.jsonl:4"), "{stdout}");
-    }
+    let summary = "4 records of 3 events: 0 lost, 0 reordered, 1 duplicated (of 1 events), 0 unknown, 0 torn, 0 gaps, 1 pending, 0 excused\n";
+    let stdout = &ran.succeeds().stdout;
+    assert!(stdout.starts_with(summary), "{stdout}");
+    assert!(stdout.contains("duplicated") && stdout.contains("events.jsonl:4"), "{stdout}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_or_out_of_order_is_told_with_its_place_and_fails() {
-    for scratch in both_databases().await {
-        let stage = outbox(&scratch, 4).await;
-        write(&stage, &[1, 4, 3]);
+async fn what_is_lost_or_out_of_order_is_told_with_its_place_and_fails(scratch: Scratch) {
+    let stage = outbox(&scratch, 4).await;
+    write(&stage, &[1, 4, 3]);
 
-        let ran = stage.run(&VERIFY);
-        ran.fails("TM1403", 1);
-        assert!(ran.stdout.contains("1 lost, 1 reordered"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("order/order-1"), "{}", ran.stdout);
+    let ran = stage.run(&VERIFY);
+    ran.fails("TM1403", 1);
+    assert!(ran.stdout.contains("1 lost, 1 reordered"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("order/order-1"), "{}", ran.stdout);
 
-        let ran = stage.run(&[&VERIFY[..], &["-o", "json"]].concat());
-        let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
-        assert_eq!((ran.code, &answer["is_clean"]), (Some(1), &json!(false)));
-        let lost = json!({ "id": 2, "aggregate_type": "order", "aggregate_id": "order-1" });
-        assert_eq!(answer["lost"], json!({ "count": 1, "first": [lost] }));
-        let reordered = &answer["reordered"]["first"][0];
-        assert_eq!((&reordered["id"], &reordered["place"]), (&json!(3), &json!("events.jsonl:3")));
-        assert_eq!(reordered["after"], json!({ "id": 4, "place": "events.jsonl:2" }));
-    }
+    let ran = stage.run(&[&VERIFY[..], &["-o", "json"]].concat());
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &answer["is_clean"]), (Some(1), &json!(false)));
+    let lost = json!({ "id": 2, "aggregate_type": "order", "aggregate_id": "order-1" });
+    assert_eq!(answer["lost"], json!({ "count": 1, "first": [lost] }));
+    let reordered = &answer["reordered"]["first"][0];
+    assert_eq!((&reordered["id"], &reordered["place"]), (&json!(3), &json!("events.jsonl:3")));
+    assert_eq!(reordered["after"], json!({ "id": 4, "place": "events.jsonl:2" }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,19 @@
 //! Partitions over real processes, of which some die.
 
+use crate::Stage;
 use crate::exact::{self, GRACE, LEASE, start_mortal};
 use crate::examples::Program;
-use crate::{Stage, both_databases};
 use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
+use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere,
+    a_killed_manager_is_replaced_soon_after_its_lease,
+];
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -58,52 +64,46 @@ fn kill_at(program: &Program, mut victim: Guarded, commits: u64) {
     victim.wait_deadline(PATIENCE).unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere() {
-    for database in both_databases().await {
-        let program = Program::new("partitions", stage(database.url()));
-        program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
-        let work = ["job", "work", "--slots", "2"];
-        let victim = start_mortal(&program, "one.log", &work);
-        let mut helper = program.start("two.log", &work);
-        let _manager = program.start("run.log", &["job", "run", "copy"]);
-        kill_at(&program, victim, 20);
+async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere(database: Scratch) {
+    let program = Program::new("partitions", stage(database.url()));
+    program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
+    let work = ["job", "work", "--slots", "2"];
+    let victim = start_mortal(&program, "one.log", &work);
+    let mut helper = program.start("two.log", &work);
+    let _manager = program.start("run.log", &["job", "run", "copy"]);
+    kill_at(&program, victim, 20);
 
-        until("it is complete", PATIENCE, || is_complete(&program));
+    until("it is complete", PATIENCE, || is_complete(&program));
 
-        let all = executions(&program);
-        let newest = steps(&program, &all[0]);
-        let whole = newest.iter().find(|step| step["name"] == "copy").unwrap();
-        assert_eq!((&whole["counters"]["read"], &whole["counters"]["write"]), (&60000.into(), &60000.into()));
-        let mut processes: Vec<String> = Vec::new();
-        for execution in &all {
-            let of_parts = steps(&program, execution);
-            processes.extend(of_parts.iter().filter_map(|step| step["process"].as_str().map(str::to_owned)));
-        }
-        processes.sort_unstable();
-        processes.dedup();
-        assert!(processes.len() >= 2, "{processes:?}");
-        program.run(&["job", "run", "verify"]).succeeds();
-        helper.signal(Signal::TERM).unwrap();
-        assert!(helper.wait_deadline(PATIENCE).unwrap().success());
+    let all = executions(&program);
+    let newest = steps(&program, &all[0]);
+    let whole = newest.iter().find(|step| step["name"] == "copy").unwrap();
+    assert_eq!((&whole["counters"]["read"], &whole["counters"]["write"]), (&60000.into(), &60000.into()));
+    let mut processes: Vec<String> = Vec::new();
+    for execution in &all {
+        let of_parts = steps(&program, execution);
+        processes.extend(of_parts.iter().filter_map(|step| step["process"].as_str().map(str::to_owned)));
     }
+    processes.sort_unstable();
+    processes.dedup();
+    assert!(processes.len() >= 2, "{processes:?}");
+    program.run(&["job", "run", "verify"]).succeeds();
+    helper.signal(Signal::TERM).unwrap();
+    assert!(helper.wait_deadline(PATIENCE).unwrap().success());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_manager_is_replaced_soon_after_its_lease() {
-    for database in both_databases().await {
-        let program = Program::new("partitions", stage(database.url()));
-        program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
-        let helper = program.start("helper.log", &["job", "work", "--slots", "1"]);
-        let manager = start_mortal(&program, "run.log", &["job", "run", "copy"]);
-        kill_at(&program, manager, 20);
+async fn a_killed_manager_is_replaced_soon_after_its_lease(database: Scratch) {
+    let program = Program::new("partitions", stage(database.url()));
+    program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
+    let helper = program.start("helper.log", &["job", "work", "--slots", "1"]);
+    let manager = start_mortal(&program, "run.log", &["job", "run", "copy"]);
+    kill_at(&program, manager, 20);
 
-        let took = until("it runs again", PATIENCE, || executions(&program).len() == 2);
+    let took = until("it runs again", PATIENCE, || executions(&program).len() == 2);
 
-        assert!(took < LEASE + GRACE, "{took:?}");
-        until("it is complete", PATIENCE, || is_complete(&program));
-        assert_eq!(executions(&program).len(), 2);
-        program.run(&["job", "run", "verify"]).succeeds();
-        drop(helper);
-    }
+    assert!(took < LEASE + GRACE, "{took:?}");
+    until("it is complete", PATIENCE, || is_complete(&program));
+    assert_eq!(executions(&program).len(), 2);
+    program.run(&["job", "run", "verify"]).succeeds();
+    drop(helper);
 }

@@ -1,6 +1,6 @@
 //! Pools at the command line: made, looked at, changed, operated on, moved, and audited.
 
-use crate::{Ran, Stage, both_databases, workspace};
+use crate::{Ran, Stage, workspace};
 use serde_json::{Value, json};
 use std::fs;
 use std::num::NonZeroU32;
@@ -9,6 +9,19 @@ use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::{Answer, Holder};
 use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
 use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    a_pool_is_made_changed_paused_and_removed,
+    who_holds_and_who_waits_is_told_with_the_reason,
+    an_operator_gives_back_what_others_hold_and_the_next_one_starts,
+    a_limit_below_usage_takes_nothing_from_anybody_and_says_so,
+    the_auditor_counts_decisions_and_finds_what_was_tampered_with,
+    pools_come_from_the_documents_tables_and_go_back_as_they_were,
+    running_batches_of_the_document_are_taken_over_as_far_as_there_is_room,
+    a_batch_whose_ttl_has_passed_is_not_taken_over,
+    of_the_registry_only_what_runs_is_exported_if_that_is_asked_for,
+    a_migration_makes_the_documents_views_under_the_names_that_are_set,
+];
 
 /// A database with a pool of 40 units, all of which may be in use.
 pub(crate) fn stage(database: &Scratch) -> Stage {
@@ -45,123 +58,106 @@ async fn busy(database: &Scratch) -> Pools {
     pools
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_is_made_changed_paused_and_removed() {
-    for database in both_databases().await {
-        let stage = stage(&database);
+async fn a_pool_is_made_changed_paused_and_removed(database: Scratch) {
+    let stage = stage(&database);
 
-        let listed = json_of(&stage.run(&["pool", "list", "-o", "json"]));
-        assert_eq!(listed["schema"], "tidemill.pool/v1");
-        assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["limit"]), (&json!("etl"), &json!(40)));
-        let windows = ["--capacity", "22:00-06:00=80", "--zone", "Asia/Seoul", "--policy", "fifo"];
-        let changed =
-            stage.run(&[&["pool", "set", "4", "--default", "8", "-o", "csv"][..], &windows].concat());
-        let expected = "setting,from,to\ndefault,1,8\npolicy,document,fifo\ncapacity,[],\"[\"\"22:00-06:00=80\"\"]\"\nzone,UTC,Asia/Seoul\n";
-        assert_eq!(changed.succeeds().stdout, expected);
-        assert!(
-            stage
-                .run(&["pool", "set", "etl", "--default", "8"])
-                .succeeds()
-                .stdout
-                .contains("Nothing changed.")
-        );
-        let back = stage.run(&["pool", "set", "etl", "--no-capacity"]);
-        assert!(back.succeeds().stdout.contains("22:00-06:00=80"), "{back:#?}");
+    let listed = json_of(&stage.run(&["pool", "list", "-o", "json"]));
+    assert_eq!(listed["schema"], "tidemill.pool/v1");
+    assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["limit"]), (&json!("etl"), &json!(40)));
+    let windows = ["--capacity", "22:00-06:00=80", "--zone", "Asia/Seoul", "--policy", "fifo"];
+    let changed = stage.run(&[&["pool", "set", "4", "--default", "8", "-o", "csv"][..], &windows].concat());
+    let expected = "setting,from,to\ndefault,1,8\npolicy,document,fifo\ncapacity,[],\"[\"\"22:00-06:00=80\"\"]\"\nzone,UTC,Asia/Seoul\n";
+    assert_eq!(changed.succeeds().stdout, expected);
+    assert!(
+        stage.run(&["pool", "set", "etl", "--default", "8"]).succeeds().stdout.contains("Nothing changed.")
+    );
+    let back = stage.run(&["pool", "set", "etl", "--no-capacity"]);
+    assert!(back.succeeds().stdout.contains("22:00-06:00=80"), "{back:#?}");
 
-        stage.run(&["pool", "pause", "etl", "--reason", "patch day"]).succeeds();
-        let shown = stage.run(&["pool", "show", "etl"]);
-        assert!(shown.succeeds().stdout.contains("patch day"), "{shown:#?}");
-        stage.run(&["pool", "resume", "etl", "--reason", "done"]).succeeds();
-        assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["state"], "open");
-        stage.run(&["pool", "rm", "etl", "--reason", "moved"]).succeeds();
+    stage.run(&["pool", "pause", "etl", "--reason", "patch day"]).succeeds();
+    let shown = stage.run(&["pool", "show", "etl"]);
+    assert!(shown.succeeds().stdout.contains("patch day"), "{shown:#?}");
+    stage.run(&["pool", "resume", "etl", "--reason", "done"]).succeeds();
+    assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["state"], "open");
+    stage.run(&["pool", "rm", "etl", "--reason", "moved"]).succeeds();
 
-        stage.run(&["pool", "show", "etl"]).fails("TM1201", 3);
-        let audit = stage.run(&["audit", "list"]).stdout;
-        for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.remove"] {
-            assert!(audit.contains(action), "{action}: {audit}");
-        }
+    stage.run(&["pool", "show", "etl"]).fails("TM1201", 3);
+    let audit = stage.run(&["audit", "list"]).stdout;
+    for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.remove"] {
+        assert!(audit.contains(action), "{action}: {audit}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_holds_and_who_waits_is_told_with_the_reason() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        let _pools = busy(&database).await;
+async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
+    let stage = stage(&database);
+    let _pools = busy(&database).await;
 
-        let holders = json_of(&stage.run(&["pool", "holders", "etl", "-o", "json"]));
-        let holder = &holders["items"][0];
-        assert_eq!(
-            (&holder["holder"], &holder["units"], &holder["state"]),
-            (&json!("batch/r1"), &json!(32), &json!("running"))
-        );
-        let queue = json_of(&stage.run(&["pool", "queue", "etl", "-o", "json"]));
-        let place = |index: usize, field: &str| queue["items"][index][field].clone();
-        assert_eq!((place(0, "holder"), place(0, "reason")), (json!("batch/r2"), json!("pool_full")));
-        assert_eq!((place(1, "position"), place(1, "reason")), (json!(2), json!("larger_request_reserved")));
-        assert!(place(0, "eta_seconds").as_u64().is_some_and(|seconds| seconds > 0), "{queue}");
-        let shown = stage.run(&["pool", "show", "etl"]).stdout;
-        assert!(shown.contains("batch/r2 for 16 units: the pool has not enough units left"), "{shown}");
+    let holders = json_of(&stage.run(&["pool", "holders", "etl", "-o", "json"]));
+    let holder = &holders["items"][0];
+    assert_eq!(
+        (&holder["holder"], &holder["units"], &holder["state"]),
+        (&json!("batch/r1"), &json!(32), &json!("running"))
+    );
+    let queue = json_of(&stage.run(&["pool", "queue", "etl", "-o", "json"]));
+    let place = |index: usize, field: &str| queue["items"][index][field].clone();
+    assert_eq!((place(0, "holder"), place(0, "reason")), (json!("batch/r2"), json!("pool_full")));
+    assert_eq!((place(1, "position"), place(1, "reason")), (json!(2), json!("larger_request_reserved")));
+    assert!(place(0, "eta_seconds").as_u64().is_some_and(|seconds| seconds > 0), "{queue}");
+    let shown = stage.run(&["pool", "show", "etl"]).stdout;
+    assert!(shown.contains("batch/r2 for 16 units: the pool has not enough units left"), "{shown}");
 
-        let why = json_of(&stage.run(&["why", "r2", "-o", "json"]));
-        let told = &why["items"][0];
-        assert_eq!((&told["position"], &told["would_start_with"]), (&json!(1), &json!(8)));
-        assert_eq!(told["largest_holders"][0]["holder"], "batch/r1");
-        let behind = stage.run(&["why", "batch/r3"]);
-        for text in [
-            "place 2 of 2",
-            "ahead    batch/r2 (16 units)",
-            "holders  batch/r1 (32 units)",
-            "would not start with less either",
-            "asked for 2",
-        ] {
-            assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
-        }
-        stage.run(&["why", "nobody/r3"]).fails("TM0508", 3);
+    let why = json_of(&stage.run(&["why", "r2", "-o", "json"]));
+    let told = &why["items"][0];
+    assert_eq!((&told["position"], &told["would_start_with"]), (&json!(1), &json!(8)));
+    assert_eq!(told["largest_holders"][0]["holder"], "batch/r1");
+    let behind = stage.run(&["why", "batch/r3"]);
+    for text in [
+        "place 2 of 2",
+        "ahead    batch/r2 (16 units)",
+        "holders  batch/r1 (32 units)",
+        "would not start with less either",
+        "asked for 2",
+    ] {
+        assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
     }
+    stage.run(&["why", "nobody/r3"]).fails("TM0508", 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        let pools = busy(&database).await;
-        let lease = json_of(&stage.run(&["why", "r1", "-o", "json"]))["items"][0]["lease"].clone();
-        let lease = lease.as_str().unwrap();
+async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts(database: Scratch) {
+    let stage = stage(&database);
+    let pools = busy(&database).await;
+    let lease = json_of(&stage.run(&["why", "r1", "-o", "json"]))["items"][0]["lease"].clone();
+    let lease = lease.as_str().unwrap();
 
-        let released = stage.run(&["pool", "release", lease, "--reason", "its host is gone"]);
+    let released = stage.run(&["pool", "release", lease, "--reason", "its host is gone"]);
 
-        assert!(released.succeeds().stderr.contains("32 units of batch/r1 are back in etl"), "{released:#?}");
-        assert!(matches!(ask(&pools, "r2", 16, 16).await, Answer::Admitted { .. }));
-        assert_eq!(in_use(&stage, "etl"), 18);
-        let again = stage.run(&["pool", "release", lease, "--reason", "again"]);
-        assert!(again.fails("TM1207", 5).stderr.contains("batch/r1 ended at"), "{again:#?}");
-        let why = stage.run(&["why", lease]);
-        assert!(why.succeeds().stdout.contains("was released by ann: its host is gone"), "{why:#?}");
-        let events = stage.run(&["pool", "events", "etl"]);
-        assert!(events.succeeds().stdout.contains("batch released by ann: its host is gone"), "{events:#?}");
-        assert!(events.stdout.contains("batch/r1"), "{events:#?}");
-        assert!(stage.run(&["audit", "list"]).stdout.contains("pool.release"));
-    }
+    assert!(released.succeeds().stderr.contains("32 units of batch/r1 are back in etl"), "{released:#?}");
+    assert!(matches!(ask(&pools, "r2", 16, 16).await, Answer::Admitted { .. }));
+    assert_eq!(in_use(&stage, "etl"), 18);
+    let again = stage.run(&["pool", "release", lease, "--reason", "again"]);
+    assert!(again.fails("TM1207", 5).stderr.contains("batch/r1 ended at"), "{again:#?}");
+    let why = stage.run(&["why", lease]);
+    assert!(why.succeeds().stdout.contains("was released by ann: its host is gone"), "{why:#?}");
+    let events = stage.run(&["pool", "events", "etl"]);
+    assert!(events.succeeds().stdout.contains("batch released by ann: its host is gone"), "{events:#?}");
+    assert!(events.stdout.contains("batch/r1"), "{events:#?}");
+    assert!(stage.run(&["audit", "list"]).stdout.contains("pool.release"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        let _pools = busy(&database).await;
+async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so(database: Scratch) {
+    let stage = stage(&database);
+    let _pools = busy(&database).await;
 
-        let cut = stage.run(&["pool", "set", "etl", "--max", "20"]);
+    let cut = stage.run(&["pool", "set", "etl", "--max", "20"]);
 
-        let text = "40 -> 20: 32 in use; nothing is killed; no grants until in use is at most 20";
-        assert!(cut.succeeds().stderr.contains(text), "{cut:#?}");
-        let shown = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
-        assert_eq!(
-            (&shown["in_use"], &shown["over_by"], &shown["state"]),
-            (&json!(32), &json!(12), &json!("over limit"))
-        );
-        stage.run(&["pool", "rm", "etl"]).fails("TM1203", 5);
-    }
+    let text = "40 -> 20: 32 in use; nothing is killed; no grants until in use is at most 20";
+    assert!(cut.succeeds().stderr.contains(text), "{cut:#?}");
+    let shown = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
+    assert_eq!(
+        (&shown["in_use"], &shown["over_by"], &shown["state"]),
+        (&json!(32), &json!(12), &json!("over limit"))
+    );
+    stage.run(&["pool", "rm", "etl"]).fails("TM1203", 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,23 +177,20 @@ async fn what_cannot_be_is_refused_with_its_code() {
     stage.run(&["pool", "release", nothing, "--reason", "x"]).fails("TM1207", 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_auditor_counts_decisions_and_finds_what_was_tampered_with() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        let pools = busy(&database).await;
+async fn the_auditor_counts_decisions_and_finds_what_was_tampered_with(database: Scratch) {
+    let stage = stage(&database);
+    let pools = busy(&database).await;
 
-        let verified = stage.run(&["pool", "verify"]);
-        assert!(verified.succeeds().stderr.contains("decisions, 0 violations"), "{verified:#?}");
-        let mut tx = pools.store().begin().await.unwrap();
-        tx.execute_for_test("update tidemill_pool set usage = usage + 1").await.unwrap();
-        tx.commit().await.unwrap();
+    let verified = stage.run(&["pool", "verify"]);
+    assert!(verified.succeeds().stderr.contains("decisions, 0 violations"), "{verified:#?}");
+    let mut tx = pools.store().begin().await.unwrap();
+    tx.execute_for_test("update tidemill_pool set usage = usage + 1").await.unwrap();
+    tx.commit().await.unwrap();
 
-        let found = stage.run(&["pool", "verify", "etl"]);
+    let found = stage.run(&["pool", "verify", "etl"]);
 
-        found.fails("TM0212", 1);
-        assert!(found.stderr.contains("33 units are in use, and its tickets say 32"), "{found:#?}");
-    }
+    found.fails("TM0212", 1);
+    assert!(found.stderr.contains("33 units are in use, and its tickets say 32"), "{found:#?}");
 }
 
 /// What the document's own tables hold, as `aws dynamodb scan` prints it.
@@ -207,32 +200,29 @@ const LIMITS: &str = r#"{"Items": [
   {"src_db_id": {"N": "5"}, "name": {"S": "ERP"}, "max_connections": {"N": "500"}, "threshold_percent": {"N": "90"}}
 ], "Count": 2, "ScannedCount": 2}"#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pools_come_from_the_documents_tables_and_go_back_as_they_were() {
-    for database in both_databases().await {
-        let url = database.url();
-        let stage = Stage::on(url).with("TIDEMILL_DATABASE_INIT", "always").with("DEFAULT_PARALLEL", "3");
-        fs::write(stage.path("limits.json"), LIMITS).unwrap();
+async fn pools_come_from_the_documents_tables_and_go_back_as_they_were(database: Scratch) {
+    let url = database.url();
+    let stage = Stage::on(url).with("TIDEMILL_DATABASE_INIT", "always").with("DEFAULT_PARALLEL", "3");
+    fs::write(stage.path("limits.json"), LIMITS).unwrap();
 
-        let imported = stage.run(&["pool", "import", "limits.json", "-o", "csv"]);
+    let imported = stage.run(&["pool", "import", "limits.json", "-o", "csv"]);
 
-        assert_eq!(imported.succeeds().stdout, "table,item,result\nlimits,ADW,created\nlimits,ERP,created\n");
-        let erp = json_of(&stage.run(&["pool", "show", "5", "-o", "json"]));
-        assert_eq!((&erp["default"], &erp["min"], &erp["limit"]), (&json!(3), &json!(2), &json!(450)));
-        stage.run(&["pool", "set", "ERP", "--policy", "fifo", "--capacity", "22:00-06:00=900"]).succeeds();
-        let exported = stage.run(&["pool", "export"]);
-        let first: Value = serde_json::from_str(exported.succeeds().stdout.lines().next().unwrap()).unwrap();
-        let given: Value = serde_json::from_str(LIMITS).unwrap();
-        assert_eq!(first["Item"], given["Items"][0]);
+    assert_eq!(imported.succeeds().stdout, "table,item,result\nlimits,ADW,created\nlimits,ERP,created\n");
+    let erp = json_of(&stage.run(&["pool", "show", "5", "-o", "json"]));
+    assert_eq!((&erp["default"], &erp["min"], &erp["limit"]), (&json!(3), &json!(2), &json!(450)));
+    stage.run(&["pool", "set", "ERP", "--policy", "fifo", "--capacity", "22:00-06:00=900"]).succeeds();
+    let exported = stage.run(&["pool", "export"]);
+    let first: Value = serde_json::from_str(exported.succeeds().stdout.lines().next().unwrap()).unwrap();
+    let given: Value = serde_json::from_str(LIMITS).unwrap();
+    assert_eq!(first["Item"], given["Items"][0]);
 
-        // Into another database, and out again.
-        let other = Stage::new();
-        fs::write(other.path("export.json"), &exported.stdout).unwrap();
-        other.run(&["pool", "import", "export.json"]).succeeds();
-        assert_eq!(other.run(&["pool", "export"]).succeeds().stdout, exported.stdout);
-        let again = other.run(&["pool", "import", "export.json", "-o", "csv"]);
-        assert!(again.succeeds().stdout.contains("limits,ERP,unchanged"), "{again:#?}");
-    }
+    // Into another database, and out again.
+    let other = Stage::new();
+    fs::write(other.path("export.json"), &exported.stdout).unwrap();
+    other.run(&["pool", "import", "export.json"]).succeeds();
+    assert_eq!(other.run(&["pool", "export"]).succeeds().stdout, exported.stdout);
+    let again = other.run(&["pool", "import", "export.json", "-o", "csv"]);
+    assert!(again.succeeds().stdout.contains("limits,ERP,unchanged"), "{again:#?}");
 }
 
 const REGISTRY: &str = r#"
@@ -242,39 +232,31 @@ const REGISTRY: &str = r#"
 {"src_db_id": 4, "dag_run_id": "r0", "dag_id": "a", "table_name": "T", "parallel_hint": 8, "status": "COMPLETED"}
 "#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn running_batches_of_the_document_are_taken_over_as_far_as_there_is_room() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        fs::write(stage.path("registry.jsonl"), REGISTRY).unwrap();
+async fn running_batches_of_the_document_are_taken_over_as_far_as_there_is_room(database: Scratch) {
+    let stage = stage(&database);
+    fs::write(stage.path("registry.jsonl"), REGISTRY).unwrap();
 
-        let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
+    let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
 
-        assert_eq!(imported.code, Some(8), "{imported:#?}");
-        for line in [
-            "registry,a/r1,holds 8 units",
-            "registry,b/r1,holds 30 units",
-            "registry,c/r1,\"not taken over:",
-            "registry,a/r0,passed over: COMPLETED",
-        ] {
-            assert!(imported.stdout.contains(line), "{line}: {imported:#?}");
-        }
-        assert_eq!(in_use(&stage, "etl"), 38);
-        assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["waiting"], 0);
-        let exported = json_of(&stage.run(&["pool", "export", "--table", "registry", "-o", "json"]));
-        let status = |dag: &str| {
-            let items = exported["Items"].as_array().unwrap();
-            let found =
-                items.iter().find(|item| item["dag_id"]["S"] == dag).unwrap_or_else(|| panic!("{dag}"));
-            (
-                found["status"]["S"].clone(),
-                found["parallel_hint"]["N"].clone(),
-                found["src_db_id"]["N"].clone(),
-            )
-        };
-        assert_eq!(status("b"), (json!("RUNNING"), json!("30"), json!("4")));
-        assert_eq!(status("c").0, "FAILED");
+    assert_eq!(imported.code, Some(8), "{imported:#?}");
+    for line in [
+        "registry,a/r1,holds 8 units",
+        "registry,b/r1,holds 30 units",
+        "registry,c/r1,\"not taken over:",
+        "registry,a/r0,passed over: COMPLETED",
+    ] {
+        assert!(imported.stdout.contains(line), "{line}: {imported:#?}");
     }
+    assert_eq!(in_use(&stage, "etl"), 38);
+    assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["waiting"], 0);
+    let exported = json_of(&stage.run(&["pool", "export", "--table", "registry", "-o", "json"]));
+    let status = |dag: &str| {
+        let items = exported["Items"].as_array().unwrap();
+        let found = items.iter().find(|item| item["dag_id"]["S"] == dag).unwrap_or_else(|| panic!("{dag}"));
+        (found["status"]["S"].clone(), found["parallel_hint"]["N"].clone(), found["src_db_id"]["N"].clone())
+    };
+    assert_eq!(status("b"), (json!("RUNNING"), json!("30"), json!("4")));
+    assert_eq!(status("c").0, "FAILED");
 }
 
 /// One whose ttl was in 2024, and one whose ttl is in 2100.
@@ -283,19 +265,16 @@ const OLD_AND_NEW: &str = r#"
 {"src_db_id": 4, "dag_run_id": "new", "dag_id": "a", "parallel_hint": 4, "status": "RUNNING", "ttl": "4102444800"}
 "#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_whose_ttl_has_passed_is_not_taken_over() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        fs::write(stage.path("registry.jsonl"), OLD_AND_NEW).unwrap();
+async fn a_batch_whose_ttl_has_passed_is_not_taken_over(database: Scratch) {
+    let stage = stage(&database);
+    fs::write(stage.path("registry.jsonl"), OLD_AND_NEW).unwrap();
 
-        let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
+    let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
 
-        let told = "table,item,result\nregistry,a/old,passed over: its ttl has passed\n\
+    let told = "table,item,result\nregistry,a/old,passed over: its ttl has passed\n\
                     registry,a/new,holds 4 units\n";
-        assert_eq!(imported.succeeds().stdout, told);
-        assert_eq!(in_use(&stage, "etl"), 4);
-    }
+    assert_eq!(imported.succeeds().stdout, told);
+    assert_eq!(in_use(&stage, "etl"), 4);
 }
 
 /// One that holds nothing, before one that does.
@@ -320,24 +299,21 @@ async fn a_batch_that_holds_nothing_does_not_keep_others_from_being_taken_over()
     assert_eq!(in_use(&stage, "etl"), 8);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_the_registry_only_what_runs_is_exported_if_that_is_asked_for() {
-    for database in both_databases().await {
-        let stage = stage(&database);
-        let _pools = busy(&database).await;
-        let runs = |flags: &[&str]| {
-            let export = ["pool", "export", "--table", "registry", "-o", "json"];
-            let exported = json_of(&stage.run(&[&export[..], flags].concat()));
-            let item = |item: &Value| (item["dag_run_id"]["S"].clone(), item["status"]["S"].clone());
-            exported["Items"].as_array().unwrap().iter().map(item).collect::<Vec<_>>()
-        };
+async fn of_the_registry_only_what_runs_is_exported_if_that_is_asked_for(database: Scratch) {
+    let stage = stage(&database);
+    let _pools = busy(&database).await;
+    let runs = |flags: &[&str]| {
+        let export = ["pool", "export", "--table", "registry", "-o", "json"];
+        let exported = json_of(&stage.run(&[&export[..], flags].concat()));
+        let item = |item: &Value| (item["dag_run_id"]["S"].clone(), item["status"]["S"].clone());
+        exported["Items"].as_array().unwrap().iter().map(item).collect::<Vec<_>>()
+    };
 
-        let (all, running) = (runs(&[]), runs(&["--running"]));
+    let (all, running) = (runs(&[]), runs(&["--running"]));
 
-        assert_eq!(all.len(), 3, "{all:?}");
-        assert_eq!(running, [(json!("r1"), json!("RUNNING"))]);
-        stage.run(&["pool", "export", "--running"]).fails("TM0002", 2);
-    }
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(running, [(json!("r1"), json!("RUNNING"))]);
+    stage.run(&["pool", "export", "--running"]).fails("TM0002", 2);
 }
 
 #[test]
@@ -372,29 +348,24 @@ fn every_reason_stands_in_the_reference() {
     assert_eq!(found, expected);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_makes_the_documents_views_under_the_names_that_are_set() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url())
-            .with("EMR_AGENT_TABLE_REGISTRY", "my_registry")
-            .with("TIDEMILL_POOLS_LIMITS_VIEW", "my_limits");
+async fn a_migration_makes_the_documents_views_under_the_names_that_are_set(database: Scratch) {
+    let stage = Stage::on(database.url())
+        .with("EMR_AGENT_TABLE_REGISTRY", "my_registry")
+        .with("TIDEMILL_POOLS_LIMITS_VIEW", "my_limits");
 
-        stage.run(&["db", "migrate"]).succeeds();
+    stage.run(&["db", "migrate"]).succeeds();
 
-        stage.run(&["pool", "create", "ADW", "--id", "4", "--max", "1000"]).succeeds();
-        let store = database.store(None).await.unwrap();
-        let mut tx = store.begin().await.unwrap();
-        let found = "insert into my_seen select max_connections from my_limits where src_db_id = 4";
-        tx.execute_for_test("create table my_seen (max_connections bigint not null)").await.unwrap();
-        tx.execute_for_test(found).await.unwrap();
-        tx.execute_for_test("delete from my_seen where max_connections <> 1000").await.unwrap();
-        // Fails unless there is the one row.
-        tx.execute_for_test("insert into my_seen values ((select max_connections from my_seen))")
-            .await
-            .unwrap();
-        tx.execute_for_test("insert into my_seen select ttl from my_registry").await.unwrap();
-        tx.rollback().await.unwrap();
-        let bad = stage.with("EMR_AGENT_TABLE_REGISTRY", "tidemill_pool").run(&["db", "migrate"]);
-        assert_eq!(bad.code, Some(5), "{bad:?}");
-    }
+    stage.run(&["pool", "create", "ADW", "--id", "4", "--max", "1000"]).succeeds();
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let found = "insert into my_seen select max_connections from my_limits where src_db_id = 4";
+    tx.execute_for_test("create table my_seen (max_connections bigint not null)").await.unwrap();
+    tx.execute_for_test(found).await.unwrap();
+    tx.execute_for_test("delete from my_seen where max_connections <> 1000").await.unwrap();
+    // Fails unless there is the one row.
+    tx.execute_for_test("insert into my_seen values ((select max_connections from my_seen))").await.unwrap();
+    tx.execute_for_test("insert into my_seen select ttl from my_registry").await.unwrap();
+    tx.rollback().await.unwrap();
+    let bad = stage.with("EMR_AGENT_TABLE_REGISTRY", "tidemill_pool").run(&["db", "migrate"]);
+    assert_eq!(bad.code, Some(5), "{bad:?}");
 }

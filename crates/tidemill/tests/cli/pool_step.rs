@@ -1,6 +1,6 @@
 //! Units of a pool that steps of real processes hold, of which some are killed.
 
-use crate::{Stage, both_databases};
+use crate::Stage;
 use std::fs;
 use std::num::NonZeroU32;
 use std::process::Stdio;
@@ -11,6 +11,11 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    what_a_killed_process_held_comes_back_with_its_execution,
+    a_process_that_is_asked_to_end_gives_back_units_and_places,
+];
 
 /// Shorter than a lease on units lasts: they have to come back together with the execution.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -84,44 +89,38 @@ fn text(stage: &Stage, file: &str) -> String {
     fs::read_to_string(stage.path(file)).unwrap_or_default()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_process_held_comes_back_with_its_execution() {
-    for database in both_databases().await {
-        let stage = prepared(&database).await;
-        let mut victim = start(&stage, "first.log", "n=1", MORTAL);
-        becomes(&database, (10, 0)).await;
-        let mut waiting = start(&stage, "second.log", "n=2", LONG);
-        becomes(&database, (10, 1)).await;
-        fs::write(stage.path("let-go"), "").unwrap();
+async fn what_a_killed_process_held_comes_back_with_its_execution(database: Scratch) {
+    let stage = prepared(&database).await;
+    let mut victim = start(&stage, "first.log", "n=1", MORTAL);
+    becomes(&database, (10, 0)).await;
+    let mut waiting = start(&stage, "second.log", "n=2", LONG);
+    becomes(&database, (10, 1)).await;
+    fs::write(stage.path("let-go"), "").unwrap();
 
-        victim.signal(Signal::KILL).unwrap();
+    victim.signal(Signal::KILL).unwrap();
 
-        let ended = waiting.wait_deadline(PATIENCE).expect("whoever waits gets the units");
-        assert!(ended.success(), "{}", text(&stage, "second.log"));
-        assert!(text(&stage, "second.log").contains("step work waits for 10 units of pool adw: place 1"));
-        stage.run(&["job", "run", "needy.yaml", "-p", "n=1"]).succeeds();
-        assert_eq!(text(&stage, "runs"), "10\n10\n10\n");
-        assert_eq!(text(&stage, "overlaps"), "", "two had the whole pool at once");
-        assert_eq!(level(&database).await, (0, 0));
-    }
+    let ended = waiting.wait_deadline(PATIENCE).expect("whoever waits gets the units");
+    assert!(ended.success(), "{}", text(&stage, "second.log"));
+    assert!(text(&stage, "second.log").contains("step work waits for 10 units of pool adw: place 1"));
+    stage.run(&["job", "run", "needy.yaml", "-p", "n=1"]).succeeds();
+    assert_eq!(text(&stage, "runs"), "10\n10\n10\n");
+    assert_eq!(text(&stage, "overlaps"), "", "two had the whole pool at once");
+    assert_eq!(level(&database).await, (0, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_asked_to_end_gives_back_units_and_places() {
-    for database in both_databases().await {
-        let stage = prepared(&database).await;
-        let mut holding = start(&stage, "first.log", "n=1", LONG);
-        becomes(&database, (10, 0)).await;
-        let mut waiting = start(&stage, "second.log", "n=2", LONG);
-        becomes(&database, (10, 1)).await;
+async fn a_process_that_is_asked_to_end_gives_back_units_and_places(database: Scratch) {
+    let stage = prepared(&database).await;
+    let mut holding = start(&stage, "first.log", "n=1", LONG);
+    becomes(&database, (10, 0)).await;
+    let mut waiting = start(&stage, "second.log", "n=2", LONG);
+    becomes(&database, (10, 1)).await;
 
-        waiting.signal(Signal::TERM).unwrap();
-        waiting.wait_deadline(PATIENCE).expect("it stops while it waits");
-        assert_eq!(level(&database).await, (10, 0));
-        holding.signal(Signal::TERM).unwrap();
-        holding.wait_deadline(PATIENCE).expect("it stops while it works");
+    waiting.signal(Signal::TERM).unwrap();
+    waiting.wait_deadline(PATIENCE).expect("it stops while it waits");
+    assert_eq!(level(&database).await, (10, 0));
+    holding.signal(Signal::TERM).unwrap();
+    holding.wait_deadline(PATIENCE).expect("it stops while it works");
 
-        assert_eq!(level(&database).await, (0, 0));
-        assert!(text(&stage, "second.log").contains("needy"), "{}", text(&stage, "second.log"));
-    }
+    assert_eq!(level(&database).await, (0, 0));
+    assert!(text(&stage, "second.log").contains("needy"), "{}", text(&stage, "second.log"));
 }

@@ -1,9 +1,15 @@
 //! Renders at the command line: ordered, looked at, planned and operated; and everything that is refused.
 
 use crate::pool::json_of;
-use crate::{Ran, Stage, both_databases};
+use crate::{Ran, Stage};
 use serde_json::{Value, json};
 use std::fs;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    a_render_is_ordered_listed_shown_cancelled_and_tried_again,
+    data_is_encrypted_with_a_key_and_sealed_anew_with_another,
+];
 
 pub(crate) const PROFILES: &str = "\
 - composition: \"_MAIN Mini Chip Count\"
@@ -72,60 +78,57 @@ fn statuses(stage: &Stage, flags: &[&str]) -> Vec<(i64, String)> {
     list["items"].as_array().unwrap().iter().map(item).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_render_is_ordered_listed_shown_cancelled_and_tried_again() {
-    for database in both_databases().await {
-        let stage = known(Stage::on(database.url()));
+async fn a_render_is_ordered_listed_shown_cancelled_and_tried_again(database: Scratch) {
+    let stage = known(Stage::on(database.url()));
 
-        let ordered = submitted(&stage, &["--priority", "7", "--date", "2026-11-16", "--cue-item", "cue-1"]);
-        let again = submitted(&stage, &["--cue-item", "cue-1"]);
-        assert_eq!((&ordered["render"], &ordered["is_new"]), (&json!(1), &json!(true)));
-        assert_eq!((&again["render"], &again["is_new"]), (&json!(1), &json!(false)));
-        // A number may have gone to the one that was known.
-        let other = submitted(&stage, &["--deadline", "2026-11-15T18:00:00Z"])["render"].as_i64().unwrap();
-        let second = other.to_string();
-        assert_eq!(statuses(&stage, &[]), [(other, "pending".into()), (1, "pending".into())]);
-        assert_eq!(statuses(&stage, &["--date", "2026-11-16"]), [(1, "pending".into())]);
-        assert_eq!(statuses(&stage, &["--before", &second, "--limit", "1"]), [(1, "pending".into())]);
+    let ordered = submitted(&stage, &["--priority", "7", "--date", "2026-11-16", "--cue-item", "cue-1"]);
+    let again = submitted(&stage, &["--cue-item", "cue-1"]);
+    assert_eq!((&ordered["render"], &ordered["is_new"]), (&json!(1), &json!(true)));
+    assert_eq!((&again["render"], &again["is_new"]), (&json!(1), &json!(false)));
+    // A number may have gone to the one that was known.
+    let other = submitted(&stage, &["--deadline", "2026-11-15T18:00:00Z"])["render"].as_i64().unwrap();
+    let second = other.to_string();
+    assert_eq!(statuses(&stage, &[]), [(other, "pending".into()), (1, "pending".into())]);
+    assert_eq!(statuses(&stage, &["--date", "2026-11-16"]), [(1, "pending".into())]);
+    assert_eq!(statuses(&stage, &["--before", &second, "--limit", "1"]), [(1, "pending".into())]);
 
-        let shown = json_of(&stage.run(&["render", "show", "1", "-o", "json"]));
-        assert_eq!((&shown["priority"], &shown["broadcast_date"]), (&json!(7), &json!("2026-11-16")));
-        assert_eq!(shown["history"][0]["to"], "pending");
-        assert!(!shown.to_string().contains("IVEY"), "{shown}");
-        let data = stage.run(&["render", "show", "1", "--data"]);
-        let data: Value = serde_json::from_str(&data.succeeds().stdout).unwrap();
-        assert_eq!(data, ivey());
-        stage.run(&["render", "show", "1", "--job"]).fails("TM1546", 3);
+    let shown = json_of(&stage.run(&["render", "show", "1", "-o", "json"]));
+    assert_eq!((&shown["priority"], &shown["broadcast_date"]), (&json!(7), &json!("2026-11-16")));
+    assert_eq!(shown["history"][0]["to"], "pending");
+    assert!(!shown.to_string().contains("IVEY"), "{shown}");
+    let data = stage.run(&["render", "show", "1", "--data"]);
+    let data: Value = serde_json::from_str(&data.succeeds().stdout).unwrap();
+    assert_eq!(data, ivey());
+    stage.run(&["render", "show", "1", "--job"]).fails("TM1546", 3);
 
-        let dry = stage.run(&["render", "cancel", "1", "--dry-run", "--reason", "wrong name"]);
-        assert!(dry.succeeds().stderr.contains("nothing was changed"));
-        assert_eq!(statuses(&stage, &["--status", "cancelled"]), []);
-        stage.run(&["render", "cancel", "1", "--reason", "wrong name"]).succeeds();
-        assert_eq!(statuses(&stage, &["--status", "cancelled"]), [(1, "cancelled".into())]);
-        stage.run(&["render", "cancel", "1", "--reason", "again"]).fails("TM1511", 5);
-        let both = stage.run(&["render", "cancel", "1", &second, "--reason", "both"]);
-        both.fails("TM1511", 5);
-        assert!(both.stderr.contains("1 of 2 renders were refused"), "{both:#?}");
-        assert_eq!(statuses(&stage, &["--status", "cancelled"]).len(), 2);
-        stage.run(&["render", "retry", "1", "--reason", "right name now"]).succeeds();
-        assert_eq!(statuses(&stage, &["--status", "pending"]), [(1, "pending".into())]);
+    let dry = stage.run(&["render", "cancel", "1", "--dry-run", "--reason", "wrong name"]);
+    assert!(dry.succeeds().stderr.contains("nothing was changed"));
+    assert_eq!(statuses(&stage, &["--status", "cancelled"]), []);
+    stage.run(&["render", "cancel", "1", "--reason", "wrong name"]).succeeds();
+    assert_eq!(statuses(&stage, &["--status", "cancelled"]), [(1, "cancelled".into())]);
+    stage.run(&["render", "cancel", "1", "--reason", "again"]).fails("TM1511", 5);
+    let both = stage.run(&["render", "cancel", "1", &second, "--reason", "both"]);
+    both.fails("TM1511", 5);
+    assert!(both.stderr.contains("1 of 2 renders were refused"), "{both:#?}");
+    assert_eq!(statuses(&stage, &["--status", "cancelled"]).len(), 2);
+    stage.run(&["render", "retry", "1", "--reason", "right name now"]).succeeds();
+    assert_eq!(statuses(&stage, &["--status", "pending"]), [(1, "pending".into())]);
 
-        // No worker has it, so there is nobody to take it from.
-        stage.run(&["render", "recover", "1", "--reason", "x"]).succeeds();
-        assert_eq!(statuses(&stage, &["--status", "pending"]), [(1, "pending".into())]);
-        stage.run(&["render", "recover", "--all", "--reason", "x"]).succeeds();
-        stage.run(&["render", "poll"]).succeeds();
-        assert!(stage.run(&["render", "workers"]).succeeds().stdout.contains("No worker is running"));
-        let log = stage.run(&["audit", "list", "-o", "json"]);
-        assert!(log.stdout.contains("wrong name") && log.stdout.contains("ann"), "{log:#?}");
-        assert!(!log.stdout.contains("IVEY"));
-        for command in ["show", "cancel", "retry", "recover"] {
-            let mut arguments = vec!["render", command, "99"];
-            if command != "show" {
-                arguments.extend(["--reason", "x"]);
-            }
-            stage.run(&arguments).fails("TM1546", 3);
+    // No worker has it, so there is nobody to take it from.
+    stage.run(&["render", "recover", "1", "--reason", "x"]).succeeds();
+    assert_eq!(statuses(&stage, &["--status", "pending"]), [(1, "pending".into())]);
+    stage.run(&["render", "recover", "--all", "--reason", "x"]).succeeds();
+    stage.run(&["render", "poll"]).succeeds();
+    assert!(stage.run(&["render", "workers"]).succeeds().stdout.contains("No worker is running"));
+    let log = stage.run(&["audit", "list", "-o", "json"]);
+    assert!(log.stdout.contains("wrong name") && log.stdout.contains("ann"), "{log:#?}");
+    assert!(!log.stdout.contains("IVEY"));
+    for command in ["show", "cancel", "retry", "recover"] {
+        let mut arguments = vec!["render", command, "99"];
+        if command != "show" {
+            arguments.extend(["--reason", "x"]);
         }
+        stage.run(&arguments).fails("TM1546", 3);
     }
 }
 
@@ -272,30 +275,26 @@ fn the_environment_of_supabase_is_explained_until_a_database_is_configured() {
     stage.with("TIDEMILL_DATABASE_URL", "sqlite://queue.db").run(&["render", "list"]).succeeds();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_is_encrypted_with_a_key_and_sealed_anew_with_another() {
-    for database in both_databases().await {
-        let stage =
-            known(Stage::on(database.url())).with("K1", &"0f".repeat(32)).with("K2", &"f0".repeat(32));
-        let configure = |text: &str| fs::write(stage.path("tidemill.toml"), text).unwrap();
-        submit(&stage, &[]).succeeds();
-        stage.run(&["render", "reseal"]).fails("TM1541", 2);
-        let resealed =
-            || json_of(&stage.run(&["render", "reseal", "-o", "json"]))["items"][0]["resealed"].clone();
-        let shown = || stage.run(&["render", "show", "1", "--data"]);
-        let key = || json_of(&stage.run(&["render", "show", "1", "-o", "json"]))["encrypted_with"].clone();
+async fn data_is_encrypted_with_a_key_and_sealed_anew_with_another(database: Scratch) {
+    let stage = known(Stage::on(database.url())).with("K1", &"0f".repeat(32)).with("K2", &"f0".repeat(32));
+    let configure = |text: &str| fs::write(stage.path("tidemill.toml"), text).unwrap();
+    submit(&stage, &[]).succeeds();
+    stage.run(&["render", "reseal"]).fails("TM1541", 2);
+    let resealed =
+        || json_of(&stage.run(&["render", "reseal", "-o", "json"]))["items"][0]["resealed"].clone();
+    let shown = || stage.run(&["render", "show", "1", "--data"]);
+    let key = || json_of(&stage.run(&["render", "show", "1", "-o", "json"]))["encrypted_with"].clone();
 
-        configure("[render.keys.k1]\nsecret = \"env:K1\"\n");
-        assert_eq!((resealed(), key()), (json!(1), json!("k1")));
-        assert!(shown().succeeds().stdout.contains("IVEY"));
-        let two = "[render.keys.k1]\nsecret = \"env:K1\"\n[render.keys.k2]\nsecret = \"env:K2\"\n";
-        configure(two);
-        shown().fails("TM1541", 2);
-        configure(&format!("[render]\ncurrent_key = \"k2\"\n{two}"));
-        assert_eq!((resealed(), resealed(), key()), (json!(1), json!(0), json!("k2")));
-        configure("[render.keys.k1]\nsecret = \"env:K1\"\n");
-        shown().fails("TM1539", 2);
-        configure("[render.keys.k2]\nsecret = \"env:K2\"\n");
-        assert!(shown().succeeds().stdout.contains("IVEY"));
-    }
+    configure("[render.keys.k1]\nsecret = \"env:K1\"\n");
+    assert_eq!((resealed(), key()), (json!(1), json!("k1")));
+    assert!(shown().succeeds().stdout.contains("IVEY"));
+    let two = "[render.keys.k1]\nsecret = \"env:K1\"\n[render.keys.k2]\nsecret = \"env:K2\"\n";
+    configure(two);
+    shown().fails("TM1541", 2);
+    configure(&format!("[render]\ncurrent_key = \"k2\"\n{two}"));
+    assert_eq!((resealed(), resealed(), key()), (json!(1), json!(0), json!("k2")));
+    configure("[render.keys.k1]\nsecret = \"env:K1\"\n");
+    shown().fails("TM1539", 2);
+    configure("[render.keys.k2]\nsecret = \"env:K2\"\n");
+    assert!(shown().succeeds().stdout.contains("IVEY"));
 }

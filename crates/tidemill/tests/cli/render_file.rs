@@ -1,37 +1,37 @@
 //! Field mappings and profiles at the command line: imported, exported, listed, forgotten; and every bad line told.
 
+use crate::Stage;
 use crate::pool::json_of;
 use crate::render::{MAPPING, PROFILES, known};
-use crate::{Stage, both_databases};
 use serde_json::json;
 use std::fs;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![what_is_exported_is_imported_as_it_was,];
 
 const MAIN: &str = "_MAIN Mini Chip Count";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_exported_is_imported_as_it_was() {
-    for database in both_databases().await {
-        let stage = known(Stage::on(database.url()));
-        for (what, format, file) in [
-            ("mapping", "csv", "a.csv"),
-            ("mapping", "yaml", "a.yaml"),
-            ("profile", "csv", "b.csv"),
-            ("profile", "yaml", "b.yml"),
-        ] {
-            let exported = stage.run(&["render", what, "export", "--format", format]);
-            fs::write(stage.path(file), &exported.succeeds().stdout).unwrap();
+async fn what_is_exported_is_imported_as_it_was(database: Scratch) {
+    let stage = known(Stage::on(database.url()));
+    for (what, format, file) in [
+        ("mapping", "csv", "a.csv"),
+        ("mapping", "yaml", "a.yaml"),
+        ("profile", "csv", "b.csv"),
+        ("profile", "yaml", "b.yml"),
+    ] {
+        let exported = stage.run(&["render", what, "export", "--format", format]);
+        fs::write(stage.path(file), &exported.succeeds().stdout).unwrap();
 
-            let imported = json_of(&stage.run(&["render", what, "import", file, "-o", "json"]));
+        let imported = json_of(&stage.run(&["render", what, "import", file, "-o", "json"]));
 
-            let expected = match what {
-                "mapping" => {
-                    json!({ "composition": MAIN, "added": 0, "changed": 0, "unchanged": 5, "removed": 0 })
-                }
-                _ => json!({ "composition": MAIN, "result": "unchanged" }),
-            };
-            assert_eq!(imported["items"], json!([expected]), "{file}");
-            assert_eq!(stage.run(&["render", what, "export", "--format", format]).stdout, exported.stdout);
-        }
+        let expected = match what {
+            "mapping" => {
+                json!({ "composition": MAIN, "added": 0, "changed": 0, "unchanged": 5, "removed": 0 })
+            }
+            _ => json!({ "composition": MAIN, "result": "unchanged" }),
+        };
+        assert_eq!(imported["items"], json!([expected]), "{file}");
+        assert_eq!(stage.run(&["render", what, "export", "--format", format]).stdout, exported.stdout);
     }
 }
 

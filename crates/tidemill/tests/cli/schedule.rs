@@ -1,7 +1,7 @@
 //! Schedules with real processes, and what the command line says of them; next instances and backfills.
 
 use crate::examples::Program;
-use crate::{Ran, Stage, both_databases};
+use crate::{Ran, Stage};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -12,6 +12,12 @@ use tidemill_store::job::ExecutionFilter;
 use tidemill_store::schedule::TickRecord;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![
+    a_server_that_dies_between_the_launch_and_its_commit_leaves_nothing,
+    the_command_line_shows_schedules_and_pauses_them,
+    a_backfill_runs_each_date_and_passes_over_what_is_complete,
+];
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -83,24 +89,21 @@ async fn two_servers_fire_each_tick_once() {
     assert!(late < Duration::from_secs(30), "a tick was fired {late:?} late");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_between_the_launch_and_its_commit_leaves_nothing() {
-    for database in both_databases().await {
-        let store = prepared(&database).await;
-        let program = every_second(database.url());
-        let mut dying = program.command(&["serve"]);
-        let ended = dying.env("TIDEMILL_CRASH_AT", "schedule_fired:1").output().unwrap();
-        assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
-        assert_eq!((ticks(&store).await.len(), executions(&store).await), (0, 0), "on {}", database.url());
+async fn a_server_that_dies_between_the_launch_and_its_commit_leaves_nothing(database: Scratch) {
+    let store = prepared(&database).await;
+    let program = every_second(database.url());
+    let mut dying = program.command(&["serve"]);
+    let ended = dying.env("TIDEMILL_CRASH_AT", "schedule_fired:1").output().unwrap();
+    assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+    assert_eq!((ticks(&store).await.len(), executions(&store).await), (0, 0), "on {}", database.url());
 
-        let server = program.start("again.log", &["serve"]);
-        until_ticks(&store, 2).await;
-        end(server);
+    let server = program.start("again.log", &["serve"]);
+    until_ticks(&store, 2).await;
+    end(server);
 
-        let ticks = ticks(&store).await;
-        assert!(ticks.iter().all(|tick| tick.execution.is_some()), "{ticks:?}");
-        assert_eq!(executions(&store).await, ticks.len());
-    }
+    let ticks = ticks(&store).await;
+    assert!(ticks.iter().all(|tick| tick.execution.is_some()), "{ticks:?}");
+    assert_eq!(executions(&store).await, ticks.len());
 }
 
 /// A database on which a server of `scheduled_job` has been.
@@ -129,44 +132,37 @@ fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.succeeds().stdout).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_shows_schedules_and_pauses_them() {
-    for database in both_databases().await {
-        let program = served(&database).await;
+async fn the_command_line_shows_schedules_and_pauses_them(database: Scratch) {
+    let program = served(&database).await;
 
-        let listed = json(&program.run(&["schedule", "list", "-o", "json"]));
-        assert_eq!(listed["schema"], "tidemill.schedule/v1");
-        assert_eq!(
-            (&listed["items"][0]["name"], &listed["items"][0]["state"]),
-            (&"nightly".into(), &"active".into())
-        );
-        let paused = program.run(&["schedule", "pause", "nightly", "--reason", "the source moves"]);
-        assert!(paused.succeeds().stdout.contains("pause reason  the source moves"), "{paused:#?}");
-        let shown = json(&program.run(&["schedule", "show", "nightly", "-o", "json"]));
-        assert_eq!((&shown["state"], &shown["cron"]), (&"paused".into(), &"0 2 * * *".into()));
-        assert_eq!(shown["parameters"]["day"], "${tick.date-1d}");
-        let resumed = program.run(&["schedule", "resume", "nightly"]);
-        assert!(!resumed.succeeds().stdout.contains("pause"), "{resumed:#?}");
+    let listed = json(&program.run(&["schedule", "list", "-o", "json"]));
+    assert_eq!(listed["schema"], "tidemill.schedule/v1");
+    assert_eq!(
+        (&listed["items"][0]["name"], &listed["items"][0]["state"]),
+        (&"nightly".into(), &"active".into())
+    );
+    let paused = program.run(&["schedule", "pause", "nightly", "--reason", "the source moves"]);
+    assert!(paused.succeeds().stdout.contains("pause reason  the source moves"), "{paused:#?}");
+    let shown = json(&program.run(&["schedule", "show", "nightly", "-o", "json"]));
+    assert_eq!((&shown["state"], &shown["cron"]), (&"paused".into(), &"0 2 * * *".into()));
+    assert_eq!(shown["parameters"]["day"], "${tick.date-1d}");
+    let resumed = program.run(&["schedule", "resume", "nightly"]);
+    assert!(!resumed.succeeds().stdout.contains("pause"), "{resumed:#?}");
 
-        let next = json(&program.run(&["schedule", "next", "nightly", "--count", "3", "-o", "json"]));
-        let local: Vec<&str> = next["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|tick| tick["local_time"].as_str().unwrap())
-            .collect();
-        assert_eq!(local.len(), 3);
-        assert!(local.iter().all(|time| time.ends_with("T02:00:00")), "{local:?}");
-        let ticks = program.run(&["schedule", "ticks", "nightly"]);
-        assert!(ticks.succeeds().stdout.contains("It has not ticked yet."), "{ticks:#?}");
-        for command in ["show", "resume", "next", "ticks"] {
-            program.run(&["schedule", command, "weekly"]).fails("TM1024", 3);
-        }
-        program.run(&["schedule", "pause", "weekly", "--reason", "x"]).fails("TM1024", 3);
-        let audit = program.run(&["audit", "list"]);
-        for action in ["schedule.define", "schedule.pause", "schedule.resume"] {
-            assert!(audit.stdout.contains(action), "{action}: {audit:#?}");
-        }
+    let next = json(&program.run(&["schedule", "next", "nightly", "--count", "3", "-o", "json"]));
+    let local: Vec<&str> =
+        next["items"].as_array().unwrap().iter().map(|tick| tick["local_time"].as_str().unwrap()).collect();
+    assert_eq!(local.len(), 3);
+    assert!(local.iter().all(|time| time.ends_with("T02:00:00")), "{local:?}");
+    let ticks = program.run(&["schedule", "ticks", "nightly"]);
+    assert!(ticks.succeeds().stdout.contains("It has not ticked yet."), "{ticks:#?}");
+    for command in ["show", "resume", "next", "ticks"] {
+        program.run(&["schedule", command, "weekly"]).fails("TM1024", 3);
+    }
+    program.run(&["schedule", "pause", "weekly", "--reason", "x"]).fails("TM1024", 3);
+    let audit = program.run(&["audit", "list"]);
+    for action in ["schedule.define", "schedule.pause", "schedule.resume"] {
+        assert!(audit.stdout.contains(action), "{action}: {audit:#?}");
     }
 }
 
@@ -194,44 +190,41 @@ fn results(ran: &Ran) -> Vec<(String, String)> {
     items.iter().map(|item| (text(item, "date"), text(item, "result"))).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backfill_runs_each_date_and_passes_over_what_is_complete() {
-    for database in both_databases().await {
-        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
-        let program = Program::new("scheduled_job", stage);
-        let backfill = |to: &'static str, more: &[&'static str]| {
-            let mut arguments =
-                vec!["job", "backfill", "report", "--parameter", "day", "--from", "2026-01-01", "--to", to];
-            let output = if more.contains(&"csv") { "csv" } else { "json" };
-            arguments.extend(["-o", output]);
-            arguments.extend(more.iter().filter(|word| **word != "csv"));
-            program.run(&arguments)
-        };
-        let line = |date: &str, result: &str| (date.to_owned(), result.to_owned());
-        let days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"];
-        let passed = "passed over: already complete";
+async fn a_backfill_runs_each_date_and_passes_over_what_is_complete(database: Scratch) {
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+    let program = Program::new("scheduled_job", stage);
+    let backfill = |to: &'static str, more: &[&'static str]| {
+        let mut arguments =
+            vec!["job", "backfill", "report", "--parameter", "day", "--from", "2026-01-01", "--to", to];
+        let output = if more.contains(&"csv") { "csv" } else { "json" };
+        arguments.extend(["-o", output]);
+        arguments.extend(more.iter().filter(|word| **word != "csv"));
+        program.run(&arguments)
+    };
+    let line = |date: &str, result: &str| (date.to_owned(), result.to_owned());
+    let days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"];
+    let passed = "passed over: already complete";
 
-        let dry = backfill("2026-01-02", &["--dry-run"]);
-        assert_eq!(results(dry.succeeds()), [line(days[0], "would run"), line(days[1], "would run")]);
-        let first = backfill("2026-01-02", &[]);
-        // The job writes a line of its own for each date.
-        let told: Vec<&str> =
-            first.succeeds().stdout.lines().filter(|line| line.contains("report for")).collect();
-        assert_eq!(told, ["  report for 2026-01-01", "  report for 2026-01-02"]);
-        let dry = backfill("2026-01-03", &["--dry-run"]);
-        let expected = [line(days[0], passed), line(days[1], passed), line(days[2], "would run")];
-        assert_eq!(results(&dry), expected);
-        let all = backfill("2026-01-04", &["--parallel", "3", "csv"]);
-        for (day, result) in days.iter().zip([passed, passed, "COMPLETED", "COMPLETED"]) {
-            let found = all.succeeds().stdout.lines().find(|line| line.starts_with(day)).unwrap().to_owned();
-            assert!(found.ends_with(result), "{found}");
-        }
-
-        backfill("2025-12-31", &[]).fails_in_json("TM1025", 2);
-        backfill("2056-12-31", &[]).fails_in_json("TM1025", 2);
-        backfill("2026-01-02", &["--every", "1h"]).fails_in_json("TM1025", 2);
-        backfill("2026-01-02", &["-p", "day=2026-01-01"]).fails_in_json("TM1025", 2);
+    let dry = backfill("2026-01-02", &["--dry-run"]);
+    assert_eq!(results(dry.succeeds()), [line(days[0], "would run"), line(days[1], "would run")]);
+    let first = backfill("2026-01-02", &[]);
+    // The job writes a line of its own for each date.
+    let told: Vec<&str> =
+        first.succeeds().stdout.lines().filter(|line| line.contains("report for")).collect();
+    assert_eq!(told, ["  report for 2026-01-01", "  report for 2026-01-02"]);
+    let dry = backfill("2026-01-03", &["--dry-run"]);
+    let expected = [line(days[0], passed), line(days[1], passed), line(days[2], "would run")];
+    assert_eq!(results(&dry), expected);
+    let all = backfill("2026-01-04", &["--parallel", "3", "csv"]);
+    for (day, result) in days.iter().zip([passed, passed, "COMPLETED", "COMPLETED"]) {
+        let found = all.succeeds().stdout.lines().find(|line| line.starts_with(day)).unwrap().to_owned();
+        assert!(found.ends_with(result), "{found}");
     }
+
+    backfill("2025-12-31", &[]).fails_in_json("TM1025", 2);
+    backfill("2056-12-31", &[]).fails_in_json("TM1025", 2);
+    backfill("2026-01-02", &["--every", "1h"]).fails_in_json("TM1025", 2);
+    backfill("2026-01-02", &["-p", "day=2026-01-01"]).fails_in_json("TM1025", 2);
 }
 
 impl Ran {

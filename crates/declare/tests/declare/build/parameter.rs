@@ -7,6 +7,11 @@ use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_engine::job::JobError;
 use tidemill_store::scratch::Scratch;
 
+tidemill_store::on_both![
+    a_default_is_a_part_of_the_instance,
+    a_restart_keeps_the_parameters_of_the_first_run,
+];
+
 const TEXT: &str = r#"
 job: defaults
 parameters:
@@ -21,45 +26,41 @@ steps:
     write: { jsonl: { path: "@/${day}.jsonl" } }
 "#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_default_is_a_part_of_the_instance() {
-    for stand in Stand::both().await {
-        stand.write("in.jsonl", "{\"a\":1}\n");
-        let job = stand.job(&[TEXT]);
+async fn a_default_is_a_part_of_the_instance(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand.write("in.jsonl", "{\"a\":1}\n");
+    let job = stand.job(&[TEXT]);
 
-        let run = stand.launch(&job, &[]).await.unwrap();
+    let run = stand.launch(&job, &[]).await.unwrap();
 
-        assert!(run.is_completed(), "{:?}", run.end);
-        assert_eq!(stand.content("2026-11-15.jsonl"), "{\"a\":\"nonetrue\",\"day\":\"2026-11-15\"}\n");
-        let same = stand.launch(&job, &["day=2026-11-15"]).await.unwrap_err();
-        assert!(
-            matches!(&same, JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }),
-            "the default and the same value given are one instance: {same}"
-        );
-        let other = stand.launch(&job, &["day=2026-11-16", "extra=x"]).await.unwrap();
-        assert!(other.is_completed(), "{:?}", other.end);
-        assert!(stand.content("2026-11-16.jsonl").contains("nonefalse"));
-    }
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.content("2026-11-15.jsonl"), "{\"a\":\"nonetrue\",\"day\":\"2026-11-15\"}\n");
+    let same = stand.launch(&job, &["day=2026-11-15"]).await.unwrap_err();
+    assert!(
+        matches!(&same, JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }),
+        "the default and the same value given are one instance: {same}"
+    );
+    let other = stand.launch(&job, &["day=2026-11-16", "extra=x"]).await.unwrap();
+    assert!(other.is_completed(), "{:?}", other.end);
+    assert!(stand.content("2026-11-16.jsonl").contains("nonefalse"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_keeps_the_parameters_of_the_first_run() {
-    for stand in Stand::both().await {
-        let failed = stand.launch(&stand.job(&[TEXT]), &[]).await.unwrap();
-        assert_eq!(failed.end.status, BatchStatus::Failed, "there is no file yet");
-        stand.write("in.jsonl", "{\"a\":1}\n");
-        let changed = stand.job(&[&TEXT
-            .replace("2026-11-15", "2027-01-01")
-            .replace("extra: { type: string }", "extra: { type: string, default: new }")]);
+async fn a_restart_keeps_the_parameters_of_the_first_run(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let failed = stand.launch(&stand.job(&[TEXT]), &[]).await.unwrap();
+    assert_eq!(failed.end.status, BatchStatus::Failed, "there is no file yet");
+    stand.write("in.jsonl", "{\"a\":1}\n");
+    let changed = stand.job(&[&TEXT
+        .replace("2026-11-15", "2027-01-01")
+        .replace("extra: { type: string }", "extra: { type: string, default: new }")]);
 
-        let launcher = stand.bench.launcher(&changed).unwrap().accept_change(true);
-        let actor = tidemill_domain::audit::Actor::system();
-        let running = launcher.restart(failed.end.execution, &actor).await.unwrap();
-        let end = running.ended().await.unwrap();
+    let launcher = stand.bench.launcher(&changed).unwrap().accept_change(true);
+    let actor = tidemill_domain::audit::Actor::system();
+    let running = launcher.restart(failed.end.execution, &actor).await.unwrap();
+    let end = running.ended().await.unwrap();
 
-        assert_eq!(end.status, BatchStatus::Completed, "{end:?}");
-        assert!(stand.content("2026-11-15.jsonl").contains("nonetrue"));
-    }
+    assert_eq!(end.status, BatchStatus::Completed, "{end:?}");
+    assert!(stand.content("2026-11-15.jsonl").contains("nonetrue"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

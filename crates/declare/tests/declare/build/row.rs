@@ -5,16 +5,21 @@ use tidemill_domain::job::BatchStatus;
 use tidemill_store::item::Database;
 use tidemill_store::scratch::Scratch;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_in_sql_is_bound_and_can_do_no_harm() {
-    for stand in Stand::both().await {
-        stand
-            .sql(&[
-                "create table person (id bigint primary key, name text)",
-                "insert into person values (1, 'Kim'), (2, '''; drop table person; --')",
-            ])
-            .await;
-        let text = r#"
+tidemill_store::on_both![
+    a_value_in_sql_is_bound_and_can_do_no_harm,
+    a_cursor_fetches_as_many_rows_at_once_as_a_page_has,
+    rows_go_from_another_database_by_the_name_of_its_connection,
+];
+
+async fn a_value_in_sql_is_bound_and_can_do_no_harm(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand
+        .sql(&[
+            "create table person (id bigint primary key, name text)",
+            "insert into person values (1, 'Kim'), (2, '''; drop table person; --')",
+        ])
+        .await;
+    let text = r#"
 job: find
 parameters: { name: { type: string }, out: { type: string } }
 steps:
@@ -24,32 +29,30 @@ steps:
     write: { jsonl: { path: "@/${out}.jsonl" } }
 "#;
 
-        let evil = stand.run(text, &["name='; drop table person; --,string", "out=evil"]).await;
-        let good = stand.run(text, &["name=Kim", "out=good"]).await;
+    let evil = stand.run(text, &["name='; drop table person; --,string", "out=evil"]).await;
+    let good = stand.run(text, &["name=Kim", "out=good"]).await;
 
-        assert!(evil.is_completed() && good.is_completed(), "{:?} {:?}", evil.end, good.end);
-        assert_eq!(stand.content("evil.jsonl"), "{\"id\":2,\"name\":\"'; drop table person; --\"}\n");
-        assert_eq!(stand.content("good.jsonl"), "{\"id\":1,\"name\":\"Kim\"}\n");
-        assert_eq!(stand.texts("select name from person order by id").await.len(), 2);
-    }
+    assert!(evil.is_completed() && good.is_completed(), "{:?} {:?}", evil.end, good.end);
+    assert_eq!(stand.content("evil.jsonl"), "{\"id\":2,\"name\":\"'; drop table person; --\"}\n");
+    assert_eq!(stand.content("good.jsonl"), "{\"id\":1,\"name\":\"Kim\"}\n");
+    assert_eq!(stand.texts("select name from person order by id").await.len(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_go_from_another_database_by_the_name_of_its_connection() {
-    let mut sources = vec![Scratch::file()];
-    sources.extend(Scratch::postgres_with_schema().await);
-    for scratch in sources {
-        let source = Stand::on(scratch).await;
-        source.sql(&["create table sale (id bigint primary key, amount numeric(12,2), at timestamp)"]).await;
-        for id in 1..=25 {
-            let row = format!("insert into sale values ({id}, {id}.25, '2026-11-15 10:00:00')");
-            source.sql(&[&row]).await;
-        }
-        for mut stand in Stand::both().await {
-            let database = Database::connect(source.scratch.url()).unwrap();
-            stand.connections.insert("shop".into(), database);
-            stand.sql(&["create table sold (id bigint primary key, cents bigint)"]).await;
-            let text = r#"
+async fn rows_go_from_another_database_by_the_name_of_its_connection(scratch: Scratch) {
+    let source = Stand::on(scratch).await;
+    source.sql(&["create table sale (id bigint primary key, amount numeric(12,2), at timestamp)"]).await;
+    for id in 1..=25 {
+        let row = format!("insert into sale values ({id}, {id}.25, '2026-11-15 10:00:00')");
+        source.sql(&[&row]).await;
+    }
+    let mut targets = vec![Scratch::file()];
+    targets.extend(Scratch::postgres_with_schema().await);
+    for target in targets {
+        let mut stand = Stand::on(target).await;
+        let database = Database::connect(source.scratch.url()).unwrap();
+        stand.connections.insert("shop".into(), database);
+        stand.sql(&["create table sold (id bigint primary key, cents bigint)"]).await;
+        let text = r#"
 job: sales
 parameters: { from: { type: long, default: 1 } }
 steps:
@@ -65,26 +68,24 @@ steps:
     write: { csv: { path: "@/ids.csv", columns: [id] } }
 "#;
 
-            let run = stand.run(text, &[]).await;
+        let run = stand.run(text, &[]).await;
 
-            assert!(run.is_completed(), "{:?}", run.end);
-            let step = run.step("by_page").unwrap();
-            assert_eq!(step.counters.write, 24);
-            let sum = stand.texts("select cast(sum(cents) as text) from sold").await;
-            assert_eq!(sum, [(2..=25).map(|id| id * 100 + 25).sum::<i64>().to_string()]);
-            assert_eq!(stand.content("ids.csv").lines().count(), 26);
-        }
+        assert!(run.is_completed(), "{:?}", run.end);
+        let step = run.step("by_page").unwrap();
+        assert_eq!(step.counters.write, 24);
+        let sum = stand.texts("select cast(sum(cents) as text) from sold").await;
+        assert_eq!(sum, [(2..=25).map(|id| id * 100 + 25).sum::<i64>().to_string()]);
+        assert_eq!(stand.content("ids.csv").lines().count(), 26);
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cursor_fetches_as_many_rows_at_once_as_a_page_has() {
-    for stand in Stand::both().await {
-        let rows: Vec<String> = (1..=95).map(|id| format!("({id})")).collect();
-        // The last one has no absolute value: what is fetched with it fails, what was fetched before does not.
-        let insert = format!("insert into source values {}, (-9223372036854775808)", rows.join(", "));
-        stand.sql(&["create table source (id bigint)", "create table target (id bigint)", &insert]).await;
-        let text = r#"
+async fn a_cursor_fetches_as_many_rows_at_once_as_a_page_has(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let rows: Vec<String> = (1..=95).map(|id| format!("({id})")).collect();
+    // The last one has no absolute value: what is fetched with it fails, what was fetched before does not.
+    let insert = format!("insert into source values {}, (-9223372036854775808)", rows.join(", "));
+    stand.sql(&["create table source (id bigint)", "create table target (id bigint)", &insert]).await;
+    let text = r#"
 job: by-tens
 steps:
   - name: copy
@@ -92,18 +93,17 @@ steps:
     read: { sql: { query: "select abs(id) as id from source", page: 10 } }
     write: { sql: { table: target, columns: [id] } }
 "#;
-        let job = stand.job(&[text]);
+    let job = stand.job(&[text]);
 
-        let failed = stand.launch(&job, &[]).await.unwrap();
-        stand.sql(&["delete from source where id < 0"]).await;
-        let again = stand.launch(&job, &[]).await.unwrap();
+    let failed = stand.launch(&job, &[]).await.unwrap();
+    stand.sql(&["delete from source where id < 0"]).await;
+    let again = stand.launch(&job, &[]).await.unwrap();
 
-        assert_eq!(failed.end.status, BatchStatus::Failed);
-        assert_eq!(failed.step("copy").unwrap().counters.write, 90, "nine fetches went well");
-        assert!(again.is_completed(), "{:?}", again.end);
-        assert_eq!(again.step("copy").unwrap().counters.write, 5);
-        assert_eq!(stand.texts("select cast(sum(id) as text) from target").await, ["4560"]);
-    }
+    assert_eq!(failed.end.status, BatchStatus::Failed);
+    assert_eq!(failed.step("copy").unwrap().counters.write, 90, "nine fetches went well");
+    assert!(again.is_completed(), "{:?}", again.end);
+    assert_eq!(again.step("copy").unwrap().counters.write, 5);
+    assert_eq!(stand.texts("select cast(sum(id) as text) from target").await, ["4560"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

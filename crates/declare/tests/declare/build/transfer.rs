@@ -2,6 +2,13 @@
 
 use super::Stand;
 use tidemill_domain::job::BatchStatus;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject,
+    a_failed_job_goes_on_where_it_ended_once_the_file_is_mended,
+    an_upsert_changes_the_rows_that_are_there,
+];
 
 const TRANSFERS: &str = r#"
 job: transfers
@@ -24,67 +31,61 @@ const TABLE: &str =
 const LOADED: &str = "select cast(id as text) || ':' || cast(cents as text) || ':' || cast(day as text)
                       from transfers order by id";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject() {
-    for stand in Stand::both().await {
-        stand.sql(&[TABLE]).await;
-        stand.write("in.csv", "id,amount\n1,0.29\n2,19.99\n3,\n4,abc\n5,-0.5\n6\n7,92233720368547758.07\n");
-        let file = format!("file={}/in.csv", stand.path().display());
+async fn amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand.sql(&[TABLE]).await;
+    stand.write("in.csv", "id,amount\n1,0.29\n2,19.99\n3,\n4,abc\n5,-0.5\n6\n7,92233720368547758.07\n");
+    let file = format!("file={}/in.csv", stand.path().display());
 
-        let run = stand.run(TRANSFERS, &["date=2026-11-15", &file]).await;
+    let run = stand.run(TRANSFERS, &["date=2026-11-15", &file]).await;
 
-        assert!(run.is_completed(), "{:?}", run.end);
-        assert_eq!(
-            stand.texts(LOADED).await,
-            ["1:29:2026-11-15", "2:1999:2026-11-15", "5:-50:2026-11-15", "7:9223372036854775807:2026-11-15"]
-        );
-        let counters = run.step("load").unwrap().counters;
-        assert_eq!((counters.read, counters.write, counters.filter), (6, 4, 1));
-        assert_eq!((counters.read_skip, counters.process_skip), (1, 1));
-        let rejects = stand.content("rejects.csv");
-        let lines: Vec<&str> = rejects.lines().collect();
-        assert_eq!(lines.len(), 3, "{rejects}");
-        assert_eq!(lines[0], "phase,kind,error,place,item");
-        let of = |kind: &str| *lines.iter().find(|line| line.contains(kind)).unwrap();
-        assert!(of("read,parse").contains("in.csv"), "{rejects}");
-        let process = of("process,process");
-        assert!(process.contains("not a decimal number") && process.contains("in.csv line 5,"), "{rejects}");
-        assert!(process.contains(r#"column ""cents"": decimal(row.amount, 2): decimal:"#), "{rejects}");
-        assert!(process.contains(r#"{""id"":""4"",""amount"":""abc""}"#), "{rejects}");
-    }
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(
+        stand.texts(LOADED).await,
+        ["1:29:2026-11-15", "2:1999:2026-11-15", "5:-50:2026-11-15", "7:9223372036854775807:2026-11-15"]
+    );
+    let counters = run.step("load").unwrap().counters;
+    assert_eq!((counters.read, counters.write, counters.filter), (6, 4, 1));
+    assert_eq!((counters.read_skip, counters.process_skip), (1, 1));
+    let rejects = stand.content("rejects.csv");
+    let lines: Vec<&str> = rejects.lines().collect();
+    assert_eq!(lines.len(), 3, "{rejects}");
+    assert_eq!(lines[0], "phase,kind,error,place,item");
+    let of = |kind: &str| *lines.iter().find(|line| line.contains(kind)).unwrap();
+    assert!(of("read,parse").contains("in.csv"), "{rejects}");
+    let process = of("process,process");
+    assert!(process.contains("not a decimal number") && process.contains("in.csv line 5,"), "{rejects}");
+    assert!(process.contains(r#"column ""cents"": decimal(row.amount, 2): decimal:"#), "{rejects}");
+    assert!(process.contains(r#"{""id"":""4"",""amount"":""abc""}"#), "{rejects}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_job_goes_on_where_it_ended_once_the_file_is_mended() {
-    for stand in Stand::both().await {
-        stand.sql(&[TABLE]).await;
-        let lines: String = (1..=10).map(|id| format!("{id},1.00\n")).collect();
-        let broken =
-            lines.replace("7,1.00", "7,x.00").replace("8,1.00", "8,x.00").replace("9,1.00", "9,x.00");
-        stand.write("in.csv", &format!("id,amount\n{broken}"));
-        let file = format!("file={}/in.csv", stand.path().display());
-        let job = stand.job(&[TRANSFERS]);
+async fn a_failed_job_goes_on_where_it_ended_once_the_file_is_mended(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand.sql(&[TABLE]).await;
+    let lines: String = (1..=10).map(|id| format!("{id},1.00\n")).collect();
+    let broken = lines.replace("7,1.00", "7,x.00").replace("8,1.00", "8,x.00").replace("9,1.00", "9,x.00");
+    stand.write("in.csv", &format!("id,amount\n{broken}"));
+    let file = format!("file={}/in.csv", stand.path().display());
+    let job = stand.job(&[TRANSFERS]);
 
-        let failed = stand.launch(&job, &["date=2026-11-15", &file]).await.unwrap();
+    let failed = stand.launch(&job, &["date=2026-11-15", &file]).await.unwrap();
 
-        assert_eq!(failed.end.status, BatchStatus::Failed);
-        assert_eq!(stand.texts(LOADED).await.len(), 6, "two whole chunks");
-        let why = &failed.end.exit.description;
-        assert!(why.contains("not a decimal number") && why.contains("in.csv line 10)"), "{why}");
-        stand.write("in.csv", &format!("id,amount\n{lines}"));
-        let again = stand.launch(&job, &["date=2026-11-15", &file]).await.unwrap();
-        assert!(again.is_completed(), "{:?}", again.end);
-        assert_eq!(again.step("load").unwrap().counters.read, 4);
-        assert_eq!(stand.texts(LOADED).await.len(), 10);
-    }
+    assert_eq!(failed.end.status, BatchStatus::Failed);
+    assert_eq!(stand.texts(LOADED).await.len(), 6, "two whole chunks");
+    let why = &failed.end.exit.description;
+    assert!(why.contains("not a decimal number") && why.contains("in.csv line 10)"), "{why}");
+    stand.write("in.csv", &format!("id,amount\n{lines}"));
+    let again = stand.launch(&job, &["date=2026-11-15", &file]).await.unwrap();
+    assert!(again.is_completed(), "{:?}", again.end);
+    assert_eq!(again.step("load").unwrap().counters.read, 4);
+    assert_eq!(stand.texts(LOADED).await.len(), 10);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upsert_changes_the_rows_that_are_there() {
-    for stand in Stand::both().await {
-        stand.sql(&[TABLE, "insert into transfers values (1, 5, '2026-01-01'), (9, 9, '2026-01-01')"]).await;
-        stand.write("in.csv", "1;0.29;20261115\n2;1;20261115\n");
-        let text = r#"
+async fn an_upsert_changes_the_rows_that_are_there(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand.sql(&[TABLE, "insert into transfers values (1, 5, '2026-01-01'), (9, 9, '2026-01-01')"]).await;
+    stand.write("in.csv", "1;0.29;20261115\n2;1;20261115\n");
+    let text = r#"
 job: upserted
 steps:
   - name: load
@@ -95,9 +96,8 @@ steps:
     write: { sql: { table: transfers, mode: upsert, key: [id] } }
 "#;
 
-        let run = stand.run(text, &[]).await;
+    let run = stand.run(text, &[]).await;
 
-        assert!(run.is_completed(), "{:?}", run.end);
-        assert_eq!(stand.texts(LOADED).await, ["1:29:2026-11-15", "2:100:2026-11-15", "9:9:2026-01-01"]);
-    }
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.texts(LOADED).await, ["1:29:2026-11-15", "2:100:2026-11-15", "9:9:2026-01-01"]);
 }

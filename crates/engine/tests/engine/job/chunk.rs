@@ -20,6 +20,13 @@ use tidemill_engine::job::{
 };
 use tidemill_engine::testing::JobBench;
 use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    rows_position_and_counters_of_a_chunk_commit_together_and_a_restart_goes_on,
+    a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject,
+    a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settled,
+];
 
 const NONE: &JobParameters = &JobParameters::new();
 
@@ -82,76 +89,71 @@ async fn a_chunk_also_commits_by_age_and_by_what_is_in_it() {
     assert_eq!(by_group.step("s").unwrap().counters.commit, 3, "two of five items and an empty one");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_position_and_counters_of_a_chunk_commit_together_and_a_restart_goes_on() {
-    for stand in Stand::both().await {
-        let (bench, fails) = (&stand.bench, Arc::new(AtomicBool::new(true)));
-        run_sql(bench.store(), "create table target (n bigint not null)").await;
-        let failing = fails.clone();
-        let step = Step::chunk("s", 3)
+async fn rows_position_and_counters_of_a_chunk_commit_together_and_a_restart_goes_on(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, fails) = (&stand.bench, Arc::new(AtomicBool::new(true)));
+    run_sql(bench.store(), "create table target (n bigint not null)").await;
+    let failing = fails.clone();
+    let step = Step::chunk("s", 3)
+        .reader(numbers)
+        .process(move |n: &i64| {
+            let fails = *n == 8 && failing.load(Ordering::SeqCst);
+            if fails { Err(ItemError::new(ErrorKind::PROCESS, "not this one")) } else { Ok(Some(*n)) }
+        })
+        .writer(into_target);
+    let job = Job::new("going-on").step(step.build());
+
+    let first = bench.run(&job, NONE).await.unwrap();
+    assert_eq!((first.end.status, first.end.code), (BatchStatus::Failed, Some(Code::ExecutionFailed)));
+    assert_eq!(targets(bench.store()).await, (1..=6).collect::<Vec<_>>());
+    assert_eq!(first.context("s").unwrap().get_long("numbers.read.count"), Some(6));
+    fails.store(false, Ordering::SeqCst);
+    let second = bench.run(&job, NONE).await.unwrap();
+
+    assert!(second.is_completed());
+    assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
+    assert_eq!(second.step("s").unwrap().counters.write, 4);
+    assert_eq!(second.step("s").unwrap().delivery.as_deref(), Some("exactly-once"));
+    assert_eq!(second.context("s").unwrap().get("batch.restart"), Some(&true.into()));
+}
+
+async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let bench = &stand.bench;
+    run_sql(bench.store(), "create table target (n bigint primary key)").await;
+    run_sql(bench.store(), "insert into target values (4)").await;
+    let step = |mode: Mode| {
+        Step::chunk("s", 5)
             .reader(numbers)
-            .process(move |n: &i64| {
-                let fails = *n == 8 && failing.load(Ordering::SeqCst);
-                if fails { Err(ItemError::new(ErrorKind::PROCESS, "not this one")) } else { Ok(Some(*n)) }
+            .writer(move |scope| {
+                let writer = SqlWriter::new(scope.store(), "target", ["n"], |n: &i64| vec![(*n).into()]);
+                Ok(writer.mode(mode.clone()))
             })
-            .writer(into_target);
-        let job = Job::new("going-on").step(step.build());
+            .skip([ErrorKind::CONSTRAINT], 5)
+            .no_rollback([ErrorKind::CONSTRAINT])
+            .rejects(tidemill_engine::job::Rejects::table())
+            .build()
+    };
 
-        let first = bench.run(&job, NONE).await.unwrap();
-        assert_eq!((first.end.status, first.end.code), (BatchStatus::Failed, Some(Code::ExecutionFailed)));
-        assert_eq!(targets(bench.store()).await, (1..=6).collect::<Vec<_>>());
-        assert_eq!(first.context("s").unwrap().get_long("numbers.read.count"), Some(6));
-        fails.store(false, Ordering::SeqCst);
-        let second = bench.run(&job, NONE).await.unwrap();
+    let run = bench.run(&Job::new("refused").step(step(Mode::Copy)), NONE).await.unwrap();
 
-        assert!(second.is_completed());
-        assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
-        assert_eq!(second.step("s").unwrap().counters.write, 4);
-        assert_eq!(second.step("s").unwrap().delivery.as_deref(), Some("exactly-once"));
-        assert_eq!(second.context("s").unwrap().get("batch.restart"), Some(&true.into()));
-    }
+    assert!(run.is_completed(), "{:?}", run.end);
+    let recorded = run.step("s").unwrap();
+    assert_eq!((recorded.counters.write, recorded.counters.write_skip), (9, 1));
+    assert_eq!(recorded.counters.rollback, 1, "only the one before the scan");
+    assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
+    let rejects = bench.store().read().await.unwrap().jobs().rejects(recorded.id, 0, 10).await.unwrap();
+    assert_eq!(rejects.len(), 1);
+    assert_eq!((rejects[0].phase.as_str(), rejects[0].kind.as_str()), ("write", "constraint"));
+    assert_eq!(rejects[0].item.as_deref(), Some("4"));
+    run_sql(bench.store(), "delete from target where n > 8").await;
+    let upsert = Mode::Upsert { key: vec!["n".into()] };
+    let again = bench.run(&Job::new("upserted").step(step(upsert)), NONE).await.unwrap();
+    assert_eq!(again.step("s").unwrap().counters.write, 10);
+    assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject() {
-    for stand in Stand::both().await {
-        let bench = &stand.bench;
-        run_sql(bench.store(), "create table target (n bigint primary key)").await;
-        run_sql(bench.store(), "insert into target values (4)").await;
-        let step = |mode: Mode| {
-            Step::chunk("s", 5)
-                .reader(numbers)
-                .writer(move |scope| {
-                    let writer = SqlWriter::new(scope.store(), "target", ["n"], |n: &i64| vec![(*n).into()]);
-                    Ok(writer.mode(mode.clone()))
-                })
-                .skip([ErrorKind::CONSTRAINT], 5)
-                .no_rollback([ErrorKind::CONSTRAINT])
-                .rejects(tidemill_engine::job::Rejects::table())
-                .build()
-        };
-
-        let run = bench.run(&Job::new("refused").step(step(Mode::Copy)), NONE).await.unwrap();
-
-        assert!(run.is_completed(), "{:?}", run.end);
-        let recorded = run.step("s").unwrap();
-        assert_eq!((recorded.counters.write, recorded.counters.write_skip), (9, 1));
-        assert_eq!(recorded.counters.rollback, 1, "only the one before the scan");
-        assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
-        let rejects = bench.store().read().await.unwrap().jobs().rejects(recorded.id, 0, 10).await.unwrap();
-        assert_eq!(rejects.len(), 1);
-        assert_eq!((rejects[0].phase.as_str(), rejects[0].kind.as_str()), ("write", "constraint"));
-        assert_eq!(rejects[0].item.as_deref(), Some("4"));
-        run_sql(bench.store(), "delete from target where n > 8").await;
-        let upsert = Mode::Upsert { key: vec!["n".into()] };
-        let again = bench.run(&Job::new("upserted").step(step(upsert)), NONE).await.unwrap();
-        assert_eq!(again.step("s").unwrap().counters.write, 10);
-        assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settled() {
+async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settled(scratch: Scratch) {
     /// Fails on item 3, and fatally on one more while it is told to, which is another one in each run.
     struct Picky(Arc<AtomicUsize>);
     impl ItemStream for Picky {}
@@ -176,33 +178,32 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
             Delivery::ExactlyOnce
         }
     }
-    for stand in Stand::both().await {
-        let (bench, fails) = (&stand.bench, Arc::new(AtomicUsize::new(5)));
-        run_sql(bench.store(), "create table target (n bigint not null)").await;
-        let failing = fails.clone();
-        let step = Step::chunk("s", 6)
-            .reader(numbers)
-            .writer(move |_| Ok(Picky(failing.clone())))
-            .skip([ErrorKind::WRITE], 10);
-        let job = Job::new("scanning").step(step.build());
+    let stand = Stand::on(scratch).await;
+    let (bench, fails) = (&stand.bench, Arc::new(AtomicUsize::new(5)));
+    run_sql(bench.store(), "create table target (n bigint not null)").await;
+    let failing = fails.clone();
+    let step = Step::chunk("s", 6)
+        .reader(numbers)
+        .writer(move |_| Ok(Picky(failing.clone())))
+        .skip([ErrorKind::WRITE], 10);
+    let job = Job::new("scanning").step(step.build());
 
-        let first = bench.run(&job, NONE).await.unwrap();
-        assert_eq!(first.end.status, BatchStatus::Failed);
-        assert_eq!(targets(bench.store()).await, [1, 2, 4]);
-        assert_eq!(first.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(4));
-        // The second run begins behind the four that are settled, scans again, and fails again.
-        fails.store(8, Ordering::SeqCst);
-        let second = bench.run(&job, NONE).await.unwrap();
-        assert_eq!(second.end.status, BatchStatus::Failed);
-        assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7]);
-        assert_eq!(second.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(7));
-        fails.store(0, Ordering::SeqCst);
-        let third = bench.run(&job, NONE).await.unwrap();
+    let first = bench.run(&job, NONE).await.unwrap();
+    assert_eq!(first.end.status, BatchStatus::Failed);
+    assert_eq!(targets(bench.store()).await, [1, 2, 4]);
+    assert_eq!(first.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(4));
+    // The second run begins behind the four that are settled, scans again, and fails again.
+    fails.store(8, Ordering::SeqCst);
+    let second = bench.run(&job, NONE).await.unwrap();
+    assert_eq!(second.end.status, BatchStatus::Failed);
+    assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7]);
+    assert_eq!(second.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(7));
+    fails.store(0, Ordering::SeqCst);
+    let third = bench.run(&job, NONE).await.unwrap();
 
-        assert!(third.is_completed(), "{:?}", third.end);
-        assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7, 8, 10]);
-        assert_eq!(third.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), None);
-    }
+    assert!(third.is_completed(), "{:?}", third.end);
+    assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7, 8, 10]);
+    assert_eq!(third.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), None);
 }
 
 #[tokio::test]

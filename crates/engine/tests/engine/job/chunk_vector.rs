@@ -10,6 +10,12 @@ use tidemill_engine::item::ItemsReader;
 use tidemill_engine::job::listener::{ChunkListener, SkipListener};
 use tidemill_engine::job::{ChunkScope, ItemStream, ItemWriter, Job, Step, StepScope};
 use tidemill_engine::testing::TestRun;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    chunk_steps_do_what_the_real_engine_did,
+    chunk_steps_with_four_threads_do_what_the_real_engine_did_with_one,
+];
 
 const VECTORS: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/chunk.txt");
 
@@ -242,17 +248,13 @@ async fn check(stand: &Stand, threads: Threads) {
     assert_eq!(cases, 16);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chunk_steps_do_what_the_real_engine_did() {
-    for stand in Stand::both().await {
-        check(&stand, Threads::One).await;
-    }
+async fn chunk_steps_do_what_the_real_engine_did(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    check(&stand, Threads::One).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chunk_steps_with_four_threads_do_what_the_real_engine_did_with_one() {
-    for stand in Stand::both().await {
-        check(&stand, Threads::Four).await;
-        check(&stand, Threads::FourWriting).await;
-    }
+async fn chunk_steps_with_four_threads_do_what_the_real_engine_did_with_one(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    check(&stand, Threads::Four).await;
+    check(&stand, Threads::FourWriting).await;
 }

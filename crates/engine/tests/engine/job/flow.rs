@@ -9,19 +9,25 @@ use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_engine::job::{Job, RepeatStatus, Step, StepFlow, Tasklet, TaskletScope};
+use tidemill_store::scratch::Scratch;
 use tokio::sync::Barrier;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flow_step_has_a_row_and_repeats_what_failed_within_it() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let inner = StepFlow::new().step(world.step("x1")).step(world.step("x2"));
-        let job = Job::new("nested").flow("fs", inner).step(world.step("s3"));
-        world.fail(&["x2"]);
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("J1"));
-        world.fail(&[]);
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("J2"));
-    }
+tidemill_store::on_both![
+    a_flow_step_has_a_row_and_repeats_what_failed_within_it,
+    flows_of_a_split_run_at_the_same_time_and_a_restart_repeats_the_failed_one,
+    a_job_step_runs_another_job_and_goes_on_with_the_same_instance,
+    an_inner_job_that_was_completed_for_another_outer_instance_is_not_taken_for_done,
+];
+
+async fn a_flow_step_has_a_row_and_repeats_what_failed_within_it(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let inner = StepFlow::new().step(world.step("x1")).step(world.step("x2"));
+    let job = Job::new("nested").flow("fs", inner).step(world.step("s3"));
+    world.fail(&["x2"]);
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("J1"));
+    world.fail(&[]);
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("J2"));
 }
 
 /// Goes on only when both flows have come to it.
@@ -34,39 +40,36 @@ impl Tasklet for Meets {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flows_of_a_split_run_at_the_same_time_and_a_restart_repeats_the_failed_one() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let barrier = Arc::new(Barrier::new(2));
-        let meeting = |name: &str| {
-            let barrier = barrier.clone();
-            Step::tasklet(name, move |_| Ok(Meets(barrier.clone())))
-        };
-        let one = StepFlow::new().step(meeting("m1")).step(world.step("a"));
-        let other = StepFlow::new().step(meeting("m2")).step(world.step("b"));
-        let job = Job::new("parallel").split("both", [one, other]).step(world.step("after"));
-        world.fail(&["b"]);
+async fn flows_of_a_split_run_at_the_same_time_and_a_restart_repeats_the_failed_one(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let barrier = Arc::new(Barrier::new(2));
+    let meeting = |name: &str| {
+        let barrier = barrier.clone();
+        Step::tasklet(name, move |_| Ok(Meets(barrier.clone())))
+    };
+    let one = StepFlow::new().step(meeting("m1")).step(world.step("a"));
+    let other = StepFlow::new().step(meeting("m2")).step(world.step("b"));
+    let job = Job::new("parallel").split("both", [one, other]).step(world.step("after"));
+    world.fail(&["b"]);
 
-        let first = bench.run(&job, &day(1)).await.unwrap();
+    let first = bench.run(&job, &day(1)).await.unwrap();
 
-        assert_eq!(first.end.status, BatchStatus::Failed);
-        let mut ended: Vec<String> =
-            first.steps().map(|step| format!("{} {}", step.name, step.status)).collect();
-        ended.sort();
-        assert_eq!(ended, ["a COMPLETED", "b FAILED", "m1 COMPLETED", "m2 COMPLETED"]);
-        world.fail(&[]);
-        let again = launch(bench, &world, &job, &day(1)).await;
-        assert_eq!(
-            again,
-            "job=COMPLETED/COMPLETED ran=[b, after] | b=COMPLETED/COMPLETED after=COMPLETED/COMPLETED"
-        );
-    }
+    assert_eq!(first.end.status, BatchStatus::Failed);
+    let mut ended: Vec<String> = first.steps().map(|step| format!("{} {}", step.name, step.status)).collect();
+    ended.sort();
+    assert_eq!(ended, ["a COMPLETED", "b FAILED", "m1 COMPLETED", "m2 COMPLETED"]);
+    world.fail(&[]);
+    let again = launch(bench, &world, &job, &day(1)).await;
+    assert_eq!(
+        again,
+        "job=COMPLETED/COMPLETED ran=[b, after] | b=COMPLETED/COMPLETED after=COMPLETED/COMPLETED"
+    );
 }
 
 #[tokio::test]
 async fn what_follows_a_split_asks_how_it_ended_as_a_whole() {
-    let stand = Stand::both().await.remove(0);
+    let stand = Stand::on(Scratch::file()).await;
     let world = World::default();
     let flow = |name: &str| StepFlow::new().step(world.step(name));
     let job = Job::new("judging")
@@ -98,47 +101,40 @@ fn names_are_taken_once_in_all_flows_together() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_step_runs_another_job_and_goes_on_with_the_same_instance() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let made = Arc::new(AtomicUsize::new(0));
-        let counted = made.clone();
-        let inner = Job::new("inner").step(world.step("i1")).step(world.step("i2"));
-        let outer = Job::new("outer").step(world.step("o1")).step(Step::job("child", inner, move |_| {
-            // Another value each time: only the first may count.
-            Ok(JobParameters::new().with("number", counted.fetch_add(1, Ordering::SeqCst) as i64))
-        }));
-        world.fail(&["i2"]);
+async fn a_job_step_runs_another_job_and_goes_on_with_the_same_instance(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let made = Arc::new(AtomicUsize::new(0));
+    let counted = made.clone();
+    let inner = Job::new("inner").step(world.step("i1")).step(world.step("i2"));
+    let outer = Job::new("outer").step(world.step("o1")).step(Step::job("child", inner, move |_| {
+        // Another value each time: only the first may count.
+        Ok(JobParameters::new().with("number", counted.fetch_add(1, Ordering::SeqCst) as i64))
+    }));
+    world.fail(&["i2"]);
 
-        let first = launch(bench, &world, &outer, &day(1)).await;
-        assert_eq!(first, "job=FAILED/FAILED ran=[o1, i1, i2] | o1=COMPLETED/COMPLETED child=FAILED/FAILED");
-        world.fail(&[]);
-        let second = launch(bench, &world, &outer, &day(1)).await;
+    let first = launch(bench, &world, &outer, &day(1)).await;
+    assert_eq!(first, "job=FAILED/FAILED ran=[o1, i1, i2] | o1=COMPLETED/COMPLETED child=FAILED/FAILED");
+    world.fail(&[]);
+    let second = launch(bench, &world, &outer, &day(1)).await;
 
-        assert_eq!(second, "job=COMPLETED/COMPLETED ran=[i2] | child=COMPLETED/COMPLETED");
-        assert_eq!(made.load(Ordering::SeqCst), 1);
-        let mut tx = bench.store().read().await.unwrap();
-        let instances = tx.jobs().instances("inner", None, 10).await.unwrap();
-        assert_eq!((instances.len(), instances[0].executions), (1, 2));
-    }
+    assert_eq!(second, "job=COMPLETED/COMPLETED ran=[i2] | child=COMPLETED/COMPLETED");
+    assert_eq!(made.load(Ordering::SeqCst), 1);
+    let mut tx = bench.store().read().await.unwrap();
+    let instances = tx.jobs().instances("inner", None, 10).await.unwrap();
+    assert_eq!((instances.len(), instances[0].executions), (1, 2));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inner_job_that_was_completed_for_another_outer_instance_is_not_taken_for_done() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let inner = Job::new("shared").step(world.step("i1"));
-        let outer = Job::new("outer")
-            .step(Step::job("child", inner, |_| Ok(JobParameters::new().with("scope", "all"))));
+async fn an_inner_job_that_was_completed_for_another_outer_instance_is_not_taken_for_done(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let inner = Job::new("shared").step(world.step("i1"));
+    let outer =
+        Job::new("outer").step(Step::job("child", inner, |_| Ok(JobParameters::new().with("scope", "all"))));
 
-        let first = launch(bench, &world, &outer, &day(1)).await;
-        let second = bench.run(&outer, &day(2)).await.unwrap();
+    let first = launch(bench, &world, &outer, &day(1)).await;
+    let second = bench.run(&outer, &day(2)).await.unwrap();
 
-        assert!(first.starts_with("job=COMPLETED/COMPLETED ran=[i1]"), "{first}");
-        assert_eq!(
-            (second.end.status, second.end.code),
-            (BatchStatus::Failed, Some(Code::JobAlreadyComplete))
-        );
-    }
+    assert!(first.starts_with("job=COMPLETED/COMPLETED ran=[i1]"), "{first}");
+    assert_eq!((second.end.status, second.end.code), (BatchStatus::Failed, Some(Code::JobAlreadyComplete)));
 }

@@ -5,6 +5,7 @@ use tidemill_domain::item::{ItemError, Value};
 use tidemill_engine::item::ItemsReader;
 use tidemill_engine::item::sql::SqlWriter;
 use tidemill_engine::job::{ItemProcessor, Job, Step};
+use tidemill_store::scratch::Scratch;
 use tidemill_store::{Store, sqlx};
 use tokio::sync::watch;
 
@@ -69,15 +70,13 @@ impl ItemProcessor<i64> for Passing {
     }
 }
 
-/// Stands on both databases, with the table.
-pub(super) async fn stands() -> Vec<Stand> {
-    let stands = Stand::both().await;
-    for stand in &stands {
-        let mut tx = stand.bench.store().begin().await.unwrap();
-        tx.execute_for_test("create table kept (id bigint not null)").await.unwrap();
-        tx.commit().await.unwrap();
-    }
-    stands
+/// A stand with the table.
+pub(super) async fn stand(scratch: Scratch) -> Stand {
+    let stand = Stand::on(scratch).await;
+    let mut tx = stand.bench.store().begin().await.unwrap();
+    tx.execute_for_test("create table kept (id bigint not null)").await.unwrap();
+    tx.commit().await.unwrap();
+    stand
 }
 
 /// What the table holds, in order.

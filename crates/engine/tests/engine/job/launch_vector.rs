@@ -9,6 +9,17 @@ use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{ExitStatus, JobParameters};
 use tidemill_engine::job::{Job, JobError, RepeatStatus, Step, Tasklet, TaskletScope};
 use tidemill_engine::testing::JobBench;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    launches_and_restarts_end_as_in_the_real_engine,
+    start_rules_of_steps_hold_over_restarts,
+    a_run_that_counts_as_running_abandoned_or_unknown_is_treated_as_in_the_real_engine,
+    a_failure_can_lead_on_and_is_then_done_with,
+    the_most_specific_pattern_of_an_exit_code_counts,
+    a_flow_ends_fails_or_stops_where_it_says_so,
+    a_decision_says_where_to_go,
+];
 
 const VECTORS: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/flow_restart.txt");
 
@@ -119,158 +130,146 @@ pub(super) fn day(number: i64) -> JobParameters {
     JobParameters::new().with("day", number)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn launches_and_restarts_end_as_in_the_real_engine() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let plain = Job::new("plain").step(world.step("a")).step(world.step("b"));
-        assert_eq!(launch(bench, &world, &plain, &day(1)).await, vector("A1"));
-        assert_eq!(launch(bench, &world, &plain, &day(1)).await, vector("A2"));
-        let empty = JobParameters::new();
-        assert_eq!(launch(bench, &world, &plain, &empty).await, vector("A3"));
-        assert_eq!(launch(bench, &world, &plain, &empty).await, vector("A4"));
-    }
+async fn launches_and_restarts_end_as_in_the_real_engine(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let plain = Job::new("plain").step(world.step("a")).step(world.step("b"));
+    assert_eq!(launch(bench, &world, &plain, &day(1)).await, vector("A1"));
+    assert_eq!(launch(bench, &world, &plain, &day(1)).await, vector("A2"));
+    let empty = JobParameters::new();
+    assert_eq!(launch(bench, &world, &plain, &empty).await, vector("A3"));
+    assert_eq!(launch(bench, &world, &plain, &empty).await, vector("A4"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn start_rules_of_steps_hold_over_restarts() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        world.fail(&["b"]);
-        let job = Job::new("limited")
-            .step(world.step("a"))
-            .step(world.step("a2").allow_start_if_complete())
-            .step(world.step("b").start_limit(2));
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B1"));
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B2"));
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B3"));
-        let once = Job::new("once").step(world.step("a")).step(world.step("b")).not_restartable();
-        assert_eq!(launch(bench, &world, &once, &day(1)).await, vector("B4"));
-        assert_eq!(launch(bench, &world, &once, &day(1)).await, vector("B5"));
-    }
+async fn start_rules_of_steps_hold_over_restarts(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    world.fail(&["b"]);
+    let job = Job::new("limited")
+        .step(world.step("a"))
+        .step(world.step("a2").allow_start_if_complete())
+        .step(world.step("b").start_limit(2));
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B1"));
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B2"));
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("B3"));
+    let once = Job::new("once").step(world.step("a")).step(world.step("b")).not_restartable();
+    assert_eq!(launch(bench, &world, &once, &day(1)).await, vector("B4"));
+    assert_eq!(launch(bench, &world, &once, &day(1)).await, vector("B5"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_counts_as_running_abandoned_or_unknown_is_treated_as_in_the_real_engine() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let job = |name: &str| Job::new(name).step(world.step("a")).step(world.step("b"));
-        let stuck = job("stuck");
-        world.fail(&["b"]);
-        assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M1"));
-        set(bench, "stuck", "STARTED", Some("STARTED")).await;
-        assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M2"));
-        set(bench, "stuck", "FAILED", Some("STARTED")).await;
-        assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M3"));
-        set(bench, "stuck", "FAILED", Some("FAILED")).await;
-        world.fail(&[]);
-        assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M4"));
+async fn a_run_that_counts_as_running_abandoned_or_unknown_is_treated_as_in_the_real_engine(
+    scratch: Scratch,
+) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let job = |name: &str| Job::new(name).step(world.step("a")).step(world.step("b"));
+    let stuck = job("stuck");
+    world.fail(&["b"]);
+    assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M1"));
+    set(bench, "stuck", "STARTED", Some("STARTED")).await;
+    assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M2"));
+    set(bench, "stuck", "FAILED", Some("STARTED")).await;
+    assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M3"));
+    set(bench, "stuck", "FAILED", Some("FAILED")).await;
+    world.fail(&[]);
+    assert_eq!(launch(bench, &world, &stuck, &day(1)).await, vector("M4"));
 
-        let given_up = job("given-up");
-        world.fail(&["b"]);
-        assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N1"));
-        set(bench, "given-up", "ABANDONED", None).await;
-        assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N2"));
-        set(bench, "given-up", "UNKNOWN", None).await;
-        assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N3"));
-    }
+    let given_up = job("given-up");
+    world.fail(&["b"]);
+    assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N1"));
+    set(bench, "given-up", "ABANDONED", None).await;
+    assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N2"));
+    set(bench, "given-up", "UNKNOWN", None).await;
+    assert_eq!(launch(bench, &world, &given_up, &day(1)).await, vector("N3"));
 }
 
 pub(super) fn to(name: &str) -> Target {
     Target::To(name.into())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_can_lead_on_and_is_then_done_with() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let job = Job::new("recovering")
-            .step(world.step("s1"))
-            .step(world.step("s2"))
-            .step(world.step("rec"))
-            .on("s1", "FAILED", to("rec"))
-            .on("s1", "*", to("s2"))
-            .on("s2", "COMPLETED", Target::End(None))
-            .on("s2", "*", Target::Fail);
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("D1"));
-        world.fail(&["s1"]);
-        assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("D2"));
-        assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("D3"));
-        world.fail(&["s1", "rec"]);
-        assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("D4"));
-        world.fail(&[]);
-        assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("D5"));
-    }
+async fn a_failure_can_lead_on_and_is_then_done_with(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let job = Job::new("recovering")
+        .step(world.step("s1"))
+        .step(world.step("s2"))
+        .step(world.step("rec"))
+        .on("s1", "FAILED", to("rec"))
+        .on("s1", "*", to("s2"))
+        .on("s2", "COMPLETED", Target::End(None))
+        .on("s2", "*", Target::Fail);
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("D1"));
+    world.fail(&["s1"]);
+    assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("D2"));
+    assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("D3"));
+    world.fail(&["s1", "rec"]);
+    assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("D4"));
+    world.fail(&[]);
+    assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("D5"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_most_specific_pattern_of_an_exit_code_counts() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let job = Job::new("patterns")
-            .step(world.step("s1"))
-            .step(world.step("s2"))
-            .step(world.step("s3"))
-            .step(world.step("rec"))
-            .on("s1", "C*", to("s2"))
-            .on("s1", "COMPLETED", to("s3"))
-            .on("s1", "COMPLETED WITH*", to("rec"))
-            .on("s2", "*", Target::End(None))
-            .on("s3", "*", Target::End(None));
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("E1"));
-        world.exit("COMPLETED WITH SKIPS");
-        assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("E2"));
-        world.exit("CUSTOM");
-        assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("E3"));
-        world.exit("WEIRD");
-        assert_eq!(launch(bench, &world, &job, &day(4)).await, vector("E4"));
-    }
+async fn the_most_specific_pattern_of_an_exit_code_counts(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let job = Job::new("patterns")
+        .step(world.step("s1"))
+        .step(world.step("s2"))
+        .step(world.step("s3"))
+        .step(world.step("rec"))
+        .on("s1", "C*", to("s2"))
+        .on("s1", "COMPLETED", to("s3"))
+        .on("s1", "COMPLETED WITH*", to("rec"))
+        .on("s2", "*", Target::End(None))
+        .on("s3", "*", Target::End(None));
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("E1"));
+    world.exit("COMPLETED WITH SKIPS");
+    assert_eq!(launch(bench, &world, &job, &day(2)).await, vector("E2"));
+    world.exit("CUSTOM");
+    assert_eq!(launch(bench, &world, &job, &day(3)).await, vector("E3"));
+    world.exit("WEIRD");
+    assert_eq!(launch(bench, &world, &job, &day(4)).await, vector("E4"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flow_ends_fails_or_stops_where_it_says_so() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let job = |name: &str, pattern: &str, target: Target| {
-            Job::new(name).step(world.step("s1")).step(world.step("s2")).on("s1", pattern, target).on(
-                "s1",
-                "*",
-                to("s2"),
-            )
-        };
-        world.fail(&["s1"]);
-        let ends = job("ends", "FAILED", Target::End(None));
-        assert_eq!(launch(bench, &world, &ends, &day(1)).await, vector("G1"));
-        let fails = job("fails", "FAILED", Target::Fail);
-        assert_eq!(launch(bench, &world, &fails, &day(1)).await, vector("G3"));
-        world.fail(&[]);
-        assert_eq!(launch(bench, &world, &fails, &day(1)).await, vector("G3r"));
-        let again = job("again", "COMPLETED", Target::Stop(Some("s2".into())));
-        assert_eq!(launch(bench, &world, &again, &day(1)).await, vector("G4"));
-        assert_eq!(launch(bench, &world, &again, &day(1)).await, vector("G4r"));
-        let stops = job("stops", "COMPLETED", Target::Stop(None));
-        assert_eq!(launch(bench, &world, &stops, &day(1)).await, vector("G5"));
-        assert_eq!(launch(bench, &world, &stops, &day(1)).await, vector("G5r"));
-    }
+async fn a_flow_ends_fails_or_stops_where_it_says_so(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let job = |name: &str, pattern: &str, target: Target| {
+        Job::new(name).step(world.step("s1")).step(world.step("s2")).on("s1", pattern, target).on(
+            "s1",
+            "*",
+            to("s2"),
+        )
+    };
+    world.fail(&["s1"]);
+    let ends = job("ends", "FAILED", Target::End(None));
+    assert_eq!(launch(bench, &world, &ends, &day(1)).await, vector("G1"));
+    let fails = job("fails", "FAILED", Target::Fail);
+    assert_eq!(launch(bench, &world, &fails, &day(1)).await, vector("G3"));
+    world.fail(&[]);
+    assert_eq!(launch(bench, &world, &fails, &day(1)).await, vector("G3r"));
+    let again = job("again", "COMPLETED", Target::Stop(Some("s2".into())));
+    assert_eq!(launch(bench, &world, &again, &day(1)).await, vector("G4"));
+    assert_eq!(launch(bench, &world, &again, &day(1)).await, vector("G4r"));
+    let stops = job("stops", "COMPLETED", Target::Stop(None));
+    assert_eq!(launch(bench, &world, &stops, &day(1)).await, vector("G5"));
+    assert_eq!(launch(bench, &world, &stops, &day(1)).await, vector("G5r"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_says_where_to_go() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let job = Job::new("deciding")
-            .step(world.step("s1"))
-            .decision("is-even", |decision| {
-                assert_eq!(decision.last.unwrap().1.code, "COMPLETED");
-                Ok("EVEN".to_owned())
-            })
-            .step(world.step("s2"))
-            .step(world.step("s3"))
-            .on("is-even", "EVEN", to("s2"))
-            .on("is-even", "ODD", to("s3"))
-            .on("s2", "*", Target::End(None));
-        assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("H1"));
-    }
+async fn a_decision_says_where_to_go(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let job = Job::new("deciding")
+        .step(world.step("s1"))
+        .decision("is-even", |decision| {
+            assert_eq!(decision.last.unwrap().1.code, "COMPLETED");
+            Ok("EVEN".to_owned())
+        })
+        .step(world.step("s2"))
+        .step(world.step("s3"))
+        .on("is-even", "EVEN", to("s2"))
+        .on("is-even", "ODD", to("s3"))
+        .on("s2", "*", Target::End(None));
+    assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("H1"));
 }
 
 /// The labels of the vectors that no test in this text compares with, and are therefore not reproduced.

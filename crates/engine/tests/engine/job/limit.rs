@@ -15,7 +15,14 @@ use tidemill_engine::job::{
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{Process, reaper};
 use tidemill_store::job::ExecutionFilter;
+use tidemill_store::scratch::Scratch;
 use tokio::sync::watch;
+
+tidemill_store::on_both![
+    a_launch_beyond_the_limit_is_refused_and_leaves_nothing_behind,
+    of_many_launches_at_once_as_many_succeed_as_there_is_room_for,
+    what_shall_be_restarted_waits_until_there_is_room,
+];
 
 /// Long enough for several rounds of the loop that restarts.
 const ROUNDS: Duration = Duration::from_millis(700);
@@ -48,57 +55,53 @@ async fn statuses(bench: &JobBench) -> Vec<BatchStatus> {
     found.into_iter().map(|found| found.status).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_launch_beyond_the_limit_is_refused_and_leaves_nothing_behind() {
-    for stand in Stand::both().await {
-        let (bench, gate) = (&stand.bench, watch::Sender::new(false));
-        let launcher = bench.launcher(&job(&gate)).unwrap().max_running(1);
-        let first = launch(&launcher, 1).await.unwrap();
+async fn a_launch_beyond_the_limit_is_refused_and_leaves_nothing_behind(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, gate) = (&stand.bench, watch::Sender::new(false));
+    let launcher = bench.launcher(&job(&gate)).unwrap().max_running(1);
+    let first = launch(&launcher, 1).await.unwrap();
 
-        let refused = launch(&launcher, 2).await.unwrap_err();
+    let refused = launch(&launcher, 2).await.unwrap_err();
 
-        assert!(matches!(refused, JobError::TooManyRunning { limit: 1 }), "{refused:?}");
-        assert_eq!(refused.code(), Code::TooManyExecutions);
-        assert_eq!(statuses(bench).await.len(), 1);
-        gate.send_replace(true);
-        assert_eq!(first.ended().await.unwrap().status, BatchStatus::Completed);
-        let second = launch(&launcher, 2).await.unwrap().ended().await.unwrap();
-        assert_eq!(second.status, BatchStatus::Completed);
-    }
+    assert!(matches!(refused, JobError::TooManyRunning { limit: 1 }), "{refused:?}");
+    assert_eq!(refused.code(), Code::TooManyExecutions);
+    assert_eq!(statuses(bench).await.len(), 1);
+    gate.send_replace(true);
+    assert_eq!(first.ended().await.unwrap().status, BatchStatus::Completed);
+    let second = launch(&launcher, 2).await.unwrap().ended().await.unwrap();
+    assert_eq!(second.status, BatchStatus::Completed);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_launches_at_once_as_many_succeed_as_there_is_room_for() {
+async fn of_many_launches_at_once_as_many_succeed_as_there_is_room_for(scratch: Scratch) {
     const LIMIT: usize = 3;
-    for stand in Stand::both().await {
-        let (bench, gate) = (&stand.bench, watch::Sender::new(false));
-        let launcher = bench.launcher(&job(&gate)).unwrap().max_running(LIMIT);
-        let launching: Vec<_> = (0..12)
-            .map(|number| {
-                let launcher = launcher.clone();
-                tokio::spawn(async move { launch(&launcher, number).await })
-            })
-            .collect();
+    let stand = Stand::on(scratch).await;
+    let (bench, gate) = (&stand.bench, watch::Sender::new(false));
+    let launcher = bench.launcher(&job(&gate)).unwrap().max_running(LIMIT);
+    let launching: Vec<_> = (0..12)
+        .map(|number| {
+            let launcher = launcher.clone();
+            tokio::spawn(async move { launch(&launcher, number).await })
+        })
+        .collect();
 
-        let mut running = Vec::new();
-        for launched in launching {
-            match launched.await.unwrap() {
-                Ok(launched) => running.push(launched),
-                Err(error) => assert!(matches!(error, JobError::TooManyRunning { .. }), "{error:?}"),
-            }
+    let mut running = Vec::new();
+    for launched in launching {
+        match launched.await.unwrap() {
+            Ok(launched) => running.push(launched),
+            Err(error) => assert!(matches!(error, JobError::TooManyRunning { .. }), "{error:?}"),
         }
+    }
 
-        assert_eq!((running.len(), statuses(bench).await.len()), (LIMIT, LIMIT));
-        gate.send_replace(true);
-        for one in running {
-            one.ended().await.unwrap();
-        }
+    assert_eq!((running.len(), statuses(bench).await.len()), (LIMIT, LIMIT));
+    gate.send_replace(true);
+    for one in running {
+        one.ended().await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_limit_nothing_is_refused() {
-    let stand = Stand::both().await.remove(0);
+    let stand = Stand::on(Scratch::file()).await;
     let gate = watch::Sender::new(false);
     let launcher = stand.bench.launcher(&job(&gate)).unwrap();
 
@@ -110,33 +113,31 @@ async fn without_a_limit_nothing_is_refused() {
     launcher.stop_all(Duration::from_secs(10)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_shall_be_restarted_waits_until_there_is_room() {
-    for stand in Stand::both().await {
-        let (bench, gate, never) = (&stand.bench, watch::Sender::new(false), watch::Sender::new(false));
-        let ghost = bench.launcher(&job(&never)).unwrap();
-        launch(&ghost, 1).await.unwrap();
-        bench.clock().advance(crate::TTL);
-        let heir = heir(bench, stand.clock.clone(), job(&gate)).await;
-        let other = launch(&heir, 2).await.unwrap();
-        assert_eq!(reaper::run_once(bench.store()).await.unwrap().executions, 1);
+async fn what_shall_be_restarted_waits_until_there_is_room(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, gate, never) = (&stand.bench, watch::Sender::new(false), watch::Sender::new(false));
+    let ghost = bench.launcher(&job(&never)).unwrap();
+    launch(&ghost, 1).await.unwrap();
+    bench.clock().advance(crate::TTL);
+    let heir = heir(bench, stand.clock.clone(), job(&gate)).await;
+    let other = launch(&heir, 2).await.unwrap();
+    assert_eq!(reaper::run_once(bench.store()).await.unwrap().executions, 1);
 
-        let looking = tokio::time::timeout(ROUNDS, recovery::run(heir.clone())).await;
+    let looking = tokio::time::timeout(ROUNDS, recovery::run(heir.clone())).await;
 
-        assert!(looking.is_err(), "it looks for as long as its process lives");
-        assert_eq!(statuses(bench).await.len(), 2, "nothing was restarted while there was no room");
-        let restarting = tokio::spawn(recovery::run(heir));
-        gate.send_replace(true);
-        other.ended().await.unwrap();
-        let all = [BatchStatus::Completed, BatchStatus::Completed, BatchStatus::Failed];
-        let restarted = async {
-            while statuses(bench).await != all {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(crate::SOON, restarted).await.unwrap();
-        restarting.abort();
-    }
+    assert!(looking.is_err(), "it looks for as long as its process lives");
+    assert_eq!(statuses(bench).await.len(), 2, "nothing was restarted while there was no room");
+    let restarting = tokio::spawn(recovery::run(heir));
+    gate.send_replace(true);
+    other.ended().await.unwrap();
+    let all = [BatchStatus::Completed, BatchStatus::Completed, BatchStatus::Failed];
+    let restarted = async {
+        while statuses(bench).await != all {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(crate::SOON, restarted).await.unwrap();
+    restarting.abort();
 }
 
 /// A second process on the same database, with room for one.

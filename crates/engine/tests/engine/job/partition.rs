@@ -14,7 +14,14 @@ use tidemill_engine::item::{ItemsReader, ItemsWriter};
 use tidemill_engine::job::listener::StepListener;
 use tidemill_engine::job::{Job, Partition, RepeatStatus, Step, StepScope, Tasklet, TaskletScope};
 use tidemill_engine::testing::TestRun;
+use tidemill_store::scratch::Scratch;
 use tokio::time::timeout;
+
+tidemill_store::on_both![
+    partitions_fail_and_are_restarted_as_in_the_real_engine,
+    counters_are_those_of_all_partitions_over_all_restarts,
+    a_listener_that_panics_fails_the_partition_and_is_not_asked_for_ever,
+];
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -84,30 +91,28 @@ fn notation(run: &TestRun, ran: &[String]) -> String {
     format!("job={}/{} ran=[{}] | {}", run.end.status, run.end.exit.code, ran.join(", "), steps.join(" "))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn partitions_fail_and_are_restarted_as_in_the_real_engine() {
-    for stand in Stand::both().await {
-        let (bench, world) = (&stand.bench, World::default());
-        let divided = Step::partitioned("mgr", world.worker(), world.partitions()).grid(3).build();
-        let job = Job::new("divided").step(divided);
-        world.fail(&["w:p1"]);
+async fn partitions_fail_and_are_restarted_as_in_the_real_engine(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    let divided = Step::partitioned("mgr", world.worker(), world.partitions()).grid(3).build();
+    let job = Job::new("divided").step(divided);
+    world.fail(&["w:p1"]);
 
-        let first = bench.run(&job, &day(1)).await.unwrap();
-        assert_eq!(said(&notation(&first, &world.ran())), said(&vector("L1")));
-        assert!(
-            first.end.exit.description.contains("1 of 3 partitions failed; the first, w:p1: ")
-                && first.end.exit.description.contains("boom w:p1"),
-            "{}",
-            first.end.exit.description
-        );
+    let first = bench.run(&job, &day(1)).await.unwrap();
+    assert_eq!(said(&notation(&first, &world.ran())), said(&vector("L1")));
+    assert!(
+        first.end.exit.description.contains("1 of 3 partitions failed; the first, w:p1: ")
+            && first.end.exit.description.contains("boom w:p1"),
+        "{}",
+        first.end.exit.description
+    );
 
-        world.fail(&[]);
-        let second = bench.run(&job, &day(1)).await.unwrap();
-        assert_eq!(said(&notation(&second, &world.ran())), said(&vector("L2")));
-        assert_eq!(world.calls.load(Ordering::SeqCst), 2);
-        let context = second.context("mgr").unwrap();
-        assert_eq!(context.get_long("SimpleStepExecutionSplitter.GRID_SIZE"), Some(3));
-    }
+    world.fail(&[]);
+    let second = bench.run(&job, &day(1)).await.unwrap();
+    assert_eq!(said(&notation(&second, &world.ran())), said(&vector("L2")));
+    assert_eq!(world.calls.load(Ordering::SeqCst), 2);
+    let context = second.context("mgr").unwrap();
+    assert_eq!(context.get_long("SimpleStepExecutionSplitter.GRID_SIZE"), Some(3));
 }
 
 /// A step that copies so many numbers per partition, and fails at some of them while it is told to.
@@ -134,43 +139,41 @@ fn numbers(written: &ItemsWriter<i64>, bad: &Arc<Mutex<BTreeSet<i64>>>) -> Job {
     Job::new("numbers").step(divided.grid(8).concurrency(3).build()).on_crash(OnCrash::Fail)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counters_are_those_of_all_partitions_over_all_restarts() {
-    for stand in Stand::both().await {
-        let (bench, written) = (&stand.bench, ItemsWriter::default());
-        let bad = Arc::new(Mutex::new(BTreeSet::from([333, 777])));
-        let job = numbers(&written, &bad);
+async fn counters_are_those_of_all_partitions_over_all_restarts(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, written) = (&stand.bench, ItemsWriter::default());
+    let bad = Arc::new(Mutex::new(BTreeSet::from([333, 777])));
+    let job = numbers(&written, &bad);
 
-        let first = bench.run(&job, &day(1)).await.unwrap();
-        assert_eq!(first.end.status, BatchStatus::Failed);
-        bad.lock().unwrap().clear();
-        bad.lock().unwrap().insert(800);
-        let second = bench.run(&job, &day(1)).await.unwrap();
-        assert_eq!((second.end.status, second.steps().count()), (BatchStatus::Failed, 3));
-        bad.lock().unwrap().clear();
-        let third = bench.run(&job, &day(1)).await.unwrap();
+    let first = bench.run(&job, &day(1)).await.unwrap();
+    assert_eq!(first.end.status, BatchStatus::Failed);
+    bad.lock().unwrap().clear();
+    bad.lock().unwrap().insert(800);
+    let second = bench.run(&job, &day(1)).await.unwrap();
+    assert_eq!((second.end.status, second.steps().count()), (BatchStatus::Failed, 3));
+    bad.lock().unwrap().clear();
+    let third = bench.run(&job, &day(1)).await.unwrap();
 
-        assert!(third.is_completed());
-        let mut items = written.items();
-        items.sort_unstable();
-        let expected: Vec<i64> = (1..=1000).filter(|n| n % 7 != 0).collect();
-        assert_eq!(items, expected, "nothing lost, nothing twice");
-        let counters = third.step("all").unwrap().counters;
-        let mut sum = Counters::default();
-        for run in [&first, &second, &third] {
-            for partition in run.steps().filter(|step| step.name.starts_with("copy:")) {
-                sum += partition.counters;
-            }
+    assert!(third.is_completed());
+    let mut items = written.items();
+    items.sort_unstable();
+    let expected: Vec<i64> = (1..=1000).filter(|n| n % 7 != 0).collect();
+    assert_eq!(items, expected, "nothing lost, nothing twice");
+    let counters = third.step("all").unwrap().counters;
+    let mut sum = Counters::default();
+    for run in [&first, &second, &third] {
+        for partition in run.steps().filter(|step| step.name.starts_with("copy:")) {
+            sum += partition.counters;
         }
-        assert_eq!((counters, counters.write), (sum, 858));
-        assert_eq!(counters.read, 1000 + 30, "three chunks of ten were read twice");
-        assert_eq!(third.steps().count(), 2, "only what had not completed ran again");
     }
+    assert_eq!((counters, counters.write), (sum, 858));
+    assert_eq!(counters.read, 1000 + 30, "three chunks of ten were read twice");
+    assert_eq!(third.steps().count(), 2, "only what had not completed ran again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_cannot_be_told_apart_fail_the_step_with_a_code_of_their_own() {
-    let stand = Stand::both().await.remove(0);
+    let stand = Stand::on(Scratch::file()).await;
     let world = World::default();
     let twice = |_: &StepScope, _| Ok(vec![Partition::new("a"), Partition::new("a")]);
     let job = Job::new("twice").step(Step::partitioned("mgr", world.worker(), twice).build());
@@ -207,18 +210,16 @@ impl StepListener for Panics {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_that_panics_fails_the_partition_and_is_not_asked_for_ever() {
-    for stand in Stand::both().await {
-        let world = World::default();
-        let divided =
-            Step::partitioned("mgr", world.worker().listener(Panics), world.partitions()).grid(2).build();
+async fn a_listener_that_panics_fails_the_partition_and_is_not_asked_for_ever(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let world = World::default();
+    let divided =
+        Step::partitioned("mgr", world.worker().listener(Panics), world.partitions()).grid(2).build();
 
-        let run =
-            timeout(LONG, stand.bench.run(&Job::new("loud").step(divided), &day(1))).await.unwrap().unwrap();
+    let run =
+        timeout(LONG, stand.bench.run(&Job::new("loud").step(divided), &day(1))).await.unwrap().unwrap();
 
-        assert_eq!(run.end.status, BatchStatus::Failed);
-        assert!(run.end.exit.description.contains("2 of 2 partitions failed"), "{:?}", run.end);
-        assert!(run.step("w:p0").unwrap().exit.description.contains("no listener"));
-    }
+    assert_eq!(run.end.status, BatchStatus::Failed);
+    assert!(run.end.exit.description.contains("2 of 2 partitions failed"), "{:?}", run.end);
+    assert!(run.step("w:p0").unwrap().exit.description.contains("no listener"));
 }

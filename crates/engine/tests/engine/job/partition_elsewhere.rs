@@ -18,7 +18,18 @@ use tidemill_engine::job::{
 };
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{Process, reaper};
+use tidemill_store::scratch::Scratch;
 use tokio::time::timeout;
+
+tidemill_store::on_both![
+    another_process_takes_part_unless_the_step_is_local,
+    the_partition_of_a_dead_process_moves_and_its_ghost_is_refused,
+    a_process_that_is_shut_down_hands_its_partition_back,
+    a_stop_ends_all_partitions_wherever_they_run_and_a_restart_goes_on,
+    a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced,
+    only_processes_with_the_same_definition_help_and_a_change_has_to_be_accepted,
+    a_stop_reaches_long_work_in_another_process,
+];
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -82,118 +93,106 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_takes_part_unless_the_step_is_local() {
-    for stand in Stand::both().await {
-        for is_local in [false, true] {
-            let (bench, places) = (&stand.bench, Places::default());
-            let clock: Arc<dyn Clock> = stand.clock.clone();
-            let (_process, helper) = other(bench, clock, "there", &places.job("there", 6, is_local)).await;
-            let working = tokio::spawn(run_worker(helper.clone(), 2));
-            places.wait_at(&["here"]);
-            let launcher = bench.launcher(&places.job("here", 6, is_local)).unwrap();
-            let running =
-                launcher.launch("placed", &day(i64::from(is_local)), &Actor::system()).await.unwrap();
-            until("the manager runs one itself", || places.ran_at("here") == 1).await;
-            if !is_local {
-                until("the others run elsewhere", || places.ran_at("there") == 5).await;
-            }
-            places.wait_at(&[]);
-
-            let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
-
-            assert_eq!(end.status, BatchStatus::Completed);
-            assert_eq!(places.ran_at("there"), if is_local { 0 } else { 5 });
-            let run = bench.look(end).await.unwrap();
-            assert_eq!(run.step("all").unwrap().counters.write, 6);
-            timeout(LONG, helper.stop_all(LONG)).await.unwrap();
-            timeout(LONG, working).await.unwrap().unwrap();
+async fn another_process_takes_part_unless_the_step_is_local(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    for is_local in [false, true] {
+        let (bench, places) = (&stand.bench, Places::default());
+        let clock: Arc<dyn Clock> = stand.clock.clone();
+        let (_process, helper) = other(bench, clock, "there", &places.job("there", 6, is_local)).await;
+        let working = tokio::spawn(run_worker(helper.clone(), 2));
+        places.wait_at(&["here"]);
+        let launcher = bench.launcher(&places.job("here", 6, is_local)).unwrap();
+        let running = launcher.launch("placed", &day(i64::from(is_local)), &Actor::system()).await.unwrap();
+        until("the manager runs one itself", || places.ran_at("here") == 1).await;
+        if !is_local {
+            until("the others run elsewhere", || places.ran_at("there") == 5).await;
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_partition_of_a_dead_process_moves_and_its_ghost_is_refused() {
-    for stand in Stand::both().await {
-        let (bench, places) = (&stand.bench, Places::default());
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let (dead, helper) = other(bench, clock, "there", &places.job("there", 2, false)).await;
-        let ghost = tokio::spawn(run_worker(helper, 1));
-        places.wait_at(&["here", "there"]);
-        let launcher = bench.launcher(&places.job("here", 2, false)).unwrap();
-        let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
-
-        for _half in 0..2 {
-            stand.clock.advance(crate::TTL / 2);
-            bench.process().heartbeat().await.unwrap();
-        }
-        reaper::run_once(bench.store()).await.unwrap();
-        places.wait_at(&["there"]);
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
         places.wait_at(&[]);
 
-        assert_eq!((end.status, places.ran_at("here")), (BatchStatus::Completed, 2));
+        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+
+        assert_eq!(end.status, BatchStatus::Completed);
+        assert_eq!(places.ran_at("there"), if is_local { 0 } else { 5 });
         let run = bench.look(end).await.unwrap();
-        assert_eq!(run.step("all").unwrap().counters.write, 2, "what the ghost did does not count");
-        assert!(dead.heartbeat().await.is_err());
-        timeout(LONG, ghost).await.unwrap().unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_shut_down_hands_its_partition_back() {
-    for stand in Stand::both().await {
-        let (bench, places) = (&stand.bench, Places::default());
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let (_process, helper) = other(bench, clock, "there", &places.job("there", 2, false)).await;
-        let working = tokio::spawn(run_worker(helper.clone(), 1));
-        places.wait_at(&["here", "there"]);
-        let launcher = bench.launcher(&places.job("here", 2, false)).unwrap();
-        let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
-
-        timeout(LONG, helper.stop_all(Duration::ZERO)).await.unwrap();
-        timeout(LONG, working).await.unwrap().unwrap();
-        places.wait_at(&[]);
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
-
-        assert_eq!((end.status, places.ran_at("here")), (BatchStatus::Completed, 2));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_ends_all_partitions_wherever_they_run_and_a_restart_goes_on() {
-    for stand in Stand::both().await {
-        let (bench, places) = (&stand.bench, Places::default());
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let (_process, helper) = other(bench, clock, "there", &places.job("there", 5, false)).await;
-        let working = tokio::spawn(run_worker(helper.clone(), 1));
-        places.wait_at(&["here", "there"]);
-        let job = places.job("here", 5, false);
-        let launcher = bench.launcher(&job).unwrap();
-        let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
-
-        let mut tx = bench.store().begin().await.unwrap();
-        let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
-        tx.commit().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        places.wait_at(&[]);
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
-
-        assert_eq!(end.status, BatchStatus::Stopped);
-        let run = bench.look(end).await.unwrap();
-        let stopped = run.steps().filter(|step| step.status == BatchStatus::Stopped).count();
-        assert!(stopped >= 4, "the step and what nobody had begun");
-        let again = bench.run(&job, &day(1)).await.unwrap();
-        assert_eq!(
-            (again.end.status, again.step("all").unwrap().counters.write),
-            (BatchStatus::Completed, 5)
-        );
+        assert_eq!(run.step("all").unwrap().counters.write, 6);
         timeout(LONG, helper.stop_all(LONG)).await.unwrap();
         timeout(LONG, working).await.unwrap().unwrap();
     }
+}
+
+async fn the_partition_of_a_dead_process_moves_and_its_ghost_is_refused(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, places) = (&stand.bench, Places::default());
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let (dead, helper) = other(bench, clock, "there", &places.job("there", 2, false)).await;
+    let ghost = tokio::spawn(run_worker(helper, 1));
+    places.wait_at(&["here", "there"]);
+    let launcher = bench.launcher(&places.job("here", 2, false)).unwrap();
+    let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
+
+    for _half in 0..2 {
+        stand.clock.advance(crate::TTL / 2);
+        bench.process().heartbeat().await.unwrap();
+    }
+    reaper::run_once(bench.store()).await.unwrap();
+    places.wait_at(&["there"]);
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+    places.wait_at(&[]);
+
+    assert_eq!((end.status, places.ran_at("here")), (BatchStatus::Completed, 2));
+    let run = bench.look(end).await.unwrap();
+    assert_eq!(run.step("all").unwrap().counters.write, 2, "what the ghost did does not count");
+    assert!(dead.heartbeat().await.is_err());
+    timeout(LONG, ghost).await.unwrap().unwrap();
+}
+
+async fn a_process_that_is_shut_down_hands_its_partition_back(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, places) = (&stand.bench, Places::default());
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let (_process, helper) = other(bench, clock, "there", &places.job("there", 2, false)).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 1));
+    places.wait_at(&["here", "there"]);
+    let launcher = bench.launcher(&places.job("here", 2, false)).unwrap();
+    let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
+
+    timeout(LONG, helper.stop_all(Duration::ZERO)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
+    places.wait_at(&[]);
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+
+    assert_eq!((end.status, places.ran_at("here")), (BatchStatus::Completed, 2));
+}
+
+async fn a_stop_ends_all_partitions_wherever_they_run_and_a_restart_goes_on(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, places) = (&stand.bench, Places::default());
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let (_process, helper) = other(bench, clock, "there", &places.job("there", 5, false)).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 1));
+    places.wait_at(&["here", "there"]);
+    let job = places.job("here", 5, false);
+    let launcher = bench.launcher(&job).unwrap();
+    let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
+
+    let mut tx = bench.store().begin().await.unwrap();
+    let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
+    tx.commit().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    places.wait_at(&[]);
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+
+    assert_eq!(end.status, BatchStatus::Stopped);
+    let run = bench.look(end).await.unwrap();
+    let stopped = run.steps().filter(|step| step.status == BatchStatus::Stopped).count();
+    assert!(stopped >= 4, "the step and what nobody had begun");
+    let again = bench.run(&job, &day(1)).await.unwrap();
+    assert_eq!((again.end.status, again.step("all").unwrap().counters.write), (BatchStatus::Completed, 5));
+    timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
 }
 
 async fn failed(bench: &JobBench, id: ExecutionId) -> bool {
@@ -203,119 +202,113 @@ async fn failed(bench: &JobBench, id: ExecutionId) -> bool {
     found == BatchStatus::Failed
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced() {
-    for stand in Stand::both().await {
-        let (bench, places) = (&stand.bench, Places::default());
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let crashing = |here: &str| places.job(here, 4, false).on_crash(OnCrash::Restart { limit: 3 });
-        let (_manager, first) = other(bench, clock.clone(), "dying", &crashing("dying")).await;
-        let (survivor, helper) = other(bench, clock, "there", &crashing("there")).await;
-        let working = tokio::spawn(run_worker(helper.clone(), 1));
-        places.wait_at(&["dying", "there"]);
-        let running = first.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        let execution = running.execution;
-        until("both run one", || places.ran_at("dying") == 1 && places.ran_at("there") == 1).await;
+async fn a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, places) = (&stand.bench, Places::default());
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let crashing = |here: &str| places.job(here, 4, false).on_crash(OnCrash::Restart { limit: 3 });
+    let (_manager, first) = other(bench, clock.clone(), "dying", &crashing("dying")).await;
+    let (survivor, helper) = other(bench, clock, "there", &crashing("there")).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 1));
+    places.wait_at(&["dying", "there"]);
+    let running = first.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    let execution = running.execution;
+    until("both run one", || places.ran_at("dying") == 1 && places.ran_at("there") == 1).await;
 
-        stand.clock.advance(crate::TTL / 2);
-        survivor.heartbeat().await.unwrap();
-        stand.clock.advance(crate::TTL / 2);
-        survivor.heartbeat().await.unwrap();
-        reaper::run_once(bench.store()).await.unwrap();
-        assert!(failed(bench, execution).await);
-        let restarting = tokio::spawn(recovery::run(helper.clone()));
-        until("it runs again", || places.ran_at("there") >= 2).await;
-        places.wait_at(&[]);
-        drop(running);
+    stand.clock.advance(crate::TTL / 2);
+    survivor.heartbeat().await.unwrap();
+    stand.clock.advance(crate::TTL / 2);
+    survivor.heartbeat().await.unwrap();
+    reaper::run_once(bench.store()).await.unwrap();
+    assert!(failed(bench, execution).await);
+    let restarting = tokio::spawn(recovery::run(helper.clone()));
+    until("it runs again", || places.ran_at("there") >= 2).await;
+    places.wait_at(&[]);
+    drop(running);
 
-        let ended = async {
-            loop {
-                let mut tx = bench.store().read().await.unwrap();
-                let all = tx.jobs().executions(&Default::default(), None, 10).await.unwrap();
-                tx.rollback().await.unwrap();
-                if all[0].status == BatchStatus::Completed {
-                    return all[0].id;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+    let ended = async {
+        loop {
+            let mut tx = bench.store().read().await.unwrap();
+            let all = tx.jobs().executions(&Default::default(), None, 10).await.unwrap();
+            tx.rollback().await.unwrap();
+            if all[0].status == BatchStatus::Completed {
+                return all[0].id;
             }
-        };
-        let second = timeout(LONG, ended).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let second = timeout(LONG, ended).await.unwrap();
 
-        let mut tx = bench.store().read().await.unwrap();
-        let steps = tx.jobs().steps(second).await.unwrap();
-        tx.rollback().await.unwrap();
-        let all = steps.iter().find(|step| step.name == "all").unwrap();
-        assert_eq!(all.counters.write, 4, "each partition counts once");
-        restarting.abort();
-        timeout(LONG, helper.stop_all(LONG)).await.unwrap();
-        timeout(LONG, working).await.unwrap().unwrap();
-    }
+    let mut tx = bench.store().read().await.unwrap();
+    let steps = tx.jobs().steps(second).await.unwrap();
+    tx.rollback().await.unwrap();
+    let all = steps.iter().find(|step| step.name == "all").unwrap();
+    assert_eq!(all.counters.write, 4, "each partition counts once");
+    restarting.abort();
+    timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_processes_with_the_same_definition_help_and_a_change_has_to_be_accepted() {
-    for stand in Stand::both().await {
-        let (bench, places) = (&stand.bench, Places::default());
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let changed = places.job("there", 3, false).fingerprint("two");
-        let (_process, helper) = other(bench, clock, "there", &changed).await;
-        let working = tokio::spawn(run_worker(helper.clone(), 2));
-        places.wait_at(&["here"]);
-        let job = places.job("here", 3, false).fingerprint("one");
-        let launcher = bench.launcher(&job).unwrap();
-        let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        until("the manager runs one", || places.ran_at("here") == 1).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        timeout(LONG, launcher.stop_all(Duration::ZERO)).await.unwrap();
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
-        assert_eq!((end.status, places.ran_at("there")), (BatchStatus::Stopped, 0));
+async fn only_processes_with_the_same_definition_help_and_a_change_has_to_be_accepted(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, places) = (&stand.bench, Places::default());
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let changed = places.job("there", 3, false).fingerprint("two");
+    let (_process, helper) = other(bench, clock, "there", &changed).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 2));
+    places.wait_at(&["here"]);
+    let job = places.job("here", 3, false).fingerprint("one");
+    let launcher = bench.launcher(&job).unwrap();
+    let running = launcher.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    until("the manager runs one", || places.ran_at("here") == 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    timeout(LONG, launcher.stop_all(Duration::ZERO)).await.unwrap();
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+    assert_eq!((end.status, places.ran_at("there")), (BatchStatus::Stopped, 0));
 
-        let refused = helper.launch("placed", &day(1), &Actor::system()).await.unwrap_err();
-        let JobError::Refused { refusal, .. } = refused else { panic!("{refused}") };
-        assert_eq!(refusal, LaunchRefusal::DefinitionChanged);
-        let accepting = helper.clone().accept_change(true);
-        let running = accepting.launch("placed", &day(1), &Actor::system()).await.unwrap();
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+    let refused = helper.launch("placed", &day(1), &Actor::system()).await.unwrap_err();
+    let JobError::Refused { refusal, .. } = refused else { panic!("{refused}") };
+    assert_eq!(refusal, LaunchRefusal::DefinitionChanged);
+    let accepting = helper.clone().accept_change(true);
+    let running = accepting.launch("placed", &day(1), &Actor::system()).await.unwrap();
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
 
-        assert_eq!((end.status, places.ran_at("there")), (BatchStatus::Completed, 3));
-        timeout(LONG, helper.stop_all(LONG)).await.unwrap();
-        timeout(LONG, working).await.unwrap().unwrap();
-    }
+    assert_eq!((end.status, places.ran_at("there")), (BatchStatus::Completed, 3));
+    timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_reaches_long_work_in_another_process() {
-    for stand in Stand::both().await {
-        let bench = &stand.bench;
-        let worker = || Step::command("w", |_| Ok(CommandSpec::new("sleep").arg("600")));
-        let parts = |_: &StepScope, grid| Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect());
-        let divided = Step::partitioned("all", worker(), parts).grid(2).concurrency(1).build();
-        let job = Job::new("long").step(divided);
-        let clock: Arc<dyn Clock> = stand.clock.clone();
-        let (_process, helper) = other(bench, clock, "there", &job).await;
-        let working = tokio::spawn(run_worker(helper.clone(), 1));
-        let launcher = bench.launcher(&job).unwrap();
-        let running = launcher.launch("long", &day(1), &Actor::system()).await.unwrap();
-        let both_run = async {
-            loop {
-                let mut tx = bench.store().read().await.unwrap();
-                let steps = tx.jobs().steps(running.execution).await.unwrap();
-                tx.rollback().await.unwrap();
-                if steps.iter().filter(|step| step.process.is_some()).count() == 2 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+async fn a_stop_reaches_long_work_in_another_process(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let bench = &stand.bench;
+    let worker = || Step::command("w", |_| Ok(CommandSpec::new("sleep").arg("600")));
+    let parts = |_: &StepScope, grid| Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect());
+    let divided = Step::partitioned("all", worker(), parts).grid(2).concurrency(1).build();
+    let job = Job::new("long").step(divided);
+    let clock: Arc<dyn Clock> = stand.clock.clone();
+    let (_process, helper) = other(bench, clock, "there", &job).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 1));
+    let launcher = bench.launcher(&job).unwrap();
+    let running = launcher.launch("long", &day(1), &Actor::system()).await.unwrap();
+    let both_run = async {
+        loop {
+            let mut tx = bench.store().read().await.unwrap();
+            let steps = tx.jobs().steps(running.execution).await.unwrap();
+            tx.rollback().await.unwrap();
+            if steps.iter().filter(|step| step.process.is_some()).count() == 2 {
+                return;
             }
-        };
-        timeout(LONG, both_run).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, both_run).await.unwrap();
 
-        let mut tx = bench.store().begin().await.unwrap();
-        let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
-        tx.commit().await.unwrap();
-        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+    let mut tx = bench.store().begin().await.unwrap();
+    let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
+    tx.commit().await.unwrap();
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
 
-        assert_eq!(end.status, BatchStatus::Stopped);
-        timeout(LONG, helper.stop_all(LONG)).await.unwrap();
-        timeout(LONG, working).await.unwrap().unwrap();
-    }
+    assert_eq!(end.status, BatchStatus::Stopped);
+    timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
 }

@@ -14,23 +14,22 @@ use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_engine::job::{PoolUse, RepeatStatus, Step, Tasklet, TaskletScope};
 use tidemill_engine::pool::{Ask, AskPart, Hold, PoolOptions, Pools};
 use tidemill_store::pool::PoolRecord;
+use tidemill_store::scratch::Scratch;
 use tokio::sync::watch;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Both databases, each with a pool of ten units.
-async fn stands() -> Vec<Stand> {
-    let stands = Stand::both().await;
-    for stand in &stands {
-        let mut settings = Settings::new(adw(), 10);
-        settings.threshold_percent = 100;
-        settings.min_units = some(1);
-        settings.default_units = some(2);
-        let mut tx = stand.bench.store().begin().await.unwrap();
-        tx.pools().create(&settings, &Actor::system()).await.unwrap();
-        tx.commit().await.unwrap();
-    }
-    stands
+/// A database with a pool of ten units.
+async fn stand(scratch: Scratch) -> Stand {
+    let stand = Stand::on(scratch).await;
+    let mut settings = Settings::new(adw(), 10);
+    settings.threshold_percent = 100;
+    settings.min_units = some(1);
+    settings.default_units = some(2);
+    let mut tx = stand.bench.store().begin().await.unwrap();
+    tx.pools().create(&settings, &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    stand
 }
 
 fn adw() -> PoolName {

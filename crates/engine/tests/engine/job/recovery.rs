@@ -12,6 +12,11 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::job::{Job, JobRegistry, Launcher, RepeatStatus, Step, Tasklet, TaskletScope, recovery};
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{EngineError, Process, reaper};
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    an_execution_whose_process_fell_silent_fails_with_the_reason_and_its_ghost_is_refused,
+];
 
 /// Waits for ever while it is told to.
 struct Waits(Arc<AtomicBool>);
@@ -47,37 +52,37 @@ async fn other(bench: &JobBench, clock: Arc<dyn Clock>, job: Job) -> (Process, L
     (process.clone(), Launcher::new(bench.store().clone(), process, clock, jobs))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_execution_whose_process_fell_silent_fails_with_the_reason_and_its_ghost_is_refused() {
-    for stand in Stand::both().await {
-        let (bench, waits) = (&stand.bench, Arc::new(AtomicBool::new(true)));
-        let job = job(&waits, OnCrash::Fail);
-        let launcher = bench.launcher(&job).unwrap();
-        let running = launcher.launch("waiting", &JobParameters::new(), &Actor::system()).await.unwrap();
-        let id = running.execution;
-        // What the start of the step has locked would be left for the next time.
-        crate::until("the step of the execution", async || steps_of(bench, id).await > 0).await;
-        assert!(recovery::recover_once(bench.store()).await.unwrap().is_empty(), "its process is alive");
+async fn an_execution_whose_process_fell_silent_fails_with_the_reason_and_its_ghost_is_refused(
+    scratch: Scratch,
+) {
+    let stand = Stand::on(scratch).await;
+    let (bench, waits) = (&stand.bench, Arc::new(AtomicBool::new(true)));
+    let job = job(&waits, OnCrash::Fail);
+    let launcher = bench.launcher(&job).unwrap();
+    let running = launcher.launch("waiting", &JobParameters::new(), &Actor::system()).await.unwrap();
+    let id = running.execution;
+    // What the start of the step has locked would be left for the next time.
+    crate::until("the step of the execution", async || steps_of(bench, id).await > 0).await;
+    assert!(recovery::recover_once(bench.store()).await.unwrap().is_empty(), "its process is alive");
 
-        bench.clock().advance(crate::TTL);
-        let reaped = reaper::run_once(bench.store()).await.unwrap();
-        waits.store(false, Ordering::SeqCst);
-        let ghost = running.ended().await;
+    bench.clock().advance(crate::TTL);
+    let reaped = reaper::run_once(bench.store()).await.unwrap();
+    waits.store(false, Ordering::SeqCst);
+    let ghost = running.ended().await;
 
-        assert_eq!(reaped.executions, 1);
-        let (status, reason) = status(bench, id).await;
-        assert_eq!(status, BatchStatus::Failed);
-        assert!(reason.contains("bench") && reason.contains("no heartbeat since"), "{reason}");
-        assert!(matches!(ghost, Err(EngineError::LeaseLost { .. })), "{ghost:?}");
-        let (_, heir) = other(bench, stand.clock.clone(), job).await;
-        let again = heir.restart(id, &Actor::system()).await.unwrap().ended().await.unwrap();
-        assert_eq!(again.status, BatchStatus::Completed);
-    }
+    assert_eq!(reaped.executions, 1);
+    let (status, reason) = status(bench, id).await;
+    assert_eq!(status, BatchStatus::Failed);
+    assert!(reason.contains("bench") && reason.contains("no heartbeat since"), "{reason}");
+    assert!(matches!(ghost, Err(EngineError::LeaseLost { .. })), "{ghost:?}");
+    let (_, heir) = other(bench, stand.clock.clone(), job).await;
+    let again = heir.restart(id, &Actor::system()).await.unwrap().ended().await.unwrap();
+    assert_eq!(again.status, BatchStatus::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_shall_be_restarted_is_restarted_once_and_not_for_ever() {
-    let stand = Stand::both().await.remove(0);
+    let stand = Stand::on(Scratch::file()).await;
     let (bench, waits) = (&stand.bench, Arc::new(AtomicBool::new(true)));
     let job = job(&waits, OnCrash::Restart { limit: 1 });
     let launcher = bench.launcher(&job).unwrap();

@@ -1,11 +1,18 @@
 //! Statements as a step.
 
 use super::Stand;
-use super::gate::{kept, stands};
+use super::gate::{kept, stand};
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_engine::item::sql::{Database, SqlQuery};
 use tidemill_engine::job::{Job, SqlStatements, Step};
 use tidemill_engine::testing::TestRun;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    statements_run_in_order_and_what_they_change_is_counted,
+    where_one_fails_none_has_happened,
+    statements_can_run_on_another_database,
+];
 
 async fn run(stand: &Stand, statements: SqlStatements) -> TestRun {
     let job = Job::new("stated").step(Step::sql("it", move |_| Ok(statements.clone())));
@@ -17,51 +24,44 @@ fn insert(id: i64) -> SqlQuery {
     SqlQuery::new("insert into kept (id) values ($1)").bind(id)
 }
 
-#[tokio::test]
-async fn statements_run_in_order_and_what_they_change_is_counted() {
-    for stand in stands().await {
-        let double = SqlQuery::new("insert into kept (id) select id * 10 from kept");
+async fn statements_run_in_order_and_what_they_change_is_counted(scratch: Scratch) {
+    let stand = stand(scratch).await;
+    let double = SqlQuery::new("insert into kept (id) select id * 10 from kept");
 
-        let run = run(&stand, SqlStatements::new([insert(1), insert(2), double])).await;
+    let run = run(&stand, SqlStatements::new([insert(1), insert(2), double])).await;
 
-        let step = run.step("it").unwrap();
-        assert!(run.is_completed(), "{run:?}");
-        assert_eq!((step.counters.write, step.counters.commit), (4, 1));
-        assert_eq!(step.delivery.as_deref(), Some("exactly-once"));
-        assert_eq!(run.context("it").unwrap().get_text("batch.stepType"), Some("sql"));
-        assert_eq!(kept(stand.bench.store()).await, [1, 2, 10, 20]);
-    }
+    let step = run.step("it").unwrap();
+    assert!(run.is_completed(), "{run:?}");
+    assert_eq!((step.counters.write, step.counters.commit), (4, 1));
+    assert_eq!(step.delivery.as_deref(), Some("exactly-once"));
+    assert_eq!(run.context("it").unwrap().get_text("batch.stepType"), Some("sql"));
+    assert_eq!(kept(stand.bench.store()).await, [1, 2, 10, 20]);
 }
 
-#[tokio::test]
-async fn where_one_fails_none_has_happened() {
-    for stand in stands().await {
-        let failed =
-            run(&stand, SqlStatements::new([insert(1), SqlQuery::new("insert into nowhere values (1)")]))
-                .await;
-        let left = kept(stand.bench.store()).await;
-        let mended = run(&stand, SqlStatements::new([insert(1)])).await;
+async fn where_one_fails_none_has_happened(scratch: Scratch) {
+    let stand = stand(scratch).await;
+    let failed =
+        run(&stand, SqlStatements::new([insert(1), SqlQuery::new("insert into nowhere values (1)")])).await;
+    let left = kept(stand.bench.store()).await;
+    let mended = run(&stand, SqlStatements::new([insert(1)])).await;
 
-        let step = failed.step("it").unwrap();
-        assert_eq!(step.status, BatchStatus::Failed);
-        assert!(step.exit.description.contains("statement 2:"), "{step:?}");
-        assert_eq!(left, [0; 0]);
-        assert!(mended.is_completed());
-        assert_eq!(kept(stand.bench.store()).await, [1]);
-    }
+    let step = failed.step("it").unwrap();
+    assert_eq!(step.status, BatchStatus::Failed);
+    assert!(step.exit.description.contains("statement 2:"), "{step:?}");
+    assert_eq!(left, [0; 0]);
+    assert!(mended.is_completed());
+    assert_eq!(kept(stand.bench.store()).await, [1]);
 }
 
-#[tokio::test]
-async fn statements_can_run_on_another_database() {
-    for (stand, other) in stands().await.into_iter().zip(stands().await) {
-        let statements = SqlStatements::new([insert(7)]).on(Database::of(other.bench.store()));
+async fn statements_can_run_on_another_database(scratch: Scratch) {
+    let (stand, other) = (stand(scratch).await, stand(Scratch::file()).await);
+    let statements = SqlStatements::new([insert(7)]).on(Database::of(other.bench.store()));
 
-        let run = run(&stand, statements).await;
+    let run = run(&stand, statements).await;
 
-        let step = run.step("it").unwrap();
-        assert!(run.is_completed(), "{run:?}");
-        assert_eq!((step.counters.write, step.delivery.as_deref()), (1, Some("at-least-once")));
-        assert_eq!(kept(other.bench.store()).await, [7]);
-        assert_eq!(kept(stand.bench.store()).await, [0; 0]);
-    }
+    let step = run.step("it").unwrap();
+    assert!(run.is_completed(), "{run:?}");
+    assert_eq!((step.counters.write, step.delivery.as_deref()), (1, Some("at-least-once")));
+    assert_eq!(kept(other.bench.store()).await, [7]);
+    assert_eq!(kept(stand.bench.store()).await, [0; 0]);
 }

@@ -4,7 +4,7 @@ mod contention;
 mod same;
 
 use super::Stand;
-use super::gate::{Gate, kept, stands};
+use super::gate::{Gate, kept, stand};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +16,14 @@ use tidemill_engine::job::{
     ChunkScope, ItemProcessor, ItemReader, ItemStream, ItemWriter, Job, JobError, Step,
 };
 use tidemill_engine::testing::JobBench;
+use tidemill_store::scratch::Scratch;
 use tidemill_store::url::Dialect;
 use tokio::sync::{Barrier, watch};
+
+tidemill_store::on_both![
+    where_the_database_has_many_writers_chunks_are_written_at_the_same_time,
+    a_stop_keeps_what_has_committed_and_a_restart_goes_on_behind_it,
+];
 
 const NONE: &JobParameters = &JobParameters::new();
 
@@ -104,31 +110,25 @@ impl ItemWriter<i64> for Counted {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_database_has_many_writers_chunks_are_written_at_the_same_time() {
-    for stand in Stand::both().await {
-        let (most, writers) = match stand.bench.store().dialect() {
-            Dialect::Postgres => (4, 5),
-            Dialect::Sqlite => (1, 1),
-        };
-        let writer = Counted { meeting: most, ..Counted::default() };
-        let sink = writer.clone();
-        let step = Step::chunk("s", 1)
-            .reader(|_| Ok(ItemsReader::new("numbers", 1..=20)))
-            .writer(move |_| Ok(sink.clone()))
-            .threads(4);
+async fn where_the_database_has_many_writers_chunks_are_written_at_the_same_time(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (most, writers) = match stand.bench.store().dialect() {
+        Dialect::Postgres => (4, 5),
+        Dialect::Sqlite => (1, 1),
+    };
+    let writer = Counted { meeting: most, ..Counted::default() };
+    let sink = writer.clone();
+    let step = Step::chunk("s", 1)
+        .reader(|_| Ok(ItemsReader::new("numbers", 1..=20)))
+        .writer(move |_| Ok(sink.clone()))
+        .threads(4);
 
-        let run = run_in_time(&stand.bench, &Job::new("written").step(step.build())).await;
+    let run = run_in_time(&stand.bench, &Job::new("written").step(step.build())).await;
 
-        assert!(run.is_completed(), "{:?}", run.end);
-        assert_eq!(writer.most.load(Ordering::SeqCst), most);
-        assert_eq!(
-            writer.opened.load(Ordering::SeqCst),
-            writers,
-            "one for each, and one for what is in hand"
-        );
-        assert_eq!(writer.closed.load(Ordering::SeqCst), writers);
-    }
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(writer.most.load(Ordering::SeqCst), most);
+    assert_eq!(writer.opened.load(Ordering::SeqCst), writers, "one for each, and one for what is in hand");
+    assert_eq!(writer.closed.load(Ordering::SeqCst), writers);
 }
 
 #[tokio::test]
@@ -172,35 +172,29 @@ async fn while_a_chunk_hangs_only_so_many_are_read() {
     assert_eq!((run.end.status, run.step("s").unwrap().counters.write), (BatchStatus::Completed, 1000));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_keeps_what_has_committed_and_a_restart_goes_on_behind_it() {
-    for stand in stands().await {
-        let gate = Gate::closed();
-        let job = gate.threaded_job(4);
-        let launcher = stand.bench.launcher(&job).unwrap();
-        let running = launcher.launch("gated", NONE, &Actor::system()).await.unwrap();
-        gate.reached().await;
-        let store = stand.bench.store();
-        while kept(store).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-
-        launcher.stop_all(Duration::from_secs(10)).await;
-
-        let stopped = stand.bench.look(running.ended().await.unwrap()).await.unwrap();
-        assert_eq!(stopped.end.status, BatchStatus::Stopped);
-        let counters = stopped.step("numbers").unwrap().counters;
-        assert_eq!((counters.read, counters.write, counters.commit, counters.rollback), (10, 10, 1, 0));
-        assert_eq!(
-            kept(store).await,
-            Vec::from_iter(1..=10),
-            "the third chunk was prepared, and is not there"
-        );
-        gate.open();
-        let finished = run_in_time(&stand.bench, &job).await;
-        assert!(finished.is_completed());
-        assert_eq!(kept(store).await, Vec::from_iter(1..=30));
+async fn a_stop_keeps_what_has_committed_and_a_restart_goes_on_behind_it(scratch: Scratch) {
+    let stand = stand(scratch).await;
+    let gate = Gate::closed();
+    let job = gate.threaded_job(4);
+    let launcher = stand.bench.launcher(&job).unwrap();
+    let running = launcher.launch("gated", NONE, &Actor::system()).await.unwrap();
+    gate.reached().await;
+    let store = stand.bench.store();
+    while kept(store).await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+
+    launcher.stop_all(Duration::from_secs(10)).await;
+
+    let stopped = stand.bench.look(running.ended().await.unwrap()).await.unwrap();
+    assert_eq!(stopped.end.status, BatchStatus::Stopped);
+    let counters = stopped.step("numbers").unwrap().counters;
+    assert_eq!((counters.read, counters.write, counters.commit, counters.rollback), (10, 10, 1, 0));
+    assert_eq!(kept(store).await, Vec::from_iter(1..=10), "the third chunk was prepared, and is not there");
+    gate.open();
+    let finished = run_in_time(&stand.bench, &job).await;
+    assert!(finished.is_completed());
+    assert_eq!(kept(store).await, Vec::from_iter(1..=30));
 }
 
 #[tokio::test]

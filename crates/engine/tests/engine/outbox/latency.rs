@@ -12,7 +12,14 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::{NewEvent, Payload};
 use tidemill_engine::outbox::RelayOptions;
 use tidemill_store::outbox::Notice;
+use tidemill_store::scratch::Scratch;
 use tidemill_store::url::Dialect;
+
+// The metrics of one thread are counted.
+tidemill_store::on_both![
+    one_thread: what_is_written_through_us_is_out_at_once,
+    what_others_write_is_out_at_the_next_look,
+];
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -66,32 +73,28 @@ async fn write_through_us(site: &Site) {
     tx.commit().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_is_written_through_us_is_out_at_once() {
-    for site in Site::both().await {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let _guard = metrics::set_default_local_recorder(&recorder);
-        let (kept, relay) = start(&site, sleepy).await;
+async fn what_is_written_through_us_is_out_at_once(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let (kept, relay) = start(&site, sleepy).await;
 
-        assert_woken_for_each(&recorder.handle(), &kept, async || write_through_us(&site).await).await;
+    assert_woken_for_each(&recorder.handle(), &kept, async || write_through_us(&site).await).await;
 
-        relay.stop().await;
-    }
+    relay.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_others_write_is_out_at_the_next_look() {
-    for site in Site::both().await {
-        // Nobody is woken for these, so all that brings them out is the look of every second.
-        let (kept, relay) = start(&site, |_| {}).await;
+async fn what_others_write_is_out_at_the_next_look(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    // Nobody is woken for these, so all that brings them out is the look of every second.
+    let (kept, relay) = start(&site, |_| {}).await;
 
-        for round in 1..=3 {
-            site.write(&["a"]).await;
-            kept.until(1 + round).await;
-        }
-
-        relay.stop().await;
+    for round in 1..=3 {
+        site.write(&["a"]).await;
+        kept.until(1 + round).await;
     }
+
+    relay.stop().await;
 }
 
 /// SQLite has no notifications.

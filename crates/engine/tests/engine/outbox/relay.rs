@@ -5,36 +5,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Seq, Slot};
+use tidemill_store::scratch::Scratch;
 
-#[tokio::test]
-async fn everything_is_published_once_and_in_order() {
-    for site in Site::both().await {
-        let kept = Kept::default();
-        let aggregates: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
-        let names: Vec<&str> = aggregates.iter().map(String::as_str).collect();
-        for _ in 0..5 {
-            site.write(&names).await;
-        }
+tidemill_store::on_both![
+    everything_is_published_once_and_in_order,
+    relays_that_come_and_go_in_order_publish_each_event_once,
+    each_relay_that_is_killed_leaves_one_batch_at_most_that_comes_again,
+];
 
-        // Windows of several pages, and one that is smaller than a page.
-        let relay = site.relay(&kept, |options| options.batch = NonZeroU32::new(7).unwrap()).await;
-        kept.until(200).await;
+async fn everything_is_published_once_and_in_order(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    let kept = Kept::default();
+    let aggregates: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
+    let names: Vec<&str> = aggregates.iter().map(String::as_str).collect();
+    for _ in 0..5 {
         site.write(&names).await;
-        let records = kept.until(240).await;
-        relay.stop().await;
+    }
 
-        assert_eq!(records.len(), 240);
-        assert_in_order(&records);
-        assert_eq!(records.iter().map(|record| record.id).collect::<BTreeSet<EventId>>().len(), 240);
-        let mut seqs: BTreeMap<Slot, Vec<Seq>> = BTreeMap::new();
-        for record in &records {
-            assert_eq!(record.slot, Slot::of(&record.aggregate.id));
-            seqs.entry(record.slot).or_default().push(record.seq);
-        }
-        for (slot, seqs) in seqs {
-            let expected: Vec<Seq> = (1..=i64::try_from(seqs.len()).unwrap()).map(Seq::new).collect();
-            assert_eq!(seqs, expected, "{slot}");
-        }
+    // Windows of several pages, and one that is smaller than a page.
+    let relay = site.relay(&kept, |options| options.batch = NonZeroU32::new(7).unwrap()).await;
+    kept.until(200).await;
+    site.write(&names).await;
+    let records = kept.until(240).await;
+    relay.stop().await;
+
+    assert_eq!(records.len(), 240);
+    assert_in_order(&records);
+    assert_eq!(records.iter().map(|record| record.id).collect::<BTreeSet<EventId>>().len(), 240);
+    let mut seqs: BTreeMap<Slot, Vec<Seq>> = BTreeMap::new();
+    for record in &records {
+        assert_eq!(record.slot, Slot::of(&record.aggregate.id));
+        seqs.entry(record.slot).or_default().push(record.seq);
+    }
+    for (slot, seqs) in seqs {
+        let expected: Vec<Seq> = (1..=i64::try_from(seqs.len()).unwrap()).map(Seq::new).collect();
+        assert_eq!(seqs, expected, "{slot}");
     }
 }
 
@@ -80,18 +85,14 @@ async fn doubles_of_relays_that_come_and_go(site: &Site, going: Going) -> usize 
     records.len() - written
 }
 
-#[tokio::test]
-async fn relays_that_come_and_go_in_order_publish_each_event_once() {
-    for site in Site::both().await {
-        assert_eq!(doubles_of_relays_that_come_and_go(&site, Going::Stopped).await, 0);
-    }
+async fn relays_that_come_and_go_in_order_publish_each_event_once(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    assert_eq!(doubles_of_relays_that_come_and_go(&site, Going::Stopped).await, 0);
 }
 
-#[tokio::test]
-async fn each_relay_that_is_killed_leaves_one_batch_at_most_that_comes_again() {
-    for site in Site::both().await {
-        let doubles = doubles_of_relays_that_come_and_go(&site, Going::Killed).await;
+async fn each_relay_that_is_killed_leaves_one_batch_at_most_that_comes_again(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    let doubles = doubles_of_relays_that_come_and_go(&site, Going::Killed).await;
 
-        assert!(doubles <= 2 * 50, "{doubles} doubles after two kills with batches of 50");
-    }
+    assert!(doubles <= 2 * 50, "{doubles} doubles after two kills with batches of 50");
 }

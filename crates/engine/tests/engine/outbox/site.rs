@@ -26,21 +26,13 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) async fn both() -> Vec<Self> {
-        let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres_with_schema().await);
-        let mut sites = Vec::new();
-        for scratch in scratches {
-            let store = scratch.store(None).await.unwrap();
-            sites.push(Self { scratch, store });
-        }
-        sites
+    pub(super) async fn on(scratch: Scratch) -> Self {
+        let store = scratch.store(None).await.unwrap();
+        Self { scratch, store }
     }
 
     pub(super) async fn postgres() -> Option<Self> {
-        let scratch = Scratch::postgres_with_schema().await?;
-        let store = scratch.store(None).await.unwrap();
-        Some(Self { scratch, store })
+        Some(Self::on(Scratch::postgres_with_schema().await?).await)
     }
 
     /// A relay with connections of its own.

@@ -10,6 +10,12 @@ use tidemill_domain::render::{RenderId, Status};
 use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::render::Licence;
 use tidemill_store::pool::Defined;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    a_worker_has_no_more_jobs_at_the_farm_than_it_has_places,
+    a_pool_of_licences_limits_all_workers_together,
+];
 
 async fn finish_all(studio: &Studio, ids: &[RenderId]) {
     let finished = async {
@@ -29,24 +35,22 @@ async fn finish_all(studio: &Studio, ids: &[RenderId]) {
     tokio::time::timeout(super::studio::SOON, finished).await.expect("all are completed");
 }
 
-#[tokio::test]
-async fn a_worker_has_no_more_jobs_at_the_farm_than_it_has_places() {
-    for studio in Studio::both().await {
-        studio.fake.set_node(Node::Slow);
-        let mut ids = Vec::new();
-        for _ in 0..5 {
-            ids.push(studio.order().await);
-        }
-
-        let worker = studio.worker().await;
-        until(|| studio.fake.submits() == 2).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(studio.fake.submits(), 2);
-        finish_all(&studio, &ids).await;
-        worker.stop().await;
-
-        assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (5, 2));
+async fn a_worker_has_no_more_jobs_at_the_farm_than_it_has_places(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.set_node(Node::Slow);
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(studio.order().await);
     }
+
+    let worker = studio.worker().await;
+    until(|| studio.fake.submits() == 2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(studio.fake.submits(), 2);
+    finish_all(&studio, &ids).await;
+    worker.stop().await;
+
+    assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (5, 2));
 }
 
 #[tokio::test]
@@ -67,37 +71,35 @@ async fn a_file_that_is_published_slowly_holds_no_place() {
     worker.stop().await;
 }
 
-#[tokio::test]
-async fn a_pool_of_licences_limits_all_workers_together() {
-    for studio in Studio::both().await {
-        studio.fake.set_node(Node::Slow);
-        let pool: PoolName = "after-effects".parse().unwrap();
-        let mut tx = studio.store.begin().await.unwrap();
-        let mut settings = Settings::new(pool.clone(), 1);
-        settings.threshold_percent = 100;
-        assert_eq!(tx.pools().create(&settings, &Actor::system()).await.unwrap(), Defined::Done);
-        tx.commit().await.unwrap();
-        let mut ids = Vec::new();
-        for _ in 0..3 {
-            ids.push(studio.order().await);
-        }
-
-        let mut workers = Vec::new();
-        for _ in 0..2 {
-            let pools = Pools::start(studio.another_store().await, PoolOptions::default());
-            let licence = Licence { pools, pool: pool.clone(), units: NonZeroU32::MIN };
-            workers.push(studio.worker_with(|options| options.licence = Some(licence)).await);
-        }
-        until(|| studio.fake.submits() == 1).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(studio.fake.submits(), 1);
-        finish_all(&studio, &ids).await;
-        for worker in workers {
-            worker.stop().await;
-        }
-
-        assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (3, 1));
+async fn a_pool_of_licences_limits_all_workers_together(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.set_node(Node::Slow);
+    let pool: PoolName = "after-effects".parse().unwrap();
+    let mut tx = studio.store.begin().await.unwrap();
+    let mut settings = Settings::new(pool.clone(), 1);
+    settings.threshold_percent = 100;
+    assert_eq!(tx.pools().create(&settings, &Actor::system()).await.unwrap(), Defined::Done);
+    tx.commit().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(studio.order().await);
     }
+
+    let mut workers = Vec::new();
+    for _ in 0..2 {
+        let pools = Pools::start(studio.another_store().await, PoolOptions::default());
+        let licence = Licence { pools, pool: pool.clone(), units: NonZeroU32::MIN };
+        workers.push(studio.worker_with(|options| options.licence = Some(licence)).await);
+    }
+    until(|| studio.fake.submits() == 1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(studio.fake.submits(), 1);
+    finish_all(&studio, &ids).await;
+    for worker in workers {
+        worker.stop().await;
+    }
+
+    assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (3, 1));
 }
 
 #[tokio::test]

@@ -7,6 +7,13 @@ use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::{Failure, LocalPath, NodePath, PathMap, Phase, Report, Status};
 use tidemill_domain::time::Clock;
 use tidemill_engine::render::Places;
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    a_broken_file_is_rendered_anew_and_never_published,
+    a_nas_that_fails_costs_only_another_upload,
+    a_file_where_nodes_no_longer_leave_files_is_rendered_anew_and_stops_nobody,
+];
 
 fn failed(failure: Failure) -> Report {
     Report::Failed { failure, message: "the node says so".into() }
@@ -55,80 +62,71 @@ async fn a_missing_template_fails_at_once_and_an_error_that_may_pass_is_rendered
     assert_eq!(studio.fake.submits(), 3);
 }
 
-#[tokio::test]
-async fn a_broken_file_is_rendered_anew_and_never_published() {
-    for studio in Studio::both().await {
-        studio.fake.state().is_broken = true;
-        let id = studio.order().await;
-        let worker = studio.worker().await;
-        for attempt in 1..=4 {
-            studio.until(id, |record| record.render.counts.render == attempt).await;
-            studio.clock.advance(WAIT_AND_MORE);
-        }
-        let record = studio.until_status(id, Status::Failed).await;
-        worker.stop().await;
-
-        let reason = record.render.reason.unwrap();
-        assert_eq!(reason.code.to_string(), "TM1534");
-        assert!(reason.message.contains("a hole in the middle"), "{}", reason.message);
-        assert_eq!((studio.fake.submits(), studio.fake.calls("copy")), (4, 0));
-        let mut tx = studio.store.read().await.unwrap();
-        let attempts = tx.renders().attempts(id).await.unwrap();
-        tx.rollback().await.unwrap();
-        assert!(attempts.iter().all(|attempt| attempt.report.as_ref().unwrap()["is_good"] == false));
+async fn a_broken_file_is_rendered_anew_and_never_published(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.state().is_broken = true;
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    for attempt in 1..=4 {
+        studio.until(id, |record| record.render.counts.render == attempt).await;
+        studio.clock.advance(WAIT_AND_MORE);
     }
+    let record = studio.until_status(id, Status::Failed).await;
+    worker.stop().await;
+
+    let reason = record.render.reason.unwrap();
+    assert_eq!(reason.code.to_string(), "TM1534");
+    assert!(reason.message.contains("a hole in the middle"), "{}", reason.message);
+    assert_eq!((studio.fake.submits(), studio.fake.calls("copy")), (4, 0));
+    let mut tx = studio.store.read().await.unwrap();
+    let attempts = tx.renders().attempts(id).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert!(attempts.iter().all(|attempt| attempt.report.as_ref().unwrap()["is_good"] == false));
 }
 
-#[tokio::test]
-async fn a_nas_that_fails_costs_only_another_upload() {
-    for studio in Studio::both().await {
-        studio.fake.breaks("copy", Failure::NasFailed);
-        let id = studio.order().await;
-        let worker = studio.worker().await;
-        let record = studio.until(id, |record| record.render.counts.upload == 1).await;
-        assert_eq!((record.render.status, record.render.phase), (Status::Pending, Phase::Copying));
+async fn a_nas_that_fails_costs_only_another_upload(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.breaks("copy", Failure::NasFailed);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    let record = studio.until(id, |record| record.render.counts.upload == 1).await;
+    assert_eq!((record.render.status, record.render.phase), (Status::Pending, Phase::Copying));
 
-        studio.fake.mend();
-        studio.clock.advance(Duration::from_secs(30));
-        studio.until_status(id, Status::Completed).await;
-        worker.stop().await;
+    studio.fake.mend();
+    studio.clock.advance(Duration::from_secs(30));
+    studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
 
-        // Whoever has claimed it once more cannot know what has become of the file.
-        assert_eq!(
-            (studio.fake.submits(), studio.fake.calls("inspect"), studio.fake.calls("copy")),
-            (1, 2, 2)
-        );
-    }
+    // Whoever has claimed it once more cannot know what has become of the file.
+    assert_eq!((studio.fake.submits(), studio.fake.calls("inspect"), studio.fake.calls("copy")), (1, 2, 2));
 }
 
-#[tokio::test]
-async fn a_file_where_nodes_no_longer_leave_files_is_rendered_anew_and_stops_nobody() {
-    for studio in Studio::both().await {
-        studio.fake.breaks("copy", Failure::NasFailed);
-        let id = studio.order().await;
-        let first = studio.worker().await;
-        studio.until(id, |record| record.render.counts.upload == 1).await;
-        first.stop().await;
-        studio.fake.mend();
-        studio.clock.advance(WAIT_AND_MORE);
+async fn a_file_where_nodes_no_longer_leave_files_is_rendered_anew_and_stops_nobody(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.breaks("copy", Failure::NasFailed);
+    let id = studio.order().await;
+    let first = studio.worker().await;
+    studio.until(id, |record| record.render.counts.upload == 1).await;
+    first.stop().await;
+    studio.fake.mend();
+    studio.clock.advance(WAIT_AND_MORE);
 
-        let second = studio.worker_with(|options| options.places = moved(&options.places)).await;
-        let record = studio.until(id, |record| record.render.counts.render == 1).await;
+    let second = studio.worker_with(|options| options.places = moved(&options.places)).await;
+    let record = studio.until(id, |record| record.render.counts.render == 1).await;
 
-        assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1534");
-        until(|| studio.fake.state().removed == ["rq-1-1"]).await;
-        second.until(|health| health.in_flight.is_empty() && health.paused.is_none()).await;
-        studio.clock.advance(WAIT_AND_MORE);
-        studio.until_status(id, Status::Completed).await;
-        second.until(|health| health.busy == 0).await;
-        second.stop().await;
-        assert_eq!(studio.fake.submits(), 2);
-        studio.clock.advance(LEASE_AND_MORE);
-        let mut tx = studio.store.begin().await.unwrap();
-        let left = tx.renders().take_leftovers(10, WAIT_AND_MORE).await.unwrap();
-        tx.rollback().await.unwrap();
-        assert_eq!(left.iter().map(|one| one.epoch.get()).filter(|epoch| *epoch == 1).count(), 0);
-    }
+    assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1534");
+    until(|| studio.fake.state().removed == ["rq-1-1"]).await;
+    second.until(|health| health.in_flight.is_empty() && health.paused.is_none()).await;
+    studio.clock.advance(WAIT_AND_MORE);
+    studio.until_status(id, Status::Completed).await;
+    second.until(|health| health.busy == 0).await;
+    second.stop().await;
+    assert_eq!(studio.fake.submits(), 2);
+    studio.clock.advance(LEASE_AND_MORE);
+    let mut tx = studio.store.begin().await.unwrap();
+    let left = tx.renders().take_leftovers(10, WAIT_AND_MORE).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(left.iter().map(|one| one.epoch.get()).filter(|epoch| *epoch == 1).count(), 0);
 }
 
 /// The same folder, under another name for nodes.

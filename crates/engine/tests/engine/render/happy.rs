@@ -5,86 +5,87 @@ use super::world::Node;
 use serde_json::json;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Phase, Progress, Report, Status};
+use tidemill_store::scratch::Scratch;
 
-#[tokio::test]
-async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind() {
-    for studio in Studio::both().await {
-        let id = studio.order().await;
+tidemill_store::on_both![
+    a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind,
+    a_composition_may_have_another_name_in_the_table_than_in_the_template,
+    what_the_farm_says_is_seen_in_the_row,
+];
 
-        let worker = studio.worker().await;
-        let record = studio.until_status(id, Status::Completed).await;
-        super::studio::until(|| studio.fake.calls("discard") == 1).await;
-        worker.stop().await;
+async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    let id = studio.order().await;
 
-        assert_eq!(record.output_path.as_deref(), Some("\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_1.mp4"));
-        assert_eq!(record.output_sha256.as_deref(), Some("sha of rq-1-1"));
-        assert_eq!(record.poster_path.as_deref(), Some("/posters/rq-1-1.jpg"));
-        assert_eq!(record.render.progress, Progress::DONE);
-        {
-            let state = studio.fake.state();
-            assert_eq!(state.finals.keys().collect::<Vec<_>>(), ["2026-11-15/Mini_1.mp4"]);
-            assert_eq!(state.removed, ["rq-1-1"]);
-            assert_eq!((state.staged.len(), state.parts.len(), state.jobs.len()), (0, 0, 0));
-            assert_eq!(state.documents[0]["assets"][0]["value"], json!("FINAL TABLE"));
-        }
-        let mut tx = studio.store.read().await.unwrap();
-        let attempts = tx.renders().attempts(id).await.unwrap();
-        tx.rollback().await.unwrap();
-        assert_eq!(attempts.len(), 1);
-        assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Completed));
-        assert_eq!(attempts[0].report.as_ref().unwrap()["is_good"], json!(true));
+    let worker = studio.worker().await;
+    let record = studio.until_status(id, Status::Completed).await;
+    super::studio::until(|| studio.fake.calls("discard") == 1).await;
+    worker.stop().await;
+
+    assert_eq!(record.output_path.as_deref(), Some("\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_1.mp4"));
+    assert_eq!(record.output_sha256.as_deref(), Some("sha of rq-1-1"));
+    assert_eq!(record.poster_path.as_deref(), Some("/posters/rq-1-1.jpg"));
+    assert_eq!(record.render.progress, Progress::DONE);
+    {
+        let state = studio.fake.state();
+        assert_eq!(state.finals.keys().collect::<Vec<_>>(), ["2026-11-15/Mini_1.mp4"]);
+        assert_eq!(state.removed, ["rq-1-1"]);
+        assert_eq!((state.staged.len(), state.parts.len(), state.jobs.len()), (0, 0, 0));
+        assert_eq!(state.documents[0]["assets"][0]["value"], json!("FINAL TABLE"));
     }
+    let mut tx = studio.store.read().await.unwrap();
+    let attempts = tx.renders().attempts(id).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Completed));
+    assert_eq!(attempts[0].report.as_ref().unwrap()["is_good"], json!(true));
 }
 
 /// The document's own row: `comp_123` of the table is `_MAIN Mini Chip Count` of the template.
-#[tokio::test]
-async fn a_composition_may_have_another_name_in_the_table_than_in_the_template() {
-    for studio in Studio::both().await {
-        studio.know("comp_123", Some("_MAIN Mini Chip Count")).await;
-        let name = "_MAIN Mini Chip Count";
-        let fields = json!({ "title": "FINAL TABLE" });
-        let named = |name| json!({ "composition_name": name, "single_fields": fields });
-        let both = studio.order_of("comp_123", named(name)).await;
-        let unnamed = studio.order_of("comp_123", json!({ "single_fields": fields })).await;
-        let other = studio.order_of("comp_123", named("Lower")).await;
+async fn a_composition_may_have_another_name_in_the_table_than_in_the_template(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.know("comp_123", Some("_MAIN Mini Chip Count")).await;
+    let name = "_MAIN Mini Chip Count";
+    let fields = json!({ "title": "FINAL TABLE" });
+    let named = |name| json!({ "composition_name": name, "single_fields": fields });
+    let both = studio.order_of("comp_123", named(name)).await;
+    let unnamed = studio.order_of("comp_123", json!({ "single_fields": fields })).await;
+    let other = studio.order_of("comp_123", named("Lower")).await;
 
-        let worker = studio.worker().await;
-        studio.until_status(both, Status::Completed).await;
-        studio.until_status(unnamed, Status::Completed).await;
-        let other = studio.until_status(other, Status::Failed).await;
-        worker.stop().await;
+    let worker = studio.worker().await;
+    studio.until_status(both, Status::Completed).await;
+    studio.until_status(unnamed, Status::Completed).await;
+    let other = studio.until_status(other, Status::Failed).await;
+    worker.stop().await;
 
-        let state = studio.fake.state();
-        for document in &state.documents {
-            assert_eq!(document["template"]["composition"], json!(name));
-            assert_eq!(document["assets"][0]["composition"], json!(name));
-        }
-        let finals: Vec<&str> = state.finals.keys().map(|path| path.rsplit('/').next().unwrap()).collect();
-        assert_eq!(finals, ["_MAIN Mini Chip Count_1.mp4", "comp_123_2.mp4"]);
-        let reason = other.render.reason.unwrap();
-        assert_eq!(reason.code.to_string(), "TM1501");
-        assert!(reason.message.contains("name_in_template"), "{}", reason.message);
+    let state = studio.fake.state();
+    for document in &state.documents {
+        assert_eq!(document["template"]["composition"], json!(name));
+        assert_eq!(document["assets"][0]["composition"], json!(name));
     }
+    let finals: Vec<&str> = state.finals.keys().map(|path| path.rsplit('/').next().unwrap()).collect();
+    assert_eq!(finals, ["_MAIN Mini Chip Count_1.mp4", "comp_123_2.mp4"]);
+    let reason = other.render.reason.unwrap();
+    assert_eq!(reason.code.to_string(), "TM1501");
+    assert!(reason.message.contains("name_in_template"), "{}", reason.message);
 }
 
-#[tokio::test]
-async fn what_the_farm_says_is_seen_in_the_row() {
-    for studio in Studio::both().await {
-        studio.fake.set_node(Node::Absent);
-        let id = studio.order().await;
-        let worker = studio.worker().await;
-        studio.until_phase(id, Phase::WaitingForNode).await;
+async fn what_the_farm_says_is_seen_in_the_row(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.set_node(Node::Absent);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until_phase(id, Phase::WaitingForNode).await;
 
-        studio.fake.says("rq-1-1", Report::At { phase: Phase::Rendering, percent: Some(45.0) });
-        let record = studio.until_phase(id, Phase::Rendering).await;
+    studio.fake.says("rq-1-1", Report::At { phase: Phase::Rendering, percent: Some(45.0) });
+    let record = studio.until_phase(id, Phase::Rendering).await;
 
-        assert_eq!((record.render.status, record.render.progress.get()), (Status::Rendering, 45));
-        assert_eq!(record.worker_name.as_deref(), Some("one"));
-        studio.fake.says("rq-1-1", Report::At { phase: Phase::Encoding, percent: Some(20.0) });
-        let record = studio.until_status(id, Status::Encoding).await;
-        assert_eq!(record.render.progress.get(), 45);
-        worker.stop().await;
-    }
+    assert_eq!((record.render.status, record.render.progress.get()), (Status::Rendering, 45));
+    assert_eq!(record.worker_name.as_deref(), Some("one"));
+    studio.fake.says("rq-1-1", Report::At { phase: Phase::Encoding, percent: Some(20.0) });
+    let record = studio.until_status(id, Status::Encoding).await;
+    assert_eq!(record.render.progress.get(), 45);
+    worker.stop().await;
 }
 
 #[tokio::test]

@@ -45,22 +45,12 @@ pub(super) struct Studio {
 }
 
 impl Studio {
-    pub(super) async fn both() -> Vec<Self> {
-        let mut scratches = vec![Scratch::file()];
-        scratches.extend(Scratch::postgres_with_schema().await);
-        let mut studios = Vec::new();
-        for scratch in scratches {
-            studios.push(Self::on(scratch).await);
-        }
-        studios
-    }
-
     /// Where it makes no difference which database it is.
     pub(super) async fn any() -> Self {
         Self::on(Scratch::file()).await
     }
 
-    async fn on(scratch: Scratch) -> Self {
+    pub(super) async fn on(scratch: Scratch) -> Self {
         let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
         let store = scratch.store(Some(clock.clone())).await.unwrap();
         let studio = Self { store, clock, fake: Fake::default(), scratch };

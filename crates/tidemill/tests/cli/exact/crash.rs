@@ -4,6 +4,8 @@ use super::{Ground, arguments, die_at};
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::scratch::Scratch;
 
+tidemill_store::on_both![a_writer_that_does_not_write_in_the_chunks_transaction_is_found_out];
+
 /// Processes that run at the same time.
 const WORKERS: usize = 4;
 
@@ -190,16 +192,13 @@ async fn a_job_with_four_threads_that_dies_anywhere_is_exact_after_a_restart_on_
     check_all(databases, 4).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_does_not_write_in_the_chunks_transaction_is_found_out() {
-    for database in crate::both_databases().await {
-        let ground = Ground::new(database).await;
-        let case = Case::new("leaky", "", "chunk_before_save", 3, FAST);
+async fn a_writer_that_does_not_write_in_the_chunks_transaction_is_found_out(database: Scratch) {
+    let ground = Ground::new(database).await;
+    let case = Case::new("leaky", "", "chunk_before_save", 3, FAST);
 
-        die(&ground, &case);
-        ground.go_on(&case.arguments(FAST)).succeeds();
+    die(&ground, &case);
+    ground.go_on(&case.arguments(FAST)).succeeds();
 
-        let faults = ground.faults("leaky", case.name()).await;
-        assert!(faults.len() == 1 && faults[0].contains("too often [(21, 2), (22, 2)"), "{faults:#?}");
-    }
+    let faults = ground.faults("leaky", case.name()).await;
+    assert!(faults.len() == 1 && faults[0].contains("too often [(21, 2), (22, 2)"), "{faults:#?}");
 }

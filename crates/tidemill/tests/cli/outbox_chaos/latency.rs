@@ -5,7 +5,7 @@
 //! "At once" is not measured: a relay whose next look is a minute away was woken for what comes in half of that.
 
 use super::PATIENCE;
-use crate::{Stage, both_databases};
+use crate::Stage;
 use std::fs::{self, File};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,8 +15,11 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::Store;
 use tidemill_store::outbox::Notice;
+use tidemill_store::scratch::Scratch;
 use tidemill_store::url::Dialect;
 use tidemill_testkit::{Guarded, Signal};
+
+tidemill_store::on_both![an_event_of_ours_is_published_at_once_and_one_of_others_at_the_next_look,];
 
 const ROUNDS: u32 = 9;
 
@@ -103,33 +106,30 @@ fn end(mut relay: Guarded) {
     assert!(relay.wait_deadline(PATIENCE).expect("it ends").success());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_of_ours_is_published_at_once_and_one_of_others_at_the_next_look() {
-    for scratch in both_databases().await {
-        let store = scratch.store(None).await.unwrap();
-        let stage = Stage::on(scratch.url());
+async fn an_event_of_ours_is_published_at_once_and_one_of_others_at_the_next_look(scratch: Scratch) {
+    let store = scratch.store(None).await.unwrap();
+    let stage = Stage::on(scratch.url());
 
-        if store.dialect() == Dialect::Postgres {
-            let relay = start(&stage, &store, RARELY).await;
-            for by in [By::Us, By::Told] {
-                if by == By::Told {
-                    tell(&store).await;
-                }
-                for round in 0..ROUNDS {
-                    let took = latency(&stage, &store, by, &format!("{by:?}-{round}")).await;
-                    assert!(took < LONG_BEFORE_A_LOOK, "{took:?} by {by:?}: a look has found it");
-                }
+    if store.dialect() == Dialect::Postgres {
+        let relay = start(&stage, &store, RARELY).await;
+        for by in [By::Us, By::Told] {
+            if by == By::Told {
+                tell(&store).await;
             }
-            end(relay);
-            let mut tx = store.begin().await.unwrap();
-            tx.outbox().set_notice(Notice::Off, &Actor::system()).await.unwrap();
-            tx.commit().await.unwrap();
-        }
-        let relay = start(&stage, &store, USUALLY).await;
-        for by in [By::Us, By::Others] {
-            latency(&stage, &store, by, &format!("{by:?}")).await;
+            for round in 0..ROUNDS {
+                let took = latency(&stage, &store, by, &format!("{by:?}-{round}")).await;
+                assert!(took < LONG_BEFORE_A_LOOK, "{took:?} by {by:?}: a look has found it");
+            }
         }
         end(relay);
-        store.close().await;
+        let mut tx = store.begin().await.unwrap();
+        tx.outbox().set_notice(Notice::Off, &Actor::system()).await.unwrap();
+        tx.commit().await.unwrap();
     }
+    let relay = start(&stage, &store, USUALLY).await;
+    for by in [By::Us, By::Others] {
+        latency(&stage, &store, by, &format!("{by:?}")).await;
+    }
+    end(relay);
+    store.close().await;
 }

@@ -3,7 +3,7 @@
 use super::ledger::{self, Ledger, Records};
 use super::source::Source;
 use super::{BATCH, LEASE, PATIENCE};
-use crate::{Stage, both_databases};
+use crate::Stage;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
-use tokio::task::JoinSet;
+
+tidemill_store::on_both![a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most];
 
 /// Points, and at which pass to die.
 type Points = &'static [(&'static str, &'static [u32])];
@@ -112,14 +113,8 @@ async fn published(source: Source, stage: &Stage, store: &Store, events: usize) 
     tokio::time::timeout(PATIENCE, all).await.expect("all events are published")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most() {
-    // Most of the time is spent waiting for leases to lapse.
-    let mut databases = JoinSet::new();
-    for scratch in both_databases().await {
-        databases.spawn(sweep(scratch, Source::Outbox, POINTS));
-    }
-    databases.join_all().await;
+async fn a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most(scratch: Scratch) {
+    sweep(scratch, Source::Outbox, POINTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

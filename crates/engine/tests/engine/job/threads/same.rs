@@ -15,7 +15,10 @@ use tidemill_engine::item::{BoxWriter, CompositeWriter, ItemsReader, TextWriter}
 use tidemill_engine::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
 use tidemill_engine::job::{ItemProcessor, Job, Rejects, Step, StepScope};
 use tidemill_engine::testing::TestRun;
+use tidemill_store::scratch::Scratch;
 use tidemill_store::{Store, sqlx};
+
+tidemill_store::on_both![four_threads_do_what_one_does_whatever_goes_wrong,];
 
 /// Cases on each database.
 const CASES: u64 = 24;
@@ -317,20 +320,18 @@ async fn sql(store: &Store, text: &str) {
     tx.commit().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_threads_do_what_one_does_whatever_goes_wrong() {
-    for stand in Stand::both().await {
-        let mut endings = BTreeSet::new();
-        for seed in 1..=CASES {
-            let case = Case::of(seed);
+async fn four_threads_do_what_one_does_whatever_goes_wrong(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let mut endings = BTreeSet::new();
+    for seed in 1..=CASES {
+        let case = Case::of(seed);
 
-            let one = case.outcome(&stand, &format!("one-{seed}"), 1).await;
-            let four = case.outcome(&stand, &format!("four-{seed}"), 4).await;
+        let one = case.outcome(&stand, &format!("one-{seed}"), 1).await;
+        let four = case.outcome(&stand, &format!("four-{seed}"), 4).await;
 
-            let differs = one.iter().zip(&four).find(|(one, four)| one != four);
-            assert!(differs.is_none() && one.len() == four.len(), "seed {seed}: {differs:#?} in {case:#?}");
-            endings.extend(one.first().and_then(|first| first.split(' ').next().map(str::to_owned)));
-        }
-        assert_eq!(endings.len(), 2, "some complete at once and some fail: {endings:?}");
+        let differs = one.iter().zip(&four).find(|(one, four)| one != four);
+        assert!(differs.is_none() && one.len() == four.len(), "seed {seed}: {differs:#?} in {case:#?}");
+        endings.extend(one.first().and_then(|first| first.split(' ').next().map(str::to_owned)));
     }
+    assert_eq!(endings.len(), 2, "some complete at once and some fail: {endings:?}");
 }
