@@ -40,7 +40,7 @@ pub mod telling;
 pub mod adopted;
 
 #[cfg(test)]
-mod model_test;
+mod tests;
 
 pub use admission::{JoinRefusal, admit, missing_shares};
 pub use count::Count;

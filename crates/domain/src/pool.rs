@@ -36,7 +36,7 @@ pub mod usage;
 pub mod what_if;
 
 #[cfg(test)]
-mod model_test;
+mod tests;
 
 pub use asked::Asked;
 pub use class::Class;

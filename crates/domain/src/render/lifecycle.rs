@@ -20,8 +20,6 @@ mod settle;
 mod work;
 
 #[cfg(test)]
-mod model_test;
-#[cfg(test)]
 mod tests;
 
 use super::failure::{Failure, Trouble};

@@ -1,12 +1,10 @@
 //! The lifecycle by examples: the courses that people know by name.
 
-use super::super::failure::{Failure, Trouble};
-use super::super::phase::Phase;
-use super::super::remote::Report;
-use super::super::status::Status;
-use super::super::uid::RenderId;
+mod model;
+
 use super::*;
 use crate::lease::{Epoch, Fence, Lease};
+use crate::render::{Failure, Phase, RenderId, Report, Status, Trouble};
 use uuid::Uuid;
 
 /// A render and the one who works on it.

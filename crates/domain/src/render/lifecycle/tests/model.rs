@@ -1,12 +1,12 @@
 //! The lifecycle against any sequence of events: what must hold after each, and that everything ends.
 
-use super::super::failure::{Failure, Trouble};
-use super::super::phase::Phase;
-use super::super::remote::Report;
-use super::super::status::Status;
-use super::super::uid::RenderId;
-use super::*;
+use super::super::*;
 use crate::lease::{Epoch, Fence, Lease};
+use crate::render::failure::{Failure, Trouble};
+use crate::render::phase::Phase;
+use crate::render::remote::Report;
+use crate::render::status::Status;
+use crate::render::uid::RenderId;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use uuid::Uuid;
