@@ -48,9 +48,6 @@ const KAFKA: Table = Table {
 const FORMATS: [(&str, Format); 3] =
     [("json", Format::Json), ("text", Format::Text), ("bytes", Format::Bytes)];
 
-const ISOLATIONS: [(&str, Isolation); 2] =
-    [("read_committed", Isolation::ReadCommitted), ("read_uncommitted", Isolation::ReadUncommitted)];
-
 const OUTBOX: Table = Table {
     what: "outbox",
     keys: &["topic", "aggregate_type", "aggregate_id", "event_type", "payload", "headers"],
@@ -240,9 +237,10 @@ impl Reader<'_> {
             let value = self.truth_of(&fields, "every_run", Truth::No);
             At { value, place: node.place }
         });
+        let isolations = Isolation::ALL.map(|isolation| (isolation.as_str(), isolation));
         let isolation = fields
             .get("isolation")
-            .map_or(Some(Isolation::default()), |node| self.word(node, "isolation", &ISOLATIONS));
+            .map_or(Some(Isolation::default()), |node| self.word(node, "isolation", &isolations));
         let usual = RowFormat::default();
         let payload =
             fields.get("format").map_or(Some(usual.payload), |node| self.word(node, "format", &FORMATS));

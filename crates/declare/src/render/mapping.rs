@@ -15,10 +15,10 @@ static COLUMNS: [Column; 9] = [
     needed("layer_name", Kind::Text),
     optional("layer_composition", Kind::Text),
     optional("property", Kind::Text),
-    optional("kind", Kind::Word(&["text", "image", "expression"])),
+    optional("kind", Kind::Word(mapping::Kind::NAMES)),
     optional("source", Kind::Text),
     optional("optional", Kind::Truth),
-    optional("unused", Kind::Word(&["clear", "leave"])),
+    optional("unused", Kind::Word(mapping::Unused::NAMES)),
 ];
 
 fn field(text: &str) -> Result<(), String> {

@@ -12,19 +12,14 @@
 //! Invariants: of the open exceptions of an aggregate the first one is waiting or parked and all others are held; who
 //! was skipped never comes back; nothing counts as delivered while an earlier event of its aggregate is open.
 
-mod state;
-mod verb;
-
 #[cfg(test)]
 mod tests;
 
-use super::event::EventId;
+use super::event::{BadEvent, EventId, Headers, Payload, check_headers, check_payload, check_topic};
 use crate::backoff::{Backoff, BadBackoff};
 use crate::code::Code;
 use crate::time::Timestamp;
-pub use state::{ExceptionState, StateWord};
 use std::time::Duration;
-pub use verb::{Edit, Redirect, Verb};
 
 pub const ATTEMPTS_MAX: u32 = 10;
 
@@ -49,6 +44,57 @@ pub struct Exception {
     pub attempts: u32,
     /// Grows with whatever an operator or an attempt changes. Whoever settles an attempt names the one that it saw.
     pub revision: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExceptionState {
+    /// It is tried again, and not before this instant.
+    Waiting { next_attempt_at: Timestamp },
+    /// An earlier event of its aggregate comes first.
+    Held,
+    /// Nobody tries any more, until an operator says so.
+    Parked,
+    /// It is never published.
+    Skipped,
+}
+
+impl ExceptionState {
+    /// Whether later events of its aggregate have to wait.
+    pub const fn is_open(self) -> bool {
+        !matches!(self, Self::Skipped)
+    }
+
+    pub const fn next_attempt_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Waiting { next_attempt_at } => Some(next_attempt_at),
+            Self::Held | Self::Parked | Self::Skipped => None,
+        }
+    }
+
+    pub const fn word(self) -> StateWord {
+        match self {
+            Self::Waiting { .. } => StateWord::Waiting,
+            Self::Held => StateWord::Held,
+            Self::Parked => StateWord::Parked,
+            Self::Skipped => StateWord::Skipped,
+        }
+    }
+}
+
+crate::words! {
+    /// The word for a state, without what it carries.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
+        Waiting = "waiting",
+        Held = "held",
+        Parked = "parked",
+        Skipped = "skipped",
+    }
+}
+
+impl StateWord {
+    /// Those that keep later events of their aggregate waiting.
+    pub const OPEN: [Self; 3] = [Self::Waiting, Self::Held, Self::Parked];
 }
 
 /// What becomes of an event that was refused, after `attempts` earlier attempts: it waits, or it is parked. `unit` is a
@@ -151,6 +197,77 @@ pub fn settle(attempts: &[Attempted], now: Timestamp) -> Vec<Settlement> {
         });
     }
     settlements
+}
+
+/// What an operator may do with an excepted event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verb {
+    Skip,
+    /// Try it again at once, as if it had never been refused.
+    Replay,
+    /// Publish something else in its place; then as a replay.
+    Edit(Edit),
+    /// Publish it elsewhere; then as a replay.
+    Redirect(Redirect),
+}
+
+impl Verb {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Replay => "replay",
+            Self::Edit(_) => "edit",
+            Self::Redirect(_) => "redirect",
+        }
+    }
+
+    /// Whether it can be done to events in this state. An order about all events of a kind passes over the others.
+    pub const fn applies_to(&self, state: StateWord) -> bool {
+        match (state, self) {
+            (StateWord::Skipped, _) | (StateWord::Held, Self::Replay) => false,
+            (StateWord::Waiting | StateWord::Held | StateWord::Parked, _) => true,
+        }
+    }
+}
+
+/// What is published in place of what an event says. What is not given stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edit {
+    payload: Option<Payload>,
+    headers: Option<Headers>,
+}
+
+impl Edit {
+    pub fn new(payload: Option<Payload>, headers: Option<Headers>) -> Result<Self, BadEvent> {
+        payload.as_ref().map(check_payload).transpose()?;
+        headers.as_ref().map(check_headers).transpose()?;
+        Ok(Self { payload, headers })
+    }
+
+    pub fn payload(&self) -> Option<&Payload> {
+        self.payload.as_ref()
+    }
+
+    pub fn headers(&self) -> Option<&Headers> {
+        self.headers.as_ref()
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Redirect {
+    topic: String,
+}
+
+impl Redirect {
+    pub fn new(topic: impl Into<String>) -> Result<Self, BadEvent> {
+        let topic = topic.into();
+        check_topic(&topic)?;
+        Ok(Self { topic })
+    }
+
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
 }
 
 /// An excepted event, as an operator's order is judged by.

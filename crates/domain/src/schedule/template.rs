@@ -4,7 +4,6 @@
 use super::zone::Zone;
 use crate::time::Timestamp;
 use jiff::ToSpan;
-use jiff::civil::Date;
 use std::str::FromStr;
 
 /// Most days that can be added or taken away: about ten years.
@@ -49,15 +48,14 @@ impl Template {
                     let instant = jiff::Timestamp::from_microsecond(tick.as_micros()).ok()?;
                     text.push_str(&instant.to_string());
                 }
-                Part::Date { days } => text.push_str(&moved(zone.local(tick)?.date(), *days)?.to_string()),
+                Part::Date { days } => {
+                    let date = zone.local(tick)?.date().checked_add(days.days()).ok()?;
+                    text.push_str(&date.to_string());
+                }
             }
         }
         Some(text)
     }
-}
-
-fn moved(date: Date, days: i32) -> Option<Date> {
-    date.checked_add(days.days()).ok()
 }
 
 impl FromStr for Template {
