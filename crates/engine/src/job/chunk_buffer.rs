@@ -118,7 +118,7 @@ impl<I, O> ChunkBuffer<I, O> {
     }
 
     /// Tells the algorithm what was read, in the order in which it was.
-    pub(super) fn tell(&self, chunk: &mut Chunk<'_>) {
+    pub(super) fn report_reads(&self, chunk: &mut Chunk<'_>) {
         let mut errors = self.read.errors.iter().peekable();
         for index in 0..=self.read.items.len() {
             while let Some(failed) = errors.next_if(|failed| failed.behind == index) {

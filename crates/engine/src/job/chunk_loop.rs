@@ -166,7 +166,7 @@ where
     /// One chunk, to its commit or to the end of the step.
     async fn one(&mut self, mut buffer: Buffer<R, P>) -> Result<(), StepFailure> {
         let mut chunk = Chunk::new(self.step.policy.as_ref(), self.task.counters.skips());
-        buffer.tell(&mut chunk);
+        buffer.report_reads(&mut chunk);
         self.step.listeners.before_chunk(&self.task.scope);
         self.number += 1;
         let (number, items) = (self.number, buffer.read.items.len());

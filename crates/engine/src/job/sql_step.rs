@@ -2,8 +2,8 @@
 
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
-use crate::job::step::{Step, StepBody, StepFuture, StepTask};
-use crate::job::tasklet::{RepeatStatus, Tasklet, TaskletScope, repeat};
+use crate::job::step::Step;
+use crate::job::tasklet::{RepeatStatus, Tasklet, TaskletScope, TaskletStep};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_store::item::{Database, SqlQuery};
@@ -15,7 +15,8 @@ impl Step {
         name: impl Into<String>,
         statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name.into(), Arc::new(SqlStep { make: statements }))
+        let delivery: fn(&SqlStatements) -> _ = |statements| Some(statements.delivery());
+        Self::new(name.into(), Arc::new(TaskletStep { type_word: "sql", delivery, make: statements }))
     }
 }
 
@@ -66,26 +67,5 @@ impl Tasklet for SqlStatements {
         };
         scope.contribution().write += changed;
         Ok(RepeatStatus::Finished)
-    }
-}
-
-struct SqlStep<F> {
-    make: F,
-}
-
-impl<F> StepBody for SqlStep<F>
-where
-    F: Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
-{
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(async move {
-            let mut statements = (self.make)(&task.scope)?;
-            task.record_plan(None, statements.delivery()).await?;
-            repeat(&mut statements, task).await
-        })
-    }
-
-    fn type_word(&self) -> &'static str {
-        "sql"
     }
 }

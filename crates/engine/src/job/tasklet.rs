@@ -1,5 +1,6 @@
 //! Tasklet steps: a piece of work that is called until it is finished, each time in one transaction.
 
+use crate::job::component::Delivery;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
 use std::sync::Arc;
@@ -15,7 +16,10 @@ impl Step {
         T: Tasklet,
         F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
     {
-        Self::new(name.into(), Arc::new(TaskletStep { make: tasklet }))
+        Self::new(
+            name.into(),
+            Arc::new(TaskletStep { type_word: "tasklet", delivery: |_: &T| None, make: tasklet }),
+        )
     }
 }
 
@@ -74,11 +78,14 @@ impl TaskletScope<'_> {
     }
 }
 
-struct TaskletStep<F> {
-    make: F,
+pub(super) struct TaskletStep<T, F> {
+    pub(super) type_word: &'static str,
+    /// What it promises about repetitions, where it does.
+    pub(super) delivery: fn(&T) -> Option<Delivery>,
+    pub(super) make: F,
 }
 
-impl<T, F> StepBody for TaskletStep<F>
+impl<T, F> StepBody for TaskletStep<T, F>
 where
     T: Tasklet,
     F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
@@ -86,16 +93,20 @@ where
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(async move {
             let mut tasklet = (self.make)(&task.scope)?;
+            let delivery = (self.delivery)(&tasklet);
+            if let Some(delivery) = delivery {
+                task.record_plan(None, delivery).await?;
+            }
             repeat(&mut tasklet, task).await
         })
     }
 
     fn type_word(&self) -> &'static str {
-        "tasklet"
+        self.type_word
     }
 }
 
-pub(crate) async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<Outcome, StepFailure> {
+async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<Outcome, StepFailure> {
     let mut exit = ExitStatus::completed();
     loop {
         if task.shall_stop() {
