@@ -1,9 +1,11 @@
 //! A task that reads ahead: while one batch of rows is worked on, the next ones come from the database. The
 //! channel between them is bounded, so a slow step holds back its source and not the memory.
 
-use crate::item::failure::fatal;
+use crate::item::failure::{fatal, reading};
 use crate::item::row::Item;
-use std::future::Future;
+use futures_core::Stream;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::vec;
 use tidemill_domain::item::ItemError;
 use tokio::sync::mpsc;
@@ -72,6 +74,36 @@ impl Sink {
         items.is_empty() || self.sender.send(Message::Batch(items)).await.is_ok()
     }
 }
+
+impl Sink {
+    /// Hands on rows as they come, `size` at a time, leaving out the first `skip`.
+    pub(crate) async fn hand_on<R>(
+        &self,
+        mut rows: Rows<'_, R>,
+        mut skip: u64,
+        size: usize,
+        mut decode: impl FnMut(&R) -> Result<Item, ItemError>,
+    ) -> Result<(), ItemError> {
+        let mut batch = Vec::with_capacity(size);
+        while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+            let row = row.map_err(reading)?;
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            batch.push(decode(&row)?);
+            if batch.len() == size
+                && !self.send(std::mem::replace(&mut batch, Vec::with_capacity(size))).await
+            {
+                return Ok(());
+            }
+        }
+        self.send(batch).await;
+        Ok(())
+    }
+}
+
+type Rows<'r, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'r>>;
 
 impl Feed {
     /// Starts the task. It ends by itself, or at once when the feed is closed or dropped.

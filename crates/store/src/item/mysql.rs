@@ -5,13 +5,10 @@ mod kind;
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
 use crate::item::query::SqlQuery;
-use crate::item::row::{Item, assemble, unsupported};
+use crate::item::row::{Item, assemble, places, unsupported};
 use kind::MyKind;
 use sqlx::mysql::{MySqlArguments, MySqlColumn, MySqlConnection, MySqlRow, MySqlStatement};
-use sqlx::{
-    Arguments, AssertSqlSafe, Column, Decode, Either, Executor, MySql, Row as _, Statement, TypeInfo,
-};
-use std::future::poll_fn;
+use sqlx::{Arguments, AssertSqlSafe, Column, Decode, Executor, MySql, Row as _, Statement, TypeInfo};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
@@ -35,11 +32,7 @@ impl Plan {
 
     /// How many places it has for values.
     pub(crate) fn places(&self) -> usize {
-        match self.statement.parameters() {
-            Some(Either::Left(places)) => places.len(),
-            Some(Either::Right(places)) => places,
-            None => 0,
-        }
+        places(self.statement.parameters())
     }
 }
 
@@ -70,11 +63,7 @@ pub(crate) async fn fetch(
 pub(crate) async fn execute(connection: &mut MySqlConnection, query: &SqlQuery) -> Result<u64, ItemError> {
     let text = AssertSqlSafe(query.text().to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
-    query.check_places(match statement.parameters() {
-        Some(Either::Left(places)) => places.len(),
-        Some(Either::Right(places)) => places,
-        None => 0,
-    })?;
+    query.check_places(places(statement.parameters()))?;
     let done = statement.query_with(arguments(query.values())?).execute(connection).await;
     done.map(|done| done.rows_affected()).map_err(|error| item_error(error, ErrorKind::WRITE))
 }
@@ -96,7 +85,7 @@ pub(crate) async fn stream(
     connection: &mut MySqlConnection,
     plan: &Plan,
     values: &[Value],
-    mut skip: u64,
+    skip: u64,
     size: usize,
     sink: &Sink,
 ) -> Result<(), ItemError> {
@@ -106,26 +95,16 @@ pub(crate) async fn stream(
         .await
         .map_err(reading)?;
     let arguments = arguments(values)?;
-    let mut rows = plan.statement.query_with(arguments).fetch(connection);
+    let rows = plan.statement.query_with(arguments).fetch(connection);
     let mut decoder: Option<Decoder> = None;
-    let mut batch = Vec::with_capacity(size);
-    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
-        let row = row.map_err(reading)?;
-        if skip > 0 {
-            skip -= 1;
-            continue;
-        }
+    sink.hand_on(rows, skip, size, |row| {
         let decoder = match &decoder {
             Some(decoder) => decoder,
-            None => decoder.insert(Decoder::of(plan, &row)?),
+            None => decoder.insert(Decoder::of(plan, row)?),
         };
-        batch.push(decoder.decode(&row));
-        if batch.len() == size && !sink.send(std::mem::replace(&mut batch, Vec::with_capacity(size))).await {
-            return Ok(());
-        }
-    }
-    sink.send(batch).await;
-    Ok(())
+        Ok(decoder.decode(row))
+    })
+    .await
 }
 
 /// What a key of a page is compared with. A bare place would let the server compare decimals as

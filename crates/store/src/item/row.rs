@@ -1,5 +1,6 @@
 //! What comes out of a result: rows, and those that could not be understood.
 
+use sqlx::Either;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
 
@@ -37,6 +38,24 @@ pub(crate) fn assemble(
         None => Ok(row),
         Some(text) => Err(Box::new(BadRow { error: ItemError::new(ErrorKind::READ, text), row })),
     }
+}
+
+/// How many places a statement has for values.
+pub(crate) fn places<T>(parameters: Option<Either<&[T], usize>>) -> usize {
+    match parameters {
+        Some(Either::Left(places)) => places.len(),
+        Some(Either::Right(places)) => places,
+        None => 0,
+    }
+}
+
+/// A value of so many bytes. What is said in an error follows the name of the column.
+pub(crate) fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
+    bytes.try_into().map_err(|_| format!("has a value of {} bytes where {N} were expected", bytes.len()))
+}
+
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
 /// A column whose type has no value of ours.

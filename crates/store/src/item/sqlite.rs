@@ -3,13 +3,11 @@
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
 use crate::item::query::SqlQuery;
-use crate::item::row::{Item, assemble};
+use crate::item::row::{Item, assemble, places};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
 use sqlx::{
-    Arguments, AssertSqlSafe, Column, Decode, Either, Executor, Row as _, Sqlite, Statement, TypeInfo,
-    ValueRef,
+    Arguments, AssertSqlSafe, Column, Decode, Executor, Row as _, Sqlite, Statement, TypeInfo, ValueRef,
 };
-use std::future::poll_fn;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
@@ -27,11 +25,7 @@ impl Plan {
 
     /// How many places it has for values.
     pub(crate) fn places(&self) -> usize {
-        match self.statement.parameters() {
-            Some(Either::Left(places)) => places.len(),
-            Some(Either::Right(places)) => places,
-            None => 0,
-        }
+        places(self.statement.parameters())
     }
 }
 
@@ -91,26 +85,13 @@ pub(crate) async fn stream(
     connection: &mut SqliteConnection,
     plan: &Plan,
     values: &[Value],
-    mut skip: u64,
+    skip: u64,
     size: usize,
     sink: &Sink,
 ) -> Result<(), ItemError> {
     let arguments = arguments(values)?;
-    let mut rows = plan.statement.query_with(arguments).fetch(connection);
-    let mut batch = Vec::with_capacity(size);
-    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
-        let row = row.map_err(reading)?;
-        if skip > 0 {
-            skip -= 1;
-            continue;
-        }
-        batch.push(decode(&plan.names, &row));
-        if batch.len() == size && !sink.send(std::mem::replace(&mut batch, Vec::with_capacity(size))).await {
-            return Ok(());
-        }
-    }
-    sink.send(batch).await;
-    Ok(())
+    let rows = plan.statement.query_with(arguments).fetch(connection);
+    sink.hand_on(rows, skip, size, |row| Ok(decode(&plan.names, row))).await
 }
 
 /// Each value has a class of its own here, whatever the column was declared as.

@@ -1,6 +1,7 @@
 //! The types of MySQL that rows can hold, and how their binary form becomes a value.
 
 use crate::item::calendar::micros_of_datetime;
+use crate::item::row::{array, text};
 use jiff::civil::{Date, DateTime, Time};
 use sqlx::mysql::MySqlTypeInfo;
 use sqlx::{MySql, Type, TypeInfo};
@@ -84,14 +85,6 @@ impl MyKind {
             Self::Null => Value::Null,
         })
     }
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
-    bytes.try_into().map_err(|_| format!("has a value of {} bytes where {N} were expected", bytes.len()))
-}
-
-fn text(bytes: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
 fn signed(bytes: &[u8]) -> Result<i64, String> {

@@ -2,6 +2,7 @@
 
 use super::numeric;
 use crate::item::calendar::{DAYS_TO_2000, MICROS_TO_2000, date_of_days, datetime_of_micros, time_of_micros};
+use crate::item::row::{array, text};
 use sqlx::TypeInfo;
 use sqlx::postgres::{PgTypeInfo, PgTypeKind};
 use tidemill_domain::item::Value;
@@ -95,14 +96,6 @@ impl PgKind {
             },
         })
     }
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
-    bytes.try_into().map_err(|_| format!("has a value of {} bytes where {N} were expected", bytes.len()))
-}
-
-fn text(bytes: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
 fn json(bytes: &[u8]) -> Result<Value, String> {
