@@ -15,6 +15,32 @@ use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+/// Says that a value has the type of another one in a database.
+macro_rules! stored_like {
+    ($($value:ty, $database:ty: $like:ty;)+) => { $(
+        impl Type<$database> for $value {
+            fn type_info() -> <$database as sqlx::Database>::TypeInfo {
+                <$like as Type<$database>>::type_info()
+            }
+
+            fn compatible(found: &<$database as sqlx::Database>::TypeInfo) -> bool {
+                <$like as Type<$database>>::compatible(found)
+            }
+        }
+    )+ };
+}
+
+stored_like! {
+    DbTime, Sqlite: i64;
+    DbXid, Sqlite: i64;
+    DbId, Postgres: Uuid;
+    DbId, Sqlite: Hyphenated;
+    DbSpan, Postgres: PgInterval;
+    DbSpan, Sqlite: i64;
+    DbText, Postgres: String;
+    DbText, Sqlite: String;
+}
+
 /// An instant: `timestamptz` in PostgreSQL, microseconds since 1970 in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbTime(pub(crate) Timestamp);
@@ -61,16 +87,6 @@ impl Decode<'_, Postgres> for DbTime {
     }
 }
 
-impl Type<Sqlite> for DbTime {
-    fn type_info() -> SqliteTypeInfo {
-        <i64 as Type<Sqlite>>::type_info()
-    }
-
-    fn compatible(found: &SqliteTypeInfo) -> bool {
-        <i64 as Type<Sqlite>>::compatible(found)
-    }
-}
-
 impl Encode<'_, Sqlite> for DbTime {
     fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
         Encode::<Sqlite>::encode(self.0.as_micros(), buffer)
@@ -99,16 +115,6 @@ impl Decode<'_, Postgres> for DbXid {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
         let xid: i64 = Decode::<Postgres>::decode(value)?;
         Ok(Self(xid.cast_unsigned()))
-    }
-}
-
-impl Type<Sqlite> for DbXid {
-    fn type_info() -> SqliteTypeInfo {
-        <i64 as Type<Sqlite>>::type_info()
-    }
-
-    fn compatible(found: &SqliteTypeInfo) -> bool {
-        <i64 as Type<Sqlite>>::compatible(found)
     }
 }
 
@@ -141,12 +147,6 @@ macro_rules! stored_as_id {
 
 stored_as_id!(ProcessId, RelayId, TicketId);
 
-impl Type<Postgres> for DbId {
-    fn type_info() -> PgTypeInfo {
-        <Uuid as Type<Postgres>>::type_info()
-    }
-}
-
 impl Encode<'_, Postgres> for DbId {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         Encode::<Postgres>::encode(self.0, buffer)
@@ -156,12 +156,6 @@ impl Encode<'_, Postgres> for DbId {
 impl Decode<'_, Postgres> for DbId {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
         Ok(Self(Decode::<Postgres>::decode(value)?))
-    }
-}
-
-impl Type<Sqlite> for DbId {
-    fn type_info() -> SqliteTypeInfo {
-        <Hyphenated as Type<Sqlite>>::type_info()
     }
 }
 
@@ -216,21 +210,9 @@ impl DbSpan {
     }
 }
 
-impl Type<Postgres> for DbSpan {
-    fn type_info() -> PgTypeInfo {
-        <PgInterval as Type<Postgres>>::type_info()
-    }
-}
-
 impl Encode<'_, Postgres> for DbSpan {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         Encode::<Postgres>::encode(PgInterval { months: 0, days: 0, microseconds: self.micros() }, buffer)
-    }
-}
-
-impl Type<Sqlite> for DbSpan {
-    fn type_info() -> SqliteTypeInfo {
-        <i64 as Type<Sqlite>>::type_info()
     }
 }
 
@@ -257,25 +239,9 @@ impl DbText {
     }
 }
 
-impl Type<Postgres> for DbText {
-    fn type_info() -> PgTypeInfo {
-        <String as Type<Postgres>>::type_info()
-    }
-
-    fn compatible(found: &PgTypeInfo) -> bool {
-        <String as Type<Postgres>>::compatible(found)
-    }
-}
-
 impl Decode<'_, Postgres> for DbText {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
         Ok(Self { text: Decode::<Postgres>::decode(value)?, is_garbled: false })
-    }
-}
-
-impl Type<Sqlite> for DbText {
-    fn type_info() -> SqliteTypeInfo {
-        <String as Type<Sqlite>>::type_info()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
 //! [`partition`] and [`earlier`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
-//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
+//! when its process is gone, and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
 //! people see) and [`attention`] (what they may have to look at).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
@@ -23,11 +23,8 @@ pub mod step;
 
 pub mod operate;
 pub mod orphan;
-pub mod units;
 
 pub mod purge;
-
-mod telling;
 
 pub mod attention;
 pub mod track;

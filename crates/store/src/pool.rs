@@ -1,12 +1,11 @@
 //! Pools: what is set about them, the passes that decide, and what people see.
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
-//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`operate`]
+//! them), [`define`] (pools are made, changed and removed), [`operate`]
 //! (what operators do to tickets), [`list`], [`story`] and [`decision`] (what people see), [`meter`] (what is measured), [`usage`] (how
 //! full pools were), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
 //! document's tables).
 
-pub mod beat;
 pub mod cache;
 pub mod pass;
 pub(crate) mod row;

@@ -5,6 +5,7 @@ mod history;
 use crate::error::StoreError;
 use crate::migration::{Migration, known};
 use crate::options::{Init, StoreOptions};
+use crate::statement::Database;
 use crate::store::Store;
 use crate::url::Dialect;
 use sha2::{Digest, Sha256};
@@ -197,16 +198,9 @@ impl crate::tx::Tx {
     /// Runs any statement: for tests that plant a fault which the product has no statement for.
     pub async fn execute_for_test(&mut self, sql: &str) -> Result<(), StoreError> {
         let statement = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        match self.connection_for_test() {
-            crate::tx::Connection::Postgres(tx) => {
-                statement.execute(&mut **tx).await?;
-            }
-            crate::tx::Connection::Alone(alone) => {
-                statement.execute(&mut **alone).await?;
-            }
-            crate::tx::Connection::Sqlite(tx) => {
-                statement.execute(&mut **tx).await?;
-            }
+        match self.database() {
+            Database::Postgres(connection) => statement.execute(connection).await.map(drop)?,
+            Database::Sqlite(connection) => statement.execute(connection).await.map(drop)?,
         }
         Ok(())
     }

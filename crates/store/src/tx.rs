@@ -157,19 +157,18 @@ impl Tx {
     /// The connection, for statements of the author's own that commit with this transaction; none on SQLite. Do not
     /// end the transaction through it.
     pub fn postgres(&mut self) -> Option<&mut sqlx::PgConnection> {
-        match &mut self.connection {
-            Connection::Postgres(tx) => Some(tx),
-            Connection::Alone(alone) => Some(alone),
-            Connection::Sqlite(_) => None,
+        match self.database() {
+            Database::Postgres(connection) => Some(connection),
+            Database::Sqlite(_) => None,
         }
     }
 
     /// The connection, for statements of the author's own that commit with this transaction; none on PostgreSQL. Do
     /// not end the transaction through it.
     pub fn sqlite(&mut self) -> Option<&mut sqlx::SqliteConnection> {
-        match &mut self.connection {
-            Connection::Postgres(_) | Connection::Alone(_) => None,
-            Connection::Sqlite(tx) => Some(tx),
+        match self.database() {
+            Database::Postgres(_) => None,
+            Database::Sqlite(connection) => Some(connection),
         }
     }
 
@@ -191,23 +190,11 @@ impl Tx {
     }
 
     async fn plain(&mut self, statement: &'static str) -> Result<(), StoreError> {
-        match &mut self.connection {
-            Connection::Postgres(tx) => {
-                sqlx::raw_sql(statement).execute(&mut **tx).await?;
-            }
-            Connection::Alone(alone) => {
-                sqlx::raw_sql(statement).execute(&mut **alone).await?;
-            }
-            Connection::Sqlite(tx) => {
-                sqlx::raw_sql(statement).execute(&mut **tx).await?;
-            }
+        match self.database() {
+            Database::Postgres(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
+            Database::Sqlite(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
         }
         Ok(())
-    }
-
-    #[cfg(feature = "scratch")]
-    pub(crate) fn connection_for_test(&mut self) -> &mut Connection {
-        &mut self.connection
     }
 
     /// Rolls back. Dropping does the same a little later, which is enough for a transaction that only reads.

@@ -1,17 +1,17 @@
 //! The course of an execution, as its own process writes it down.
 
 use super::record::{EXECUTION, status};
-use super::telling::Told;
 use super::{columns, object};
 use crate::error::StoreError;
 use crate::statement::{Columns, Stored};
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
-use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, InstanceId};
 use tidemill_domain::lease::{Fence, LeaseKey};
-use tidemill_domain::outbox::telling::ExecutionTold;
+use tidemill_domain::outbox::telling::{ExecutionChange, ExecutionTold};
 use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::Timestamp;
 
 /// What a decision about an execution rests on.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,15 @@ impl Stored for ExecutionHead {
     }
 }
 
+/// What is known of a change where it happens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StatusNews<'a> {
+    pub(super) what: ExecutionTold,
+    pub(super) status: BatchStatus,
+    pub(super) exit_code: Option<&'a str>,
+    pub(super) at: Timestamp,
+}
+
 impl Jobs<'_> {
     /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
     /// can begin: leave it alone and roll back.
@@ -52,7 +61,7 @@ impl Jobs<'_> {
         let change =
             StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
         self.job_execution_save_status(&change).await?;
-        self.tell_of_execution(id, Told { what: ExecutionTold::Started, status, exit_code: None, at })
+        self.tell_of_execution(id, StatusNews { what: ExecutionTold::Started, status, exit_code: None, at })
             .await?;
         Ok(true)
     }
@@ -106,7 +115,7 @@ impl Jobs<'_> {
             .because(&exit.code);
         self.audit_insert(&entry, now.into()).await?;
         let (what, exit_code) = (ExecutionTold::Ended, Some(exit.code.as_str()));
-        self.tell_of_execution(id, Told { what, status: after, exit_code, at: now }).await?;
+        self.tell_of_execution(id, StatusNews { what, status: after, exit_code, at: now }).await?;
         // The id of an execution is never used again, so the row of its lease is not needed either.
         Ok(self.lease_forget(lease, fence).await? == 1)
     }
@@ -133,5 +142,24 @@ impl Jobs<'_> {
         let row = self.process_by_id(id.into()).await?;
         let name = row.map_or_else(|| id.as_uuid().to_string(), |row| row.name);
         Ok(Actor { name, role: Role::Worker, request_id: None })
+    }
+
+    /// Tells of a change of an execution, whose row is locked or was made by this transaction.
+    pub(super) async fn tell_of_execution(
+        &mut self,
+        id: ExecutionId,
+        told: StatusNews<'_>,
+    ) -> Result<(), StoreError> {
+        if !self.telling().tells_of_jobs() {
+            return Ok(());
+        }
+        let Some((instance, job)) = self.job_execution_job(id.get()).await? else { return Ok(()) };
+        let StatusNews { what, status, exit_code, at } = told;
+        let instance = InstanceId::new(instance);
+        let change = ExecutionChange { execution: id, instance, job: &job, what, status, exit_code, at };
+        if let Some(event) = self.telling().of_execution(&change) {
+            self.publish(&event).await?;
+        }
+        Ok(())
     }
 }

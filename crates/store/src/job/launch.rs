@@ -1,7 +1,7 @@
 //! Launching: which instance it is, whether it may run, and the rows that a run begins with.
 
+use super::execution::StatusNews;
 use super::record::status_of;
-use super::telling::Told;
 use super::{columns, lease_key, object};
 use crate::crash_point;
 use crate::error::StoreError;
@@ -125,7 +125,7 @@ impl Jobs<'_> {
             .because(&format!("job {}", request.job));
         self.audit_insert(&entry, now.into()).await?;
         let (what, status) = (ExecutionTold::Launched, BatchStatus::Starting);
-        self.tell_of_execution(execution, Told { what, status, exit_code: None, at: now }).await?;
+        self.tell_of_execution(execution, StatusNews { what, status, exit_code: None, at: now }).await?;
         crash_point!("job_launched");
         let parameters = request.parameters.clone();
         let instance = InstanceId::new(instance);

@@ -1,7 +1,6 @@
 //! What people may do to an execution: stop it, give it up, declare it over.
 
-use super::execution::ExecutionHead;
-use super::telling::Told;
+use super::execution::{ExecutionHead, StatusNews};
 use super::{columns, lease_key, object, stop_topic};
 use crate::error::StoreError;
 use crate::tx::{Jobs, StatusChange};
@@ -160,7 +159,7 @@ impl Jobs<'_> {
         };
         let id = head.id;
         let at = self.now().await?;
-        self.tell_of_execution(id, Told { what, status: to, exit_code: None, at }).await?;
+        self.tell_of_execution(id, StatusNews { what, status: to, exit_code: None, at }).await?;
         let object = object(id);
         let entry =
             AuditEntry::new(actor.clone(), action, &object).from_to(head.status.as_str(), to.as_str());

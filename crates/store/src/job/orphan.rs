@@ -1,15 +1,20 @@
-//! What becomes of executions whose process is gone: they fail, and some are restarted by themselves.
+//! What becomes of executions whose process is gone: they fail, and some are restarted by themselves. Also of units of
+//! pools that their steps held: steps give their units back before an execution ends; a process that died, or could not
+//! reach the database, did not.
 
+use super::execution::StatusNews;
 use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters, status};
-use super::telling::Told;
 use super::{RESTART_DUE, lease_key, object};
 use crate::error::StoreError;
 use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
+use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, OnCrash};
+use tidemill_domain::job::pool::RUN_PREFIX;
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
 use tidemill_domain::outbox::telling::ExecutionTold;
+use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
 
 /// An execution that failed because its process is gone.
@@ -114,6 +119,21 @@ impl Jobs<'_> {
         Ok(Some(due))
     }
 
+    /// At most `limit` tickets, in the queue or with units, of executions that have ended; by pool. An execution does
+    /// not go on after its end, so nobody needs them any more.
+    pub async fn units_of_ended_executions(
+        &mut self,
+        limit: u32,
+    ) -> Result<BTreeMap<PoolName, Vec<TicketId>>, StoreError> {
+        let mut left: BTreeMap<PoolName, Vec<TicketId>> = BTreeMap::new();
+        for (pool, ticket) in self.job_units_of_ended(RUN_PREFIX, limit.into()).await? {
+            if let Ok(pool) = pool.parse() {
+                left.entry(pool).or_default().push(ticket.into());
+            }
+        }
+        Ok(left)
+    }
+
     async fn recover_orphan(&mut self, row: Orphan) -> Result<Recovered, StoreError> {
         let (execution, before) = (row.execution, row.status);
         let after = lifecycle::next(before, ExecutionEvent::OwnerLost).unwrap_or(BatchStatus::Failed);
@@ -130,7 +150,7 @@ impl Jobs<'_> {
             .because(&exit.description);
         self.audit_insert(&entry, now.into()).await?;
         let (what, exit_code) = (ExecutionTold::Lost, Some(exit.code.as_str()));
-        self.tell_of_execution(execution, Told { what, status: after, exit_code, at: now }).await?;
+        self.tell_of_execution(execution, StatusNews { what, status: after, exit_code, at: now }).await?;
         if is_restart_due {
             self.wake(RESTART_DUE);
         }

@@ -164,17 +164,9 @@ impl Outbox<'_> {
         let Some(view) = self.outbox_statistics().await? else { return Ok(None) };
         let kept_since = self.now().await?.minus(RELAYS_KEPT);
         self.savepoint().await?;
-        match self.outbox_wal(&view, kept_since.into()).await {
-            Ok(found) => {
-                self.release_savepoint().await?;
-                Ok(found.map(|(bytes, events)| bytes as f64 / events as f64))
-            }
-            // There, but not loaded, or not for us to see.
-            Err(sqlx::Error::Database(_)) => {
-                self.rollback_to_savepoint().await?;
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+        // There may be no right to see it, or it may not be loaded.
+        let found = self.outbox_wal(&view, kept_since.into()).await;
+        let found = self.known_since_savepoint(found).await?.flatten();
+        Ok(found.map(|(bytes, events)| bytes as f64 / events as f64))
     }
 }

@@ -1,6 +1,7 @@
 //! Partitions of the outbox are made before events need them. SQLite has none.
 
 use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::store::Store;
 use crate::tx::Outbox;
 use tidemill_domain::outbox::EventId;
@@ -21,6 +22,21 @@ impl Partition {
     /// Whether we made it. One that somebody else has made is left alone.
     pub(crate) fn is_ours(&self) -> bool {
         self.range.is_some_and(|range| self.name == format!("outbox_event_p{}", range.from))
+    }
+}
+
+impl Stored for Partition {
+    const PLACE: (&'static str, &'static str) = ("outbox_event", "name");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (from, to): (Option<i64>, Option<i64>) = (row.get("from_id")?, row.get("to_id")?);
+        let count = |number: i64| u64::try_from(number).ok();
+        Ok(Self {
+            name: row.get("name")?,
+            range: from.zip(to).map(|(from, to)| Range { from, to }),
+            rows: row.get::<Option<i64>>("rows")?.and_then(count),
+            bytes: count(row.get("bytes")?).unwrap_or(0),
+        })
     }
 }
 

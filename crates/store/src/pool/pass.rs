@@ -1,5 +1,6 @@
 //! A pass: the pools are locked, brought up to date, the domain decides about all requests at once, and what it decided is
-//! written in one go. Nobody hears of an answer before the commit.
+//! written in one go. Nobody hears of an answer before the commit. Heartbeats of holders decide nothing, so they take no lock
+//! on the pool and leave no record.
 
 use super::POOL_CHANGED;
 use super::cache::PoolCache;
@@ -9,11 +10,12 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::NewEvent;
 use tidemill_domain::pool::command::{Answer, Command, Level, Released};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::pass::{Outcome, pass};
-use tidemill_domain::pool::{Ledger, PoolName, State, Ticket};
+use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 
 /// So many lapsed tickets are looked at in one pass.
@@ -216,5 +218,23 @@ impl Pools<'_> {
             );
         }
         Ok(told)
+    }
+
+    /// Notes that these holders are alive; returns those whose tickets run as they think. Who is not among them is in
+    /// doubt, was never told, or is gone: a pass decides.
+    pub async fn renew_tickets(
+        &mut self,
+        beats: &[(TicketId, Epoch)],
+    ) -> Result<BTreeSet<TicketId>, StoreError> {
+        let now = self.now().await?;
+        let alive = self.pool_ticket_renew(beats, now.into()).await?;
+        Ok(alive.into_iter().map(Into::into).collect())
+    }
+
+    /// The pools of which a ticket's time is over, or in whose queue somebody waits: time alone may let it go on.
+    pub async fn due(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
+        let now = self.now().await?;
+        let due = self.pool_due(now.into()).await?;
+        Ok(due.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
 }

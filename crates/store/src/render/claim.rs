@@ -45,7 +45,7 @@ pub struct Claims {
 }
 
 /// A render that is about to be claimed: its row and what the rules say.
-struct Asked {
+struct Candidate {
     row: RenderRow,
     before: Render,
     decision: Decision,
@@ -70,7 +70,7 @@ impl Renders<'_> {
             match &asked.decision.write {
                 Some(Render { lease: Lease::Held { .. }, .. }) => claimed.push(asked),
                 Some(_) => {
-                    let Asked { row, before, decision } = asked;
+                    let Candidate { row, before, decision } = asked;
                     let change = Change::new(request.worker, now);
                     if let Some(row) = self.save_render(row, &before, &decision, change).await? {
                         claims.ended.push(Worked { decision, record: row.record()? });
@@ -85,7 +85,7 @@ impl Renders<'_> {
 
     async fn take_over(
         &mut self,
-        asked: Vec<Asked>,
+        asked: Vec<Candidate>,
         request: ClaimRequest<'_>,
         now: Timestamp,
     ) -> Result<Vec<Claimed>, StoreError> {
@@ -100,7 +100,7 @@ impl Renders<'_> {
         };
         let mut changes = Vec::with_capacity(asked.len());
         let mut claimed = Vec::with_capacity(asked.len());
-        for Asked { mut row, decision, .. } in asked {
+        for Candidate { mut row, decision, .. } in asked {
             let Some(Render { lease: Lease::Held { fence, .. }, .. }) = decision.write else { continue };
             if let Some(after) = &decision.write {
                 row.set(after);
@@ -154,12 +154,16 @@ impl Renders<'_> {
     }
 }
 
-fn ask(row: RenderRow, request: ClaimRequest<'_>, now: Timestamp) -> Result<Asked, (RenderId, StoreError)> {
+fn ask(
+    row: RenderRow,
+    request: ClaimRequest<'_>,
+    now: Timestamp,
+) -> Result<Candidate, (RenderId, StoreError)> {
     // The whole record is looked at, so that nothing fails once it is claimed.
     let before = match row.record() {
         Ok(record) => record.render,
         Err(error) => return Err((RenderId::new(row.id), error)),
     };
     let decision = decide(&before, &Event::Claim { by: request.by }, request.policy, now);
-    Ok(Asked { row, before, decision })
+    Ok(Candidate { row, before, decision })
 }

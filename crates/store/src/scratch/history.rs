@@ -6,7 +6,7 @@
 //! They are a minute apart, and the last has just ended.
 
 use crate::error::StoreError;
-use crate::tx::{Connection, Tx};
+use crate::tx::Tx;
 use sqlx::AssertSqlSafe;
 
 /// The executions from `$from` to `$to`, as every statement below begins.
@@ -70,7 +70,7 @@ const ROUND: u64 = 50_000;
 impl Tx {
     /// Makes a history of so many executions in a database that has none.
     pub async fn fill_history(&mut self, total: u64) -> Result<(), StoreError> {
-        let is_postgres = matches!(self.connection_for_test(), Connection::Postgres(_));
+        let is_postgres = self.postgres().is_some();
         let series = if is_postgres { SERIES_POSTGRES } else { SERIES_SQLITE };
         let key = if is_postgres { "md5(instance::text)" } else { "printf('%032x', instance)" };
         let mut from = 1;
@@ -95,13 +95,9 @@ impl Tx {
     /// The steps in which SQLite would run a statement; it runs nothing.
     pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>, StoreError> {
         let explain = AssertSqlSafe(format!("explain query plan {statement}"));
-        match self.connection_for_test() {
-            Connection::Postgres(_) | Connection::Alone(_) => Ok(Vec::new()),
-            Connection::Sqlite(tx) => {
-                let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(&mut **tx).await?;
-                Ok(rows.into_iter().map(|(.., detail)| detail).collect())
-            }
-        }
+        let Some(connection) = self.sqlite() else { return Ok(Vec::new()) };
+        let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(connection).await?;
+        Ok(rows.into_iter().map(|(.., detail)| detail).collect())
     }
 }
 

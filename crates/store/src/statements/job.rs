@@ -5,7 +5,6 @@
 
 pub(crate) mod attention;
 pub(crate) mod chunk;
-pub(crate) mod context;
 pub(crate) mod execution;
 pub(crate) mod instance;
 pub(crate) mod list;
@@ -14,11 +13,8 @@ pub(crate) mod orphan;
 pub(crate) mod parameter;
 pub(crate) mod partition;
 pub(crate) mod purge;
-pub(crate) mod reject;
-mod sequence;
 pub(crate) mod step;
 pub(crate) mod track;
-pub(crate) mod units;
 
 use crate::codec::DbStamp;
 use tidemill_domain::job::{BatchStatus, Counters};

@@ -76,7 +76,7 @@ impl Outbox<'_> {
 
     /// What was found since the savepoint, which ends here. None when the table is gone, locked, not for us to see, or takes
     /// too long.
-    async fn known_since_savepoint<T>(
+    pub(in crate::outbox) async fn known_since_savepoint<T>(
         &mut self,
         found: Result<T, sqlx::Error>,
     ) -> Result<Option<T>, StoreError> {

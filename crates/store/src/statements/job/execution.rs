@@ -1,10 +1,15 @@
-//! Statements on `batch_job_execution`.
+//! Statements on `batch_job_execution` and on the contexts of jobs and steps, whose long column has the whole text when the
+//! short one has only its beginning.
+//!
+//! Also how ids are counted on SQLite, which has no sequences: a table with one row stands for each, under the name that
+//! Spring Batch gives it.
 
-use super::sequence;
+use super::ContextColumns;
 use crate::codec::DbStamp;
 use crate::job::execution::ExecutionHead;
 use crate::statement::statements;
 use crate::tx::StatusChange;
+use sqlx::SqliteConnection;
 
 statements! {
     /// None when the instance has an execution without an end: the partial index says so, whoever wrote that one.
@@ -19,7 +24,7 @@ statements! {
              returning job_execution_id"
         }
         sqlite |connection| {
-            let id = sequence::next_execution(&mut *connection).await?;
+            let id = next_execution(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_job_execution
                      (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message,
@@ -72,4 +77,82 @@ statements! {
              exit_message = coalesce($6, exit_message), last_updated = $7
          where job_execution_id = $1"
     }
+
+    fn job_context_insert_of_job(execution: i64, context: &ContextColumns<'_>) -> () {
+        bind(execution, &context.short, context.long)
+        "insert into batch_job_execution_context (job_execution_id, short_context, serialized_context)
+         values ($1, $2, $3)"
+    }
+
+    fn job_context_save_of_job(execution: i64, context: &ContextColumns<'_>) -> () {
+        bind(execution, &context.short, context.long)
+        "update batch_job_execution_context
+         set short_context = $2, serialized_context = $3
+         where job_execution_id = $1"
+    }
+
+    fn job_context_of_job(execution: i64) -> Option<String> {
+        "select coalesce(serialized_context, short_context)
+         from batch_job_execution_context
+         where job_execution_id = $1"
+    }
+
+    fn job_context_insert_of_step(step: i64, context: &ContextColumns<'_>) -> () {
+        bind(step, &context.short, context.long)
+        "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
+         values ($1, $2, $3)"
+    }
+
+    fn job_context_save_of_step(step: i64, context: &ContextColumns<'_>) -> () {
+        bind(step, &context.short, context.long)
+        "update batch_step_execution_context
+         set short_context = $2, serialized_context = $3
+         where step_execution_id = $1"
+    }
+
+    fn job_context_of_step(step: i64) -> Option<String> {
+        "select coalesce(serialized_context, short_context)
+         from batch_step_execution_context
+         where step_execution_id = $1"
+    }
+}
+
+/// Takes the next id from the table of a sequence, and removes those before it.
+async fn next(
+    connection: &mut SqliteConnection,
+    insert: &'static str,
+    delete: &'static str,
+) -> Result<i64, sqlx::Error> {
+    let id: i64 = sqlx::query_scalar(insert).fetch_one(&mut *connection).await?;
+    sqlx::query(delete).bind(id).execute(connection).await?;
+    Ok(id)
+}
+
+pub(super) async fn next_instance(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let insert = "insert into batch_job_seq default values returning id";
+    next(connection, insert, "delete from batch_job_seq where id < $1").await
+}
+
+pub(super) async fn next_execution(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let insert = "insert into batch_job_execution_seq default values returning id";
+    next(connection, insert, "delete from batch_job_execution_seq where id < $1").await
+}
+
+pub(super) async fn next_step(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let insert = "insert into batch_step_execution_seq default values returning id";
+    next(connection, insert, "delete from batch_step_execution_seq where id < $1").await
+}
+
+/// The first of so many ids in a row.
+pub(super) async fn next_steps(connection: &mut SqliteConnection, count: usize) -> Result<i64, sqlx::Error> {
+    let first = next_step(&mut *connection).await?;
+    let last = first + i64::try_from(count).unwrap_or(i64::MAX - first).max(1) - 1;
+    if last > first {
+        sqlx::query("delete from batch_step_execution_seq").execute(&mut *connection).await?;
+        sqlx::query("insert into batch_step_execution_seq (id) values ($1)")
+            .bind(last)
+            .execute(connection)
+            .await?;
+    }
+    Ok(first)
 }

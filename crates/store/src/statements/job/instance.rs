@@ -1,6 +1,6 @@
 //! Statements on `batch_job_instance`, and on the history of one instance.
 
-use super::sequence;
+use super::execution;
 use crate::statement::{Exists, One, statements};
 
 statements! {
@@ -31,7 +31,7 @@ statements! {
              returning job_instance_id"
         }
         sqlite |connection| {
-            let id = sequence::next_instance(&mut *connection).await?;
+            let id = execution::next_instance(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
                  values ($1, 0, $2, $3)

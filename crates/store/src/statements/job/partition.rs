@@ -3,7 +3,7 @@
 //!
 //! Locks are taken in the order lease of the execution, partition, lease of the partition, process.
 
-use super::sequence;
+use super::execution;
 use super::{ContextColumns, ExitColumns};
 use crate::codec::{DbId, DbStamp};
 use crate::job::partition::{BegunPartition, Chain, ClaimRow};
@@ -83,7 +83,7 @@ statements! {
              returning step_execution_id, step_name"
         }
         sqlite |connection| {
-            let first = sequence::next_steps(&mut *connection, names.len()).await?;
+            let first = execution::next_steps(&mut *connection, names.len()).await?;
             sqlx::query(
                 "insert into batch_step_execution
                      (step_execution_id, version, step_name, job_execution_id, create_time, status,

@@ -1,9 +1,9 @@
-//! Statements on `batch_step_execution`.
+//! Statements on `batch_step_execution`, and on `tidemill_reject`.
 
-use super::{CounterColumns, ExitColumns, sequence};
-use crate::codec::DbStamp;
+use super::{CounterColumns, ExitColumns, execution};
+use crate::codec::{DbStamp, DbTime};
 use crate::job::earlier::EarlierStep;
-use crate::job::{StepEnd, StepRecord};
+use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
 use crate::statement::{One, statements};
 
 /// The columns of a step and of what we note beside it.
@@ -82,7 +82,7 @@ statements! {
              returning step_execution_id"
         }
         sqlite |connection| {
-            let id = sequence::next_step(&mut *connection).await?;
+            let id = execution::next_step(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_step_execution
                      (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
@@ -154,5 +154,22 @@ statements! {
              where s.job_execution_id = $1
              order by s.step_execution_id"
         )
+    }
+
+    fn job_reject_insert(step: i64, rows: &[RejectRow], now: DbTime) -> () {
+        for row in rows
+        bind(step, now, row.phase, &row.kind, &row.error, &row.place, &row.item)
+        "insert into tidemill_reject (step_execution_id, at, phase, kind, error, place, item)
+         values ($1, $2, $3, $4, $5, $6, $7)"
+    }
+
+    /// In the order in which they were left out.
+    fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<RejectRecord> {
+        "select id, at, phase, kind, error, place, item
+         from tidemill_reject
+         where step_execution_id = $1
+           and id > $2
+         order by id
+         limit $3"
     }
 }

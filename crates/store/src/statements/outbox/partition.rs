@@ -34,30 +34,18 @@ statements! {
     /// In the order of their ranges; the default partition, which has none, is the last. `rows` is an estimate; none when
     /// nobody has estimated.
     fn outbox_partition_list() -> Vec<Partition> {
-        postgres |connection| {
-            let rows: Vec<(String, Option<i64>, Option<i64>, Option<i64>, i64)> = sqlx::query_as(
-                r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
-                         nullif(c.reltuples, -1)::bigint as rows, pg_total_relation_size(c.oid) as bytes
-                  from pg_inherits i
-                  join pg_class c on c.oid = i.inhrelid
-                  cross join lateral (
-                      select regexp_match(
-                          pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''?(\d+)''?\) TO \(''?(\d+)''?\)$'
-                      ) as ids
-                  ) as bound
-                  where i.inhparent = 'outbox_event'::regclass
-                  order by from_id nulls last, name",
-            )
-            .fetch_all(connection)
-            .await?;
-            let count = |number: i64| u64::try_from(number).ok();
-            let partition = |(name, from, to, rows, bytes): (_, Option<i64>, Option<i64>, Option<i64>, i64)| Partition {
-                name,
-                range: from.zip(to).map(|(from, to)| Range { from, to }),
-                rows: rows.and_then(count),
-                bytes: count(bytes).unwrap_or(0),
-            };
-            Ok(rows.into_iter().map(partition).collect())
+        postgres {
+            r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
+                     nullif(c.reltuples, -1)::bigint as rows, pg_total_relation_size(c.oid) as bytes
+              from pg_inherits i
+              join pg_class c on c.oid = i.inhrelid
+              cross join lateral (
+                  select regexp_match(
+                      pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''?(\d+)''?\) TO \(''?(\d+)''?\)$'
+                  ) as ids
+              ) as bound
+              where i.inhparent = 'outbox_event'::regclass
+              order by from_id nulls last, name"
         }
         sqlite { nothing }
     }
