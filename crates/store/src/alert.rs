@@ -229,18 +229,20 @@ fn record(row: &AlertRow, silences: &[Silence], now: Timestamp) -> Result<AlertR
     })
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct AlertRow {
-    pub(crate) rule: String,
-    pub(crate) subject: String,
-    pub(crate) state: String,
-    pub(crate) since: Option<DbTime>,
-    pub(crate) fired_at: Option<DbTime>,
-    pub(crate) resolved_at: Option<DbTime>,
-    pub(crate) announced_at: Option<DbTime>,
-    pub(crate) value: Option<f64>,
-    pub(crate) severity: String,
-    pub(crate) updated_at: DbTime,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct AlertRow {
+        pub(crate) rule: String,
+        pub(crate) subject: String,
+        pub(crate) state: String,
+        pub(crate) since: Option<DbTime>,
+        pub(crate) fired_at: Option<DbTime>,
+        pub(crate) resolved_at: Option<DbTime>,
+        pub(crate) announced_at: Option<DbTime>,
+        pub(crate) value: Option<f64>,
+        pub(crate) severity: String,
+        pub(crate) updated_at: DbTime,
+    }
 }
 
 impl AlertRow {

@@ -224,14 +224,16 @@ fn life(state: Option<tidemill_domain::process::ProcessState>, now: Timestamp) -
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct LeaseRow {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) epoch: i64,
-    pub(crate) owner: Option<DbId>,
-    pub(crate) until: Option<DbTime>,
-    pub(crate) acquired_at: Option<DbTime>,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct LeaseRow {
+        pub(crate) kind: String,
+        pub(crate) name: String,
+        pub(crate) epoch: i64,
+        pub(crate) owner: Option<DbId>,
+        pub(crate) until: Option<DbTime>,
+        pub(crate) acquired_at: Option<DbTime>,
+    }
 }
 
 impl LeaseRow {

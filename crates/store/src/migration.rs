@@ -75,13 +75,15 @@ impl Migration {
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct MigrationRow {
-    pub(crate) version: i64,
-    pub(crate) name: String,
-    pub(crate) checksum: String,
-    pub(crate) breaking: bool,
-    pub(crate) applied_at: DbTime,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct MigrationRow {
+        pub(crate) version: i64,
+        pub(crate) name: String,
+        pub(crate) checksum: String,
+        pub(crate) breaking: bool,
+        pub(crate) applied_at: DbTime,
+    }
 }
 
 tidemill_domain::words! {

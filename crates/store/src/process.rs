@@ -139,18 +139,20 @@ pub(crate) fn record(row: &ProcessRow) -> Result<ProcessRecord, StoreError> {
     })
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ProcessRow {
-    pub(crate) id: DbId,
-    pub(crate) name: String,
-    pub(crate) host: String,
-    pub(crate) pid: i64,
-    pub(crate) version: String,
-    pub(crate) state: String,
-    pub(crate) started_at: DbTime,
-    pub(crate) heartbeat_at: DbTime,
-    pub(crate) until: DbTime,
-    pub(crate) ended_at: Option<DbTime>,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct ProcessRow {
+        pub(crate) id: DbId,
+        pub(crate) name: String,
+        pub(crate) host: String,
+        pub(crate) pid: i64,
+        pub(crate) version: String,
+        pub(crate) state: String,
+        pub(crate) started_at: DbTime,
+        pub(crate) heartbeat_at: DbTime,
+        pub(crate) until: DbTime,
+        pub(crate) ended_at: Option<DbTime>,
+    }
 }
 
 impl ProcessRow {

@@ -96,6 +96,40 @@ macro_rules! run_on {
 run_on!(run_on_postgres, PgConnection, PgArguments, PgRow);
 run_on!(run_on_sqlite, SqliteConnection, SqliteArguments, SqliteRow);
 
+/// Declares a struct that is read from the columns with the names of its fields; a last field after `..` is a struct that
+/// is read from other columns of the same row. The derive macro of sqlx does the same, but it compiles all of sqlx a second
+/// time for the compiler itself.
+macro_rules! row {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
+            $(.. $part_vis:vis $part:ident: $part_type:ty)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[$field_meta])* $field_vis $field: $type,)*
+            $($part_vis $part: $part_type,)?
+        }
+
+        impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for $name
+        where
+            &'static str: sqlx::ColumnIndex<R>,
+            $($type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)*
+            $($part_type: sqlx::FromRow<'r, R>,)?
+        {
+            fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+                Ok(Self {
+                    $($field: row.try_get(stringify!($field))?,)*
+                    $($part: sqlx::FromRow::from_row(row)?,)?
+                })
+            }
+        }
+    };
+}
+pub(crate) use row;
+
 /// A type that a row is read into. `How` tells structs and tuples, values of a single column, and types that are
 /// [`Stored`] apart; it is inferred.
 pub(crate) trait Record<R, How>: Sized {

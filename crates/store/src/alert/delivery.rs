@@ -106,20 +106,22 @@ fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect()
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct AlertDeliveryRow {
-    pub(crate) id: i64,
-    pub(crate) rule: String,
-    pub(crate) subject: String,
-    pub(crate) notice: String,
-    pub(crate) channel: String,
-    pub(crate) body: String,
-    pub(crate) created_at: DbTime,
-    pub(crate) attempt: i64,
-    pub(crate) run_after: DbTime,
-    pub(crate) delivered_at: Option<DbTime>,
-    pub(crate) failed_at: Option<DbTime>,
-    pub(crate) last_error: Option<String>,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct AlertDeliveryRow {
+        pub(crate) id: i64,
+        pub(crate) rule: String,
+        pub(crate) subject: String,
+        pub(crate) notice: String,
+        pub(crate) channel: String,
+        pub(crate) body: String,
+        pub(crate) created_at: DbTime,
+        pub(crate) attempt: i64,
+        pub(crate) run_after: DbTime,
+        pub(crate) delivered_at: Option<DbTime>,
+        pub(crate) failed_at: Option<DbTime>,
+        pub(crate) last_error: Option<String>,
+    }
 }
 
 impl AlertDeliveryRow {

@@ -27,18 +27,19 @@ pub struct ExecutionFilter {
     pub instance: Option<InstanceId>,
 }
 
-/// What we know of an execution beyond Spring's columns.
-#[derive(sqlx::FromRow)]
-pub(crate) struct ExecutionNote {
-    job_execution_id: i64,
-    owner: DbId,
-    on_crash: String,
-    crash_restart_limit: i64,
-    restart_due: bool,
-    stop_requested_at: Option<DbTime>,
-    stop_requested_by: Option<String>,
-    stop_reason: Option<String>,
-    pub(super) fingerprint: Option<String>,
+crate::statement::row! {
+    /// What we know of an execution beyond Spring's columns.
+    pub(crate) struct ExecutionNote {
+        job_execution_id: i64,
+        owner: DbId,
+        on_crash: String,
+        crash_restart_limit: i64,
+        restart_due: bool,
+        stop_requested_at: Option<DbTime>,
+        stop_requested_by: Option<String>,
+        stop_reason: Option<String>,
+        pub(super) fingerprint: Option<String>,
+    }
 }
 
 impl ExecutionNote {

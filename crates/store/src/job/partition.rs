@@ -144,13 +144,14 @@ impl Stored for Chain {
     }
 }
 
-/// A partition that nobody may be running.
-#[derive(sqlx::FromRow)]
-pub(crate) struct ClaimRow {
-    step_execution_id: i64,
-    job_execution_id: i64,
-    job_name: String,
-    worker: String,
+crate::statement::row! {
+    /// A partition that nobody may be running.
+    pub(crate) struct ClaimRow {
+        step_execution_id: i64,
+        job_execution_id: i64,
+        job_name: String,
+        worker: String,
+    }
 }
 
 /// A partition that was just begun, or begun again.

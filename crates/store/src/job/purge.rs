@@ -68,14 +68,15 @@ pub struct PurgeShare {
     is_last: bool,
 }
 
-/// The executions of an instance that have the same status.
-#[derive(sqlx::FromRow)]
-pub(crate) struct RunsRow {
-    job_instance_id: i64,
-    status: Option<String>,
-    earliest: i64,
-    latest: i64,
-    executions: i64,
+crate::statement::row! {
+    /// The executions of an instance that have the same status.
+    pub(crate) struct RunsRow {
+        job_instance_id: i64,
+        status: Option<String>,
+        earliest: i64,
+        latest: i64,
+        executions: i64,
+    }
 }
 
 /// What is known of the instances of a share.

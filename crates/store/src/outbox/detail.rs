@@ -71,19 +71,21 @@ impl Outbox<'_> {
     }
 }
 
-/// A relay that has not ended, as lists have it.
-#[derive(Clone, Debug, sqlx::FromRow, serde::Deserialize)]
-pub(crate) struct RelayRow {
-    id: DbId,
-    name: String,
-    host: String,
-    pid: i64,
-    sink: String,
-    instance: Option<i64>,
-    total: Option<i64>,
-    joined_at: DbTime,
-    until: DbTime,
-    slots: i64,
+crate::statement::row! {
+    /// A relay that has not ended, as lists have it.
+    #[derive(Clone, Debug, serde::Deserialize)]
+    pub(crate) struct RelayRow {
+        id: DbId,
+        name: String,
+        host: String,
+        pid: i64,
+        sink: String,
+        instance: Option<i64>,
+        total: Option<i64>,
+        joined_at: DbTime,
+        until: DbTime,
+        slots: i64,
+    }
 }
 
 impl RelayRow {
@@ -113,16 +115,17 @@ impl TryFrom<RelayRow> for LiveRelay {
     }
 }
 
-/// A relay as people see it.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct RelayDetailRow {
-    #[sqlx(flatten)]
-    relay: RelayRow,
-    process: DbId,
-    published: i64,
-    polls: i64,
-    empty_polls: i64,
-    queries: i64,
+crate::statement::row! {
+    /// A relay as people see it.
+    #[derive(Clone, Debug)]
+    pub(crate) struct RelayDetailRow {
+        process: DbId,
+        published: i64,
+        polls: i64,
+        empty_polls: i64,
+        queries: i64,
+        .. relay: RelayRow
+    }
 }
 
 impl RelayDetailRow {

@@ -128,20 +128,22 @@ impl Outbox<'_> {
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct EventRow {
-    id: i64,
-    xid: DbXid,
-    /// None on SQLite where another program wrote the event and no relay has looked yet.
-    slot: Option<i16>,
-    aggregate_type: DbText,
-    aggregate_id: DbText,
-    event_type: DbText,
-    topic: DbText,
-    payload: Option<DbText>,
-    payload_bytes: Option<Vec<u8>>,
-    headers: Option<DbText>,
-    created_at: DbTime,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct EventRow {
+        id: i64,
+        xid: DbXid,
+        /// None on SQLite where another program wrote the event and no relay has looked yet.
+        slot: Option<i16>,
+        aggregate_type: DbText,
+        aggregate_id: DbText,
+        event_type: DbText,
+        topic: DbText,
+        payload: Option<DbText>,
+        payload_bytes: Option<Vec<u8>>,
+        headers: Option<DbText>,
+        created_at: DbTime,
+    }
 }
 
 impl EventRow {

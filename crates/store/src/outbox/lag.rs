@@ -76,13 +76,14 @@ impl OutboxStats {
     }
 }
 
-/// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
-#[derive(sqlx::FromRow)]
-pub(crate) struct UnreadRow {
-    slot: Option<i16>,
-    aggregate_id: Option<DbText>,
-    rows: i64,
-    oldest: DbTime,
+crate::statement::row! {
+    /// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
+    pub(crate) struct UnreadRow {
+        slot: Option<i16>,
+        aggregate_id: Option<DbText>,
+        rows: i64,
+        oldest: DbTime,
+    }
 }
 
 impl Outbox<'_> {

@@ -39,14 +39,15 @@ impl Outbox<'_> {
     }
 }
 
-/// A slot, and where it was left.
-#[derive(sqlx::FromRow)]
-pub(crate) struct SlotRow {
-    slot: i16,
-    epoch: i64,
-    owner: Option<DbId>,
-    place: String,
-    seq: i64,
+crate::statement::row! {
+    /// A slot, and where it was left.
+    pub(crate) struct SlotRow {
+        slot: i16,
+        epoch: i64,
+        owner: Option<DbId>,
+        place: String,
+        seq: i64,
+    }
 }
 
 impl SlotRow {
@@ -70,11 +71,12 @@ impl TryFrom<SlotRow> for Place {
     }
 }
 
-/// How far a relay has read.
-#[derive(sqlx::FromRow)]
-pub(crate) struct CursorsRow {
-    id: DbId,
-    cursors: String,
+crate::statement::row! {
+    /// How far a relay has read.
+    pub(crate) struct CursorsRow {
+        id: DbId,
+        cursors: String,
+    }
 }
 
 impl CursorsRow {

@@ -307,19 +307,20 @@ impl Outbox<'_> {
     }
 }
 
-/// What one look sees; lists are JSON, because it is one row.
-#[derive(sqlx::FromRow)]
-pub(crate) struct LookRow {
-    acks: Option<i64>,
-    now: DbTime,
-    mark: String,
-    timeline: Option<String>,
-    floor_id: i64,
-    relays: String,
-    free: String,
-    has_events: bool,
-    is_due: bool,
-    adopted: String,
+crate::statement::row! {
+    /// What one look sees; lists are JSON, because it is one row.
+    pub(crate) struct LookRow {
+        acks: Option<i64>,
+        now: DbTime,
+        mark: String,
+        timeline: Option<String>,
+        floor_id: i64,
+        relays: String,
+        free: String,
+        has_events: bool,
+        is_due: bool,
+        adopted: String,
+    }
 }
 
 pub(crate) struct LeftRow {

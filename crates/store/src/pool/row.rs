@@ -16,19 +16,21 @@ const POOL: &str = "tidemill_pool";
 const LOG: &str = "tidemill_pool_log";
 const USAGE: &str = "tidemill_pool_usage";
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct PoolRow {
-    pub(crate) name: String,
-    pub(crate) settings: String,
-    pub(crate) version: i64,
-    pub(crate) forgotten: i64,
-    pub(crate) log_from: i64,
-    pub(crate) usage: i64,
-    pub(crate) active: i64,
-    pub(crate) waiting: i64,
-    pub(crate) suspect: i64,
-    pub(crate) created_at: DbTime,
-    pub(crate) changed_at: DbTime,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct PoolRow {
+        pub(crate) name: String,
+        pub(crate) settings: String,
+        pub(crate) version: i64,
+        pub(crate) forgotten: i64,
+        pub(crate) log_from: i64,
+        pub(crate) usage: i64,
+        pub(crate) active: i64,
+        pub(crate) waiting: i64,
+        pub(crate) suspect: i64,
+        pub(crate) created_at: DbTime,
+        pub(crate) changed_at: DbTime,
+    }
 }
 
 impl PoolRow {
@@ -59,16 +61,18 @@ impl TryFrom<PoolRow> for PoolRecord {
     }
 }
 
-/// A pool, with what is measured about it.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct LevelRow {
-    name: String,
-    settings: String,
-    usage: i64,
-    active: i64,
-    waiting: i64,
-    suspect: i64,
-    waiting_since: Option<DbTime>,
+crate::statement::row! {
+    /// A pool, with what is measured about it.
+    #[derive(Clone, Debug)]
+    pub(crate) struct LevelRow {
+        name: String,
+        settings: String,
+        usage: i64,
+        active: i64,
+        waiting: i64,
+        suspect: i64,
+        waiting_since: Option<DbTime>,
+    }
 }
 
 impl LevelRow {
@@ -240,13 +244,15 @@ impl Stored for TicketRecord {
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct LogRow {
-    pub(crate) pool: String,
-    pub(crate) version: i64,
-    pub(crate) seq: i32,
-    pub(crate) at: DbTime,
-    pub(crate) event: String,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct LogRow {
+        pub(crate) pool: String,
+        pub(crate) version: i64,
+        pub(crate) seq: i32,
+        pub(crate) at: DbTime,
+        pub(crate) event: String,
+    }
 }
 
 impl LogRow {
@@ -259,44 +265,51 @@ impl LogRow {
     }
 }
 
-/// A record of a log with whom it is about.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct DecisionRow {
-    #[sqlx(flatten)]
-    pub(crate) log: LogRow,
-    pub(crate) ticket_id: Option<DbId>,
-    pub(crate) dag_id: Option<String>,
-    pub(crate) run_id: Option<String>,
+crate::statement::row! {
+    /// A record of a log with whom it is about.
+    #[derive(Clone, Debug)]
+    pub(crate) struct DecisionRow {
+        pub(crate) ticket_id: Option<DbId>,
+        pub(crate) dag_id: Option<String>,
+        pub(crate) run_id: Option<String>,
+        .. pub(crate) log: LogRow
+    }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct RunTimeRow {
-    pub(crate) dag_id: String,
-    pub(crate) table_name: String,
-    pub(crate) parallel: i64,
-    pub(crate) seconds: String,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct RunTimeRow {
+        pub(crate) dag_id: String,
+        pub(crate) table_name: String,
+        pub(crate) parallel: i64,
+        pub(crate) seconds: String,
+    }
 }
 
-/// A run that has ended.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct EndedRunRow {
-    pub(crate) dag_id: String,
-    pub(crate) table_name: String,
-    pub(crate) parallel: i64,
-    pub(crate) started_at: DbTime,
-    pub(crate) ended_at: DbTime,
+crate::statement::row! {
+    /// A run that has ended.
+    #[derive(Clone, Debug)]
+    pub(crate) struct EndedRunRow {
+        pub(crate) dag_id: String,
+        pub(crate) table_name: String,
+        pub(crate) parallel: i64,
+        pub(crate) started_at: DbTime,
+        pub(crate) ended_at: DbTime,
+    }
 }
 
-/// A ticket that is no longer there.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ForgottenRow {
-    pub(crate) dag_id: String,
-    pub(crate) table_name: String,
-    pub(crate) parallel: i64,
-    pub(crate) state: String,
-    pub(crate) version: i64,
-    pub(crate) started_at: Option<DbTime>,
-    pub(crate) ended_at: DbTime,
+crate::statement::row! {
+    /// A ticket that is no longer there.
+    #[derive(Clone, Debug)]
+    pub(crate) struct ForgottenRow {
+        pub(crate) dag_id: String,
+        pub(crate) table_name: String,
+        pub(crate) parallel: i64,
+        pub(crate) state: String,
+        pub(crate) version: i64,
+        pub(crate) started_at: Option<DbTime>,
+        pub(crate) ended_at: DbTime,
+    }
 }
 
 /// How long runs of one kind took, on the way into the database.
@@ -310,16 +323,18 @@ pub(crate) struct SavedRunTime {
     pub(crate) seconds: String,
 }
 
-/// How full a pool was for five minutes.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct UsageRow {
-    pub(crate) pool: String,
-    pub(crate) at: DbTime,
-    pub(crate) least: i64,
-    pub(crate) most: i64,
-    pub(crate) total: i64,
-    pub(crate) samples: i64,
-    pub(crate) most_waiting: i64,
+crate::statement::row! {
+    /// How full a pool was for five minutes.
+    #[derive(Clone, Debug)]
+    pub(crate) struct UsageRow {
+        pub(crate) pool: String,
+        pub(crate) at: DbTime,
+        pub(crate) least: i64,
+        pub(crate) most: i64,
+        pub(crate) total: i64,
+        pub(crate) samples: i64,
+        pub(crate) most_waiting: i64,
+    }
 }
 
 impl UsageRow {
@@ -339,13 +354,15 @@ impl UsageRow {
     }
 }
 
-/// A ticket that a call has ended.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct EndedByCallRow {
-    pub(crate) pool: String,
-    pub(crate) end_call: String,
-    pub(crate) state: String,
-    pub(crate) units: i64,
+crate::statement::row! {
+    /// A ticket that a call has ended.
+    #[derive(Clone, Debug)]
+    pub(crate) struct EndedByCallRow {
+        pub(crate) pool: String,
+        pub(crate) end_call: String,
+        pub(crate) state: String,
+        pub(crate) units: i64,
+    }
 }
 
 /// Many values as one parameter.

@@ -7,12 +7,13 @@ use crate::tx::Renders;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
 
-/// What a render shows as it is stored, and the key that it is under.
-#[derive(sqlx::FromRow)]
-pub(crate) struct DataRow {
-    id: i64,
-    gfx_data: String,
-    gfx_key_id: Option<String>,
+crate::statement::row! {
+    /// What a render shows as it is stored, and the key that it is under.
+    pub(crate) struct DataRow {
+        id: i64,
+        gfx_data: String,
+        gfx_key_id: Option<String>,
+    }
 }
 
 /// What became of a part of the renders.

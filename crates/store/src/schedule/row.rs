@@ -11,27 +11,29 @@ use tidemill_domain::time::Timestamp;
 
 const TABLE: &str = "tidemill_schedule";
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ScheduleRow {
-    pub(crate) name: String,
-    pub(crate) job: String,
-    pub(crate) cron: String,
-    pub(crate) zone: String,
-    pub(crate) windows: String,
-    pub(crate) outside: String,
-    pub(crate) missed: String,
-    pub(crate) overlap: String,
-    pub(crate) grace_seconds: i64,
-    pub(crate) parameters: String,
-    pub(crate) fingerprint: String,
-    pub(crate) defined_at: DbTime,
-    pub(crate) next_at: Option<DbTime>,
-    pub(crate) is_waiting: bool,
-    pub(crate) look_at: Option<DbTime>,
-    pub(crate) last_tick_at: Option<DbTime>,
-    pub(crate) paused_at: Option<DbTime>,
-    pub(crate) paused_by: Option<String>,
-    pub(crate) pause_reason: Option<String>,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct ScheduleRow {
+        pub(crate) name: String,
+        pub(crate) job: String,
+        pub(crate) cron: String,
+        pub(crate) zone: String,
+        pub(crate) windows: String,
+        pub(crate) outside: String,
+        pub(crate) missed: String,
+        pub(crate) overlap: String,
+        pub(crate) grace_seconds: i64,
+        pub(crate) parameters: String,
+        pub(crate) fingerprint: String,
+        pub(crate) defined_at: DbTime,
+        pub(crate) next_at: Option<DbTime>,
+        pub(crate) is_waiting: bool,
+        pub(crate) look_at: Option<DbTime>,
+        pub(crate) last_tick_at: Option<DbTime>,
+        pub(crate) paused_at: Option<DbTime>,
+        pub(crate) paused_by: Option<String>,
+        pub(crate) pause_reason: Option<String>,
+    }
 }
 
 impl ScheduleRow {
@@ -120,14 +122,16 @@ impl TryFrom<ScheduleRow> for ScheduleRecord {
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct TickRow {
-    pub(crate) schedule: String,
-    pub(crate) tick_at: DbTime,
-    pub(crate) outcome: String,
-    pub(crate) reason: Option<String>,
-    pub(crate) execution_id: Option<i64>,
-    pub(crate) at: DbTime,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct TickRow {
+        pub(crate) schedule: String,
+        pub(crate) tick_at: DbTime,
+        pub(crate) outcome: String,
+        pub(crate) reason: Option<String>,
+        pub(crate) execution_id: Option<i64>,
+        pub(crate) at: DbTime,
+    }
 }
 
 impl TryFrom<TickRow> for TickRecord {

@@ -98,16 +98,17 @@ pub(super) fn is_same(one: &str, other: &str, dialect: Dialect) -> bool {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct PgColumnRow {
-    name: String,
-    is_computed: bool,
-    type_name: String,
-    base_schema: String,
-    base_name: String,
-    base_oid: Oid,
-    base_array: Oid,
-    is_enum: bool,
+crate::statement::row! {
+    struct PgColumnRow {
+        name: String,
+        is_computed: bool,
+        type_name: String,
+        base_schema: String,
+        base_name: String,
+        base_oid: Oid,
+        base_array: Oid,
+        is_enum: bool,
+    }
 }
 
 /// The types are followed through domains down to what is stored.

@@ -13,12 +13,12 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 const ADOPTED: &str = "tidemill_outbox_adopted";
 
-#[derive(sqlx::FromRow)]
-pub(crate) struct AdoptedRow {
-    #[sqlx(flatten)]
-    named: Named,
-    since: DbTime,
-    adopted_by: String,
+crate::statement::row! {
+    pub(crate) struct AdoptedRow {
+        since: DbTime,
+        adopted_by: String,
+        .. named: Named
+    }
 }
 
 impl TryFrom<AdoptedRow> for AdoptedRecord {
@@ -29,15 +29,17 @@ impl TryFrom<AdoptedRow> for AdoptedRecord {
     }
 }
 
-/// An adopted table, as a look names it.
-#[derive(Deserialize, sqlx::FromRow)]
-struct Named {
-    schema_name: String,
-    table_name: String,
-    topic: String,
-    aggregate_type: String,
-    event_type: String,
-    time_zone: String,
+crate::statement::row! {
+    /// An adopted table, as a look names it.
+    #[derive(Deserialize)]
+    struct Named {
+        schema_name: String,
+        table_name: String,
+        topic: String,
+        aggregate_type: String,
+        event_type: String,
+        time_zone: String,
+    }
 }
 
 impl Named {
@@ -57,22 +59,26 @@ pub(crate) fn named(text: &str) -> Result<Vec<AdoptedTable>, StoreError> {
     named.iter().map(Named::table).collect()
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct FoundRow {
-    pub(crate) is_ordinary: bool,
-    pub(crate) user_name: String,
-    pub(crate) may_enter: bool,
-    pub(crate) lacking: Vec<String>,
-    pub(crate) has_unique_id: bool,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct FoundRow {
+        pub(crate) is_ordinary: bool,
+        pub(crate) user_name: String,
+        pub(crate) may_enter: bool,
+        pub(crate) lacking: Vec<String>,
+        pub(crate) has_unique_id: bool,
+    }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ColumnRow {
-    name: String,
-    type_name: String,
-    is_nullable: bool,
-    chars_max: Option<i32>,
-    labels: Option<Vec<String>>,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct ColumnRow {
+        name: String,
+        type_name: String,
+        is_nullable: bool,
+        chars_max: Option<i32>,
+        labels: Option<Vec<String>>,
+    }
 }
 
 impl From<ColumnRow> for FoundColumn {
@@ -87,20 +93,22 @@ impl From<ColumnRow> for FoundColumn {
     }
 }
 
-/// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ClaimRow {
-    event_id: Option<i64>,
-    aggregate_id: String,
-    /// None if it is null or too large.
-    payload: Option<String>,
-    payload_bytes: i64,
-    payload_type: String,
-    /// None if they are null or too large.
-    headers: Option<String>,
-    headers_bytes: i64,
-    updated_at: Option<DbTime>,
-    attempts: i64,
+crate::statement::row! {
+    /// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
+    #[derive(Clone, Debug)]
+    pub(crate) struct ClaimRow {
+        event_id: Option<i64>,
+        aggregate_id: String,
+        /// None if it is null or too large.
+        payload: Option<String>,
+        payload_bytes: i64,
+        payload_type: String,
+        /// None if they are null or too large.
+        headers: Option<String>,
+        headers_bytes: i64,
+        updated_at: Option<DbTime>,
+        attempts: i64,
+    }
 }
 
 impl ClaimRow {
@@ -143,14 +151,16 @@ pub(crate) struct AttemptRow {
     pub(crate) error: Option<String>,
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct FailedRow {
-    pub(crate) event_id: i64,
-    pub(crate) aggregate_id: Option<String>,
-    pub(crate) updated_at: Option<DbTime>,
-    pub(crate) attempts: i64,
-    pub(crate) error: Option<String>,
-    pub(crate) is_skipped: bool,
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct FailedRow {
+        pub(crate) event_id: i64,
+        pub(crate) aggregate_id: Option<String>,
+        pub(crate) updated_at: Option<DbTime>,
+        pub(crate) attempts: i64,
+        pub(crate) error: Option<String>,
+        pub(crate) is_skipped: bool,
+    }
 }
 
 /// How many rows of a status there are, and since when the oldest of them is in it.

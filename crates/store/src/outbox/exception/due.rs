@@ -104,20 +104,20 @@ fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
     }))
 }
 
-/// An exception that is to be tried now, or one behind such a one.
-#[derive(sqlx::FromRow)]
-pub(crate) struct DueRow {
-    event_id: i64,
-    /// The event that is due, of this aggregate.
-    head: i64,
-    slot: i16,
-    seq: i64,
-    aggregate_type: String,
-    aggregate_id: String,
-    event_type: String,
-    revision: i64,
-    attempts: i64,
-    is_redirected: bool,
-    #[sqlx(flatten)]
-    content: ContentRow,
+crate::statement::row! {
+    /// An exception that is to be tried now, or one behind such a one.
+    pub(crate) struct DueRow {
+        event_id: i64,
+        /// The event that is due, of this aggregate.
+        head: i64,
+        slot: i16,
+        seq: i64,
+        aggregate_type: String,
+        aggregate_id: String,
+        event_type: String,
+        revision: i64,
+        attempts: i64,
+        is_redirected: bool,
+        .. content: ContentRow
+    }
 }

@@ -119,14 +119,15 @@ impl Stored for ExceptionRecord {
     }
 }
 
-/// What would be published of an excepted event. Without `created_at` the event itself is gone.
-#[derive(sqlx::FromRow)]
-pub(crate) struct ContentRow {
-    created_at: Option<DbTime>,
-    topic: Option<DbText>,
-    payload: Option<DbText>,
-    payload_bytes: Option<Vec<u8>>,
-    headers: Option<DbText>,
+crate::statement::row! {
+    /// What would be published of an excepted event. Without `created_at` the event itself is gone.
+    pub(crate) struct ContentRow {
+        created_at: Option<DbTime>,
+        topic: Option<DbText>,
+        payload: Option<DbText>,
+        payload_bytes: Option<Vec<u8>>,
+        headers: Option<DbText>,
+    }
 }
 
 impl ContentRow {

@@ -20,12 +20,23 @@ pub(super) struct Naive {
 }
 
 /// An event as all of them read it.
-#[derive(sqlx::FromRow)]
 struct Row {
     id: i64,
     xid: String,
     aggregate_id: String,
     payload: String,
+}
+
+impl sqlx::FromRow<'_, sqlx::postgres::PgRow> for Row {
+    fn from_row(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
+        use sqlx::Row as _;
+        Ok(Self {
+            id: row.try_get("id")?,
+            xid: row.try_get("xid")?,
+            aggregate_id: row.try_get("aggregate_id")?,
+            payload: row.try_get("payload")?,
+        })
+    }
 }
 
 /// How many readers share the ids.
