@@ -9,7 +9,6 @@ mod db;
 mod demo;
 mod doctor;
 mod explain;
-mod goodbye;
 mod hint;
 mod init;
 mod job;
@@ -23,7 +22,7 @@ mod render;
 mod run;
 mod schedule;
 mod serve;
-mod signals;
+mod shutdown;
 mod token;
 mod why;
 
@@ -197,7 +196,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Doctor => doctor::run(context).await,
         Command::Demo(demo) => demo::run(&demo, context).await,
         Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,
-        Command::DemoRelay(_) => demo::relay::run(context).await,
+        Command::DemoRelay(_) => demo::relays::run(context).await,
         plain @ (Command::Explain(_)
         | Command::Completions(_)
         | Command::Init(_)

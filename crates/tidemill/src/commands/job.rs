@@ -1,6 +1,5 @@
 //! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
 
-mod alive;
 mod backfill;
 mod check;
 mod detail;

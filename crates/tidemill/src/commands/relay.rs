@@ -2,8 +2,8 @@
 
 pub(crate) mod sink;
 
-use crate::commands::signals::Signals;
-use crate::commands::{Flag, given, goodbye};
+use crate::commands::shutdown::{self, Signals};
+use crate::commands::{Flag, given};
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
@@ -82,7 +82,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     context.note(&format!("publishing to {name}; a signal ends it after the batch in hand"));
     let ended = publish(relay, &process, &mut signals).await;
     reaping.abort();
-    goodbye::say(&process).await;
+    shutdown::stop(&process).await;
     ended.map(|()| Exit::Ok)
 }
 

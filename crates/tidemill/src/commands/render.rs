@@ -1,6 +1,6 @@
 //! `tidemill render`: from an order to a verified file on the NAS, through nexrender.
 
-mod data;
+mod file;
 mod look;
 mod mapping;
 mod operate;
@@ -8,7 +8,6 @@ mod plan;
 mod profile;
 pub(super) mod setup;
 mod submit;
-mod table;
 pub(super) mod worker;
 
 use crate::commands::Flag;

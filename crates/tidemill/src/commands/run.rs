@@ -4,16 +4,14 @@
 
 mod child;
 mod request;
-mod signals;
 mod wait;
 
 use crate::commands::pool::{find, period};
 use crate::context::Context;
 use crate::report::Failure;
-use child::Told;
+use child::{Signals, Told};
 use clap::Args;
 use request::{PoolSpec, Request};
-use signals::Signals;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -82,7 +80,7 @@ pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure
     let pace = Pace { most: context.pool_options().pace.most.min(ASKS_AGAIN), ..Pace::default() };
     let pools = Pools::start(store.clone(), PoolOptions { pace });
     match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {
-        wait::Waited::Interrupted(signal) => Ok(signals::number(signal)),
+        wait::Waited::Interrupted(signal) => Ok(child::number(signal)),
         wait::Waited::Held(hold) => {
             with_units(hold, &request, &arguments.command, &mut signals, context).await
         }

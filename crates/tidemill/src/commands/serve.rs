@@ -3,8 +3,8 @@
 mod background;
 
 use crate::commands::render::{Setup, worker as render_worker};
-use crate::commands::signals::Signals;
-use crate::commands::{Flag, given, goodbye, relay, render};
+use crate::commands::shutdown::{self, Signals};
+use crate::commands::{Flag, given, relay, render};
 use crate::config::{Auth, Tls};
 use crate::context::Context;
 use crate::report::Failure;
@@ -243,8 +243,8 @@ impl Serving {
                 telemetry::emf::print(&pools).await;
             }
         };
-        let goodbye = async { tokio::join!(last_words, process.stop()) };
-        let _lapses_otherwise = tokio::time::timeout(goodbye::TIME, goodbye).await;
+        let stopping = async { tokio::join!(last_words, process.stop()) };
+        let _lapses_otherwise = tokio::time::timeout(shutdown::STOP_TIME, stopping).await;
         if process.ended().await == End::Stopped || *shutdown.borrow_and_update() {
             return Ok(());
         }

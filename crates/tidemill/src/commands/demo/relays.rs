@@ -5,11 +5,13 @@ use super::LIMIT;
 use super::setup::Setup;
 use super::troupe::Troupe;
 use super::verdict::Verdicts;
+use super::worker::when_input_ends;
+use crate::commands::relay;
 use crate::context::Context;
 use crate::report::Failure;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::time::Duration;
-use tidemill_domain::code::Code;
+use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::{NewEvent, Payload, Verdict};
 use tidemill_engine::outbox::Verifier;
 use tidemill_engine::outbox::sink::SinkAddress;
@@ -152,4 +154,14 @@ fn kill(relay: &Child) {
     if let Some(pid) = relay.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
         let _gone_already = kill_process(pid, Signal::KILL);
     }
+}
+
+/// One relay of the demo: an ordinary one, which also ends when its standard input does. Whoever started it may be killed
+/// at any time, and no process of the demo is left behind then.
+pub(in crate::commands) async fn run(context: &Context) -> Result<Exit, Failure> {
+    // The way in which relays are stopped in order.
+    when_input_ends(|| {
+        let _we_are_there = kill_process(getpid(), Signal::TERM);
+    });
+    relay::run(context).await
 }

@@ -4,7 +4,6 @@
 mod boxes;
 mod farm;
 mod films;
-mod inspector;
 
 pub(super) use films::Films;
 
@@ -12,8 +11,8 @@ use super::LIMIT;
 use super::verdict::Verdicts;
 use crate::context::Context;
 use crate::report::Failure;
+use boxes::BoxInspector;
 use farm::DemoFarm;
-use inspector::BoxInspector;
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::Path;

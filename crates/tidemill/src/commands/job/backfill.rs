@@ -2,7 +2,7 @@
 
 use super::Folder;
 use super::run::{GRACE, Meant, with_launcher};
-use crate::commands::signals::Signals;
+use crate::commands::shutdown::Signals;
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;

@@ -1,8 +1,7 @@
 //! `job run` and `job restart`: one execution, in this very process, until it ends.
 
-use super::{alive, outcome, progress};
-use crate::commands::goodbye;
-use crate::commands::signals::Signals;
+use super::{operate, outcome, progress};
+use crate::commands::shutdown::{self, Signals};
 use crate::context::Context;
 use crate::declared::{Definitions, Parameters, is_file};
 use crate::report::Failure;
@@ -139,7 +138,7 @@ async fn in_this_process(
     .await
 }
 
-/// Registers a process, does something with a launcher of it, and says goodbye.
+/// Registers a process, does something with a launcher of it, and stops it.
 pub(super) async fn with_launcher<T>(
     definitions: &Definitions,
     context: &Context,
@@ -156,7 +155,7 @@ pub(super) async fn with_launcher<T>(
     let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
     let done = act(&launcher).await;
     reaping.abort();
-    goodbye::say(&process).await;
+    shutdown::stop(&process).await;
     done
 }
 
@@ -196,11 +195,11 @@ async fn refused(error: JobError, goes_on: Option<ExecutionId>, store: &Store, c
     match refusal.code() {
         Code::JobAlreadyRunning => {
             let exactly = match goes_on {
-                Some(id) => alive::advice(id, store).await,
+                Some(id) => operate::advice_if_dead(id, store).await,
                 None => None,
             };
             let lease = context.settings().process.lease;
-            fixes.push(exactly.unwrap_or_else(|| alive::wait("its process", lease)));
+            fixes.push(exactly.unwrap_or_else(|| operate::wait_for_lease("its process", lease)));
             fixes.push(look);
         }
         Code::JobAlreadyComplete | Code::JobOutcomeUnknown => fixes.push(look),

@@ -1,8 +1,7 @@
 //! `job work`: lends this process to jobs that others run.
 
 use super::run::GRACE;
-use crate::commands::goodbye;
-use crate::commands::signals::Signals;
+use crate::commands::shutdown::{self, Signals};
 use crate::context::Context;
 use crate::report::Failure;
 use std::sync::Arc;
@@ -40,6 +39,6 @@ pub(super) async fn run(slots: u32, context: &Context) -> Result<Exit, Failure> 
         }
     }
     loops.abort_all();
-    goodbye::say(&process).await;
+    shutdown::stop(&process).await;
     if was_told { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }

@@ -1,7 +1,7 @@
 //! `outbox verify`: says whether what was published is what the table says, and where it is not.
 
 use crate::commands::relay::sink::{kafka, kafka_options};
-use crate::commands::signals::Signals;
+use crate::commands::shutdown::Signals;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, print_object, write_stdout};

@@ -1,6 +1,6 @@
 //! `render mapping`: on which layers of a template the fields of renders are shown.
 
-use super::table::{self, FileFormat};
+use super::file::{FileFormat, read_table};
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
@@ -56,7 +56,7 @@ pub(crate) enum MappingCommand {
 pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         MappingCommand::Import { file, format, replace, dry_run } => {
-            let rows = table::read(&file, format, Code::BadFieldMapping, read_mapping)?;
+            let rows = read_table(&file, format, Code::BadFieldMapping, read_mapping)?;
             import(&rows, Import { replace, dry_run }, context).await
         }
         MappingCommand::Export { composition, format } => {

@@ -1,7 +1,7 @@
 //! `render plan`: the job that nexrender would get, or all that is wrong with it. Nothing is ordered.
 
-use super::table::{self, FileFormat};
-use super::{Setup, data, render_id, submit};
+use super::file::{FileFormat, read_data, read_table};
+use super::{Setup, render_id, submit};
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
 }
 
 pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Failure> {
-    let text = data::read(&arguments.file)?;
+    let text = read_data(&arguments.file)?;
     let given_date = arguments.date.as_deref().map(submit::date).transpose()?;
     let setup = Setup::read(&context.settings().render)?;
     let material = material(arguments, &text, context).await?;
@@ -82,10 +82,9 @@ pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Fai
 async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Material, Failure> {
     let composition = arguments.composition.as_deref();
     if let (Some(profiles), Some(mapping)) = (&arguments.profiles, &arguments.mapping) {
-        let profiles: Vec<Profile> =
-            table::read(profiles, arguments.format, Code::BadProfile, read_profiles)?;
+        let profiles: Vec<Profile> = read_table(profiles, arguments.format, Code::BadProfile, read_profiles)?;
         let rows: Vec<MappingRow> =
-            table::read(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
+            read_table(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
         return Ok(Material::of_files(text, composition, &profiles, &rows)?);
     }
     let mut tx = context.read().await?;

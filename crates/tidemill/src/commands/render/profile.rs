@@ -1,6 +1,6 @@
 //! `render profile`: where the template of a composition is, and what its file has to be.
 
-use super::table::{self, FileFormat};
+use super::file::{FileFormat, read_table};
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
@@ -47,7 +47,7 @@ pub(crate) enum ProfileCommand {
 pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         ProfileCommand::Import { file, format, dry_run } => {
-            let profiles = table::read(&file, format, Code::BadProfile, read_profiles)?;
+            let profiles = read_table(&file, format, Code::BadProfile, read_profiles)?;
             import(&profiles, dry_run, context).await
         }
         ProfileCommand::Export { composition, format } => {

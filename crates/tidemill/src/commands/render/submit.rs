@@ -1,6 +1,7 @@
 //! `render submit`: orders a render. What can be seen to be wrong with it is told before it waits for a worker.
 
-use super::{Setup, data};
+use super::Setup;
+use super::file::read_data;
 use crate::context::Context;
 use crate::output::print_fields;
 use crate::report::Failure;
@@ -40,7 +41,7 @@ pub(crate) struct Submit {
 }
 
 pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Failure> {
-    let text = data::read(&arguments.file)?;
+    let text = read_data(&arguments.file)?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
     // Whoever orders need not know how renders are made; but if this host knows, it is the better judge.
     let settings = &context.settings().render;

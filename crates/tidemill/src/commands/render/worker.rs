@@ -1,8 +1,8 @@
 //! `render worker`: renders until told to stop. A server that knows where nexrender is has such a worker too.
 
 use super::Setup;
-use crate::commands::signals::Signals;
-use crate::commands::{Flag, given, goodbye};
+use crate::commands::shutdown::{self, Signals};
+use crate::commands::{Flag, given};
 use crate::config::Render;
 use crate::context::Context;
 use crate::report::Failure;
@@ -104,7 +104,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     if let Some(telling) = telling {
         telling.abort();
     }
-    goodbye::say(&process).await;
+    shutdown::stop(&process).await;
     ended.map(|()| Exit::Ok)
 }
 

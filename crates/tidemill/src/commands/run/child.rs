@@ -4,7 +4,6 @@
 //! the terminal away from it, so there it stays in our group, and hears Ctrl-C by itself.
 
 use super::request::Request;
-use super::signals::{Signals, number};
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -17,6 +16,7 @@ use tidemill_domain::job::command::{HINT_VARIABLE, LEASE_VARIABLE, UNITS_VARIABL
 use tidemill_domain::pool::command::Admitted;
 use tidemill_engine::job::command::Group;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind, signal};
 
 /// What the command finds in its environment, beside our own.
 pub(super) struct Told(Vec<(String, String)>);
@@ -110,4 +110,38 @@ fn not_started(error: &io::Error, program: &str) -> Failure {
     Failure::new(Code::CommandNotStarted, format!("{program} could not be started"), fix)
         .because(&error.to_string())
         .ending_with(number)
+}
+
+/// The signals that ask to end, which go on to the command.
+pub(super) struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hangup: unix::Signal,
+    quit: unix::Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(deaf)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
+            hangup: signal(SignalKind::hangup()).map_err(deaf)?,
+            quit: signal(SignalKind::quit()).map_err(deaf)?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _signal = self.terminate.recv() => Signal::TERM,
+            _signal = self.interrupt.recv() => Signal::INT,
+            _signal = self.hangup.recv() => Signal::HUP,
+            _signal = self.quit.recv() => Signal::QUIT,
+        }
+    }
+}
+
+/// The number that shells give to what a signal ended.
+pub(super) fn number(signal: Signal) -> u8 {
+    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }

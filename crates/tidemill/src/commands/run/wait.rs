@@ -1,7 +1,7 @@
 //! Waiting for units: the place in the queue is kept, and whoever watches is told why it takes so long.
 
+use super::child::Signals;
 use super::request::Request;
-use super::signals::Signals;
 use crate::commands::pool::unknown;
 use crate::context::Context;
 use crate::report::Failure;

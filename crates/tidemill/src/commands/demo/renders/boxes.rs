@@ -1,11 +1,35 @@
 //! The boxes of an MP4 file: what its tables promise, and what of it really is in the file. Nothing is decoded.
 
-use tidemill_domain::render::Probe;
 use tidemill_domain::render::check::Video;
 use tidemill_domain::render::rate::Rate;
+use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble};
+use tidemill_engine::render::{Asking, Inspector};
+
+/// Looks at the films of the demo without ffmpeg. It decodes nothing, and does not say that it did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BoxInspector;
+
+impl Inspector for BoxInspector {
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn inspect<'a>(&'a self, file: &'a LocalPath, _profile: &'a Profile) -> Asking<'a, Probe> {
+        Box::pin(async move {
+            let bad = |why: &str| Trouble::new(Failure::OutputInvalid, why);
+            let bytes = std::fs::read(file.to_string()).map_err(|error| bad(&error.to_string()))?;
+            probe(&bytes).map_err(|why| bad(&why))
+        })
+    }
+
+    fn poster<'a>(&'a self, _file: &'a LocalPath, _picture: &'a LocalPath) -> Asking<'a, ()> {
+        let why = "the demo makes no pictures, because it has nothing to decode films with";
+        Box::pin(async move { Err(Trouble::new(Failure::Unexpected, why)) })
+    }
+}
 
 /// What there is to say about a file, or why it is none.
-pub(super) fn probe(bytes: &[u8]) -> Result<Probe, String> {
+fn probe(bytes: &[u8]) -> Result<Probe, String> {
     if find(bytes, b"ftyp").is_none() {
         return Err("there is no box ftyp at its beginning".to_owned());
     }

@@ -1,6 +1,8 @@
-//! The signals that ask this process to end.
+//! How this process ends: the signals that ask for it, and the last word to the database.
 
 use crate::report::Failure;
+use std::time::Duration;
+use tidemill_engine::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask this process to end.
@@ -24,4 +26,12 @@ impl Signals {
             _signal = self.interrupt.recv() => {}
         }
     }
+}
+
+/// How long the last word may take, of the 25 seconds in which everything of ours ends.
+pub(super) const STOP_TIME: Duration = Duration::from_secs(2);
+
+/// Says that this process ends. Without that the others find out later, when its lease has lapsed.
+pub(super) async fn stop(process: &Process) {
+    let _lapses_otherwise = tokio::time::timeout(STOP_TIME, process.stop()).await;
 }
