@@ -150,7 +150,6 @@ impl Command {
     }
 }
 
-/// Runs a command that needs no configuration.
 pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Explain(explain) => explain::run(&explain),

@@ -26,7 +26,6 @@ use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions, Tx};
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What a command works with.
 #[derive(Debug)]
 pub(crate) struct Context {
     loaded: Loaded,
@@ -75,7 +74,6 @@ impl Context {
         &self.definitions.jobs
     }
 
-    /// The schedules of this program.
     pub(crate) fn schedules(&self) -> &ScheduleRegistry {
         &self.schedules
     }

@@ -30,7 +30,6 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// The jobs of the program itself.
     pub(crate) fn of(jobs: JobRegistry) -> Self {
         Self { jobs, ..Self::default() }
     }

@@ -77,7 +77,6 @@ impl Listing {
         self.rows.push(row);
     }
 
-    /// Whether it has no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

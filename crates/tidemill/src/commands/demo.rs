@@ -127,7 +127,6 @@ fn start_worker(setup: &Setup, number: usize) -> Result<Child, Failure> {
     command.stdout(Stdio::null()).spawn().map_err(failed)
 }
 
-/// All that the demo plays on.
 struct Stage<'a> {
     arguments: &'a Demo,
     pools: Pools,

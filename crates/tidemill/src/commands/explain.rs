@@ -36,7 +36,6 @@ fn exit_codes() -> String {
 
 macro_rules! pages {
     ($($code:ident $file:literal)+) => {
-        /// The page of a code.
         fn page(code: Code) -> &'static str {
             match code {
                 $(Code::$code => include_str!(concat!("../../../../docs/errors/TM", $file, ".md")),)+

@@ -117,7 +117,6 @@ pub(crate) struct Folder {
 }
 
 impl JobCommand {
-    /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         let folder = match self {
             Self::List { folder, .. }

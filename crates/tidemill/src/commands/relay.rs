@@ -46,7 +46,6 @@ pub(crate) struct RelayArguments {
 }
 
 impl RelayArguments {
-    /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         given([
             ("outbox.sink", "--sink", &self.sink),
@@ -147,7 +146,6 @@ impl Wanted {
         self.publisher.name() == SinkAddress::Stdout.to_string()
     }
 
-    /// The relay of this process.
     pub(super) fn relay(
         self,
         context: &Context,

@@ -55,7 +55,6 @@ pub(crate) enum RenderCommand {
 }
 
 impl RenderCommand {
-    /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         match self {
             Self::Worker(worker) => worker.as_flags(),
@@ -119,12 +118,10 @@ fn database_of(url: &str) -> String {
     format!("postgres://postgres@db.{project}.supabase.co:5432/postgres")
 }
 
-/// There is no such render.
 fn unknown(id: RenderId) -> Failure {
     Failure::new(Code::RenderNotFound, format!("there is no render {id}"), "see `tidemill render list`")
 }
 
-/// The number of a render.
 fn render_id(text: &str) -> Result<RenderId, String> {
     let id = text.parse().ok().filter(|id: &i64| *id > 0);
     id.map(RenderId::new).ok_or_else(|| "write a whole number from 1 on".to_owned())

@@ -176,7 +176,6 @@ fn instant(at: Option<Timestamp>) -> Value {
     json!(at.map(|at| at.to_string()))
 }
 
-/// One schedule, field by field.
 fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit, Failure> {
     let schedule = &record.schedule;
     let parameters: Map<String, Value> =

@@ -51,7 +51,6 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         let emf = self.emf.then(|| "true".to_owned());
         given([
@@ -128,7 +127,6 @@ pub(super) struct Wanted {
 }
 
 impl Serving {
-    /// Registers a process and listens.
     pub(super) async fn start(
         context: &Context,
         store: &Store,
@@ -277,7 +275,6 @@ fn lambda(context: &Context) -> LambdaOptions {
     }
 }
 
-/// The rules in force.
 fn rules(context: &Context) -> Vec<Rule> {
     let all = context.settings().alert.rules.iter();
     all.filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect()

@@ -9,7 +9,6 @@ use super::layer::{Form, Given};
 /// The table that holds them.
 const TABLE: &str = "app.outbox.relay";
 
-/// Another name of a key.
 #[derive(Debug)]
 pub(super) struct Alias {
     /// Its name in the table.
@@ -37,7 +36,6 @@ static ALL: [Alias; 10] = [
     alias("totalInstances", "outbox.total_instances", None),
 ];
 
-/// The alias with this path.
 pub(super) fn find(path: &str) -> Option<&'static Alias> {
     let name = path.strip_prefix(TABLE)?.strip_prefix('.')?;
     ALL.iter().find(|alias| alias.name == name)

@@ -21,7 +21,6 @@ const LONGEST_SECRET: usize = 8192;
 const WORDS_MAX: usize = 64;
 const WORD_CHARS_MAX: usize = 1_000;
 
-/// A value that its key accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Checked {
     Secret(Secret),
@@ -110,7 +109,6 @@ setting_types! {
     choice::WebhookFormat: Checked::Word(word) => word.parse().ok();
 }
 
-/// Why a value is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     /// The value; nothing when it may be secret.
@@ -149,7 +147,6 @@ pub(super) fn default(key: &Key) -> Option<Checked> {
     Some(checked.expect("the default of a key is allowed by its kind"))
 }
 
-/// A value as it may be shown.
 pub(super) fn shown(key: &Key, value: &Checked) -> String {
     match value {
         Checked::Secret(secret) if key.kind == Kind::Url => url::mask(secret.expose()),

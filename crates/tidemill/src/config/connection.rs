@@ -22,7 +22,6 @@ impl ConnectionSettings {
         Database::connect(self.whole_url()?.expose())
     }
 
-    /// The URL with the password in it.
     fn whole_url(&self) -> Result<Secret, StoreError> {
         let (url, Some(password)) = (self.url.expose(), &self.password) else { return Ok(self.url.clone()) };
         let bad = |why: &str| StoreError::BadUrl { why: why.to_owned() };

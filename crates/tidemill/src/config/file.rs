@@ -6,12 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Most bytes of a configuration file.
 pub(super) const CONFIG_BYTES: u64 = 1 << 20;
-/// Most bytes of a file with a secret.
 const SECRET_BYTES: u64 = 64 << 10;
 
-/// Why a file was not read.
 #[derive(Debug)]
 pub(super) enum Unread {
     Failed(io::Error),
@@ -22,7 +19,6 @@ pub(super) enum Unread {
 }
 
 impl Unread {
-    /// Whether there simply is no such file.
     pub(super) fn is_missing(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound};
         matches!(self, Self::Failed(error) if matches!(error.kind(), NotFound | NotADirectory))

@@ -71,7 +71,6 @@ impl Kind {
     }
 }
 
-/// One key of the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// Its path in a TOML file, with dots.
@@ -111,7 +110,6 @@ impl Key {
         self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
     }
 
-    /// The last part of its path.
     pub(super) fn leaf(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
@@ -168,7 +166,6 @@ fn document_name(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The key with this path.
 pub fn find(path: &str) -> Option<&'static Key> {
     all().find(|key| key.path == path)
 }

@@ -8,7 +8,6 @@ use super::url;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// How the text of a value was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     /// In the environment, by a flag or as a default, where everything is text.

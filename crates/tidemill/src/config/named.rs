@@ -29,7 +29,6 @@ pub struct IssuerSettings {
     pub role_claim: String,
 }
 
-/// The key of an issuer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IssuerKey {
     /// A secret that both sides know, for HS256.

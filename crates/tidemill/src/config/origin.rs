@@ -23,7 +23,6 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether both are places in one file.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         matches!((self, other), (Self::File { path: a, .. }, Self::File { path: b, .. }) if a == b)
     }

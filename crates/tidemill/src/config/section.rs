@@ -243,13 +243,11 @@ fn below(table: &str) -> impl Iterator<Item = &'static Section> {
 }
 
 impl Section {
-    /// The template of a key.
     pub(super) fn field(&self, leaf: &str) -> Option<&'static Key> {
         self.fields.iter().find(|key| key.leaf() == leaf)
     }
 }
 
-/// Whether a key is a template of a section.
 pub(super) fn is_template(key: &Key) -> bool {
     ALL.iter().any(|section| section.fields.iter().any(|field| field.path == key.path))
 }

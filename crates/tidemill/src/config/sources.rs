@@ -7,10 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where the system's configuration file lies.
 const SYSTEM_FILE: &str = "/etc/tidemill/tidemill.toml";
 
-/// What a configuration is read from.
 #[derive(Clone)]
 pub struct Sources {
     /// Values given by flags: the path of the key, the flag as it is written, the text.

@@ -6,10 +6,8 @@
 
 use std::ops::Range;
 
-/// What is shown instead of a password.
 const MASK: &str = "***";
 
-/// Whether the URL holds a password.
 pub(super) fn holds_password(url: &str) -> bool {
     !passwords(url).is_empty()
 }

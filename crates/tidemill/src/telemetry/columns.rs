@@ -28,7 +28,6 @@ where
     }
 }
 
-/// What an event says, by column.
 #[derive(Debug, Default)]
 struct Line {
     worker: Option<String>,

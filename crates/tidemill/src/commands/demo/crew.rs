@@ -16,7 +16,6 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
-/// How long a piece of work takes.
 const WORK: Duration = Duration::from_millis(200);
 
 pub(super) struct Crew {

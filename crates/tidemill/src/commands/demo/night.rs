@@ -30,7 +30,6 @@ const SEED: u64 = 20_240_125;
 /// The two databases: name, the document's id, connections, and how many of a hundred are given out.
 const DATABASES: [(&str, i64, u32, u8); 2] = [("ADW", 4, 1_000, 95), ("ERP", 5, 500, 90)];
 
-/// Plays the night and verifies what came of it.
 pub(super) async fn perform(context: &Context, verdicts: &mut Verdicts) -> Result<(), Failure> {
     context.note("a night of batches asks for connections to ADW and ERP, in accelerated time");
     let midnight = Timestamp::from_micros(1_706_140_800_000_000);
@@ -57,7 +56,6 @@ fn unexpected(error: impl std::error::Error) -> Failure {
     Failure::unexpected("the night of the demo cannot be played", &error)
 }
 
-/// What happens to a batch, and when.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Turn {
     Asks,

@@ -73,7 +73,6 @@ pub(super) async fn perform(
     Ok(())
 }
 
-/// Where everything is published to.
 pub(super) fn sink(setup: &Setup) -> String {
     format!("file:{}", setup.folder.join("published.jsonl").display())
 }
@@ -112,7 +111,6 @@ fn events(first: usize, count: usize) -> Result<Vec<NewEvent>, Failure> {
         .collect()
 }
 
-/// Until every relay has slots.
 async fn until_shared(store: &Store) -> Result<(), Failure> {
     let sharing = async {
         loop {

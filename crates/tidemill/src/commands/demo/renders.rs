@@ -77,7 +77,6 @@ pub(super) async fn perform(
     judge(store, &nas, &farm, verdicts).await
 }
 
-/// What is known of the composition.
 async fn describe(store: &Store, actor: &Actor) -> Result<(), Failure> {
     let bad = |error: serde_json::Error| Failure::unexpected("a profile of the demo is not accepted", &error);
     let profile: Profile = serde_json::from_value(json!({
@@ -106,7 +105,6 @@ async fn describe(store: &Store, actor: &Actor) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One render for each player.
 async fn submit(store: &Store, actor: &Actor, players: &[&str]) -> Result<(), Failure> {
     let mut tx = store.begin().await?;
     for (number, player) in (1..).zip(players) {
@@ -234,7 +232,6 @@ async fn judge(store: &Store, nas: &Nas, farm: &DemoFarm, verdicts: &mut Verdict
     Ok(())
 }
 
-/// Until it is so.
 async fn until(what: &str, is_it: impl AsyncFn() -> Result<bool, Failure>) -> Result<(), Failure> {
     let waiting = async {
         while !is_it().await? {

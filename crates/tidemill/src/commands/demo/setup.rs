@@ -46,7 +46,6 @@ impl Setup {
         Ok(command)
     }
 
-    /// A worker, ready to be started.
     pub(super) fn worker(&self, number: usize, work: Duration) -> std::io::Result<Command> {
         let mut command = self.command()?;
         command

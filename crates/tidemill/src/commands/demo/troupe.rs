@@ -39,7 +39,6 @@ enum State {
 }
 
 impl Troupe {
-    /// One in which nobody runs yet.
     pub(super) fn new(start: impl Fn(usize) -> Result<Child, Failure> + Send + Sync + 'static) -> Self {
         Self { start: Box::new(start), places: Mutex::default(), clock: SystemClock::new() }
     }
@@ -48,7 +47,6 @@ impl Troupe {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts processes with these numbers.
     pub(super) fn begin(&self, numbers: impl Iterator<Item = usize>) -> Result<(), Failure> {
         let mut places = self.places();
         for number in numbers {
@@ -91,7 +89,6 @@ impl Troupe {
         }
     }
 
-    /// The process ids of those that run.
     pub(super) fn pids(&self) -> Vec<u32> {
         let pid = |place: &Place| match &place.state {
             State::Runs(child) => child.id(),

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
 
-/// One thing that was looked at.
 pub(super) struct Check {
     pub(super) name: &'static str,
     pub(super) verdict: Verdict,

@@ -258,7 +258,6 @@ impl Done {
         }
     }
 
-    /// In words, with why it failed.
     fn with_cause(&self) -> String {
         match self {
             Self::Ended { cause: Some(cause), .. } => format!("{}: {cause}", self.words()),

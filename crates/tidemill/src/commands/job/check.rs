@@ -14,7 +14,6 @@ use tidemill_domain::code::Exit;
 use tidemill_domain::job::flow::Target;
 use tidemill_engine::schedule::Schedule;
 
-/// Checks a file or all of a folder.
 pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
     let connections: Vec<String> =
         context.settings().connections.iter().map(|connection| connection.name.clone()).collect();

@@ -64,7 +64,6 @@ pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exi
     }
 }
 
-/// The executions, the newest first.
 pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
     let filter =
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };

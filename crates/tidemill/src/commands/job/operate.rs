@@ -39,7 +39,6 @@ pub(super) async fn recover(wanted: &Order, context: &Context) -> Result<Exit, F
     Ok(Exit::Ok)
 }
 
-/// Gives an order and shows what it changed.
 async fn order(
     id: ExecutionId,
     context: &Context,

@@ -14,7 +14,6 @@ use tidemill_engine::job::{ExecutionEnd, JobError};
 use tidemill_store::Store;
 use tidemill_store::job::{ExecutionRecord, StepRecord};
 
-/// Tells how an execution ended that this process ran.
 pub(super) async fn tell(
     id: ExecutionId,
     ended: Result<ExecutionEnd, EngineError>,

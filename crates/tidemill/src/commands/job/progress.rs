@@ -65,7 +65,6 @@ async fn earlier(id: ExecutionId, store: &Store) -> Result<HashMap<String, u64>,
     Ok(read)
 }
 
-/// How far a step is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Progress {
     id: StepExecutionId,

@@ -23,7 +23,6 @@ use tidemill_store::Store;
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 
-/// How a job is launched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// Go on although the definition of the job has changed.
@@ -72,7 +71,6 @@ impl Meant {
         Ok(Self { definitions, job })
     }
 
-    /// The parameters that were given.
     pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters, Failure> {
         let specs = self.definitions.jobs.get(&self.job)?.parameters();
         let parameters = parse_arguments(arguments.iter().map(String::as_str), specs);

@@ -9,7 +9,6 @@ use tidemill_domain::code::Exit;
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::job::StepRecord;
 
-/// The steps as a table.
 pub(super) fn listing(steps: &[StepRecord]) -> Listing {
     Listing::of("tidemill.step/v1", "No step has run.", steps).columns(&[
         ("step", |step| json!(step.name)),
@@ -31,7 +30,6 @@ pub(super) fn listing(steps: &[StepRecord]) -> Listing {
 /// More partitions of an execution than this are not listed one by one for people, unless something is wrong with them.
 const PARTITIONS_SHOWN: usize = 20;
 
-/// Whether it is a partition of another step.
 pub(super) fn is_partition(step: &StepRecord) -> bool {
     step.name.contains(':')
 }
@@ -51,7 +49,6 @@ pub(super) fn print_for_people(steps: &[StepRecord], context: &Context) -> Resul
     Ok(Exit::Ok)
 }
 
-/// One step as a program reads it.
 pub(super) fn object(step: &StepRecord) -> Value {
     let counters = &step.counters;
     json!({

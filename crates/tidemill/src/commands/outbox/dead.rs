@@ -80,7 +80,6 @@ fn next_attempt_at(record: &ExceptionRecord) -> Value {
     json!(record.exception.state.next_attempt_at().map(|at| at.to_string()))
 }
 
-/// One event, field by field.
 fn print(detail: &ExceptionDetail, context: &Context) -> Result<Exit, Failure> {
     let record = &detail.record;
     let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());

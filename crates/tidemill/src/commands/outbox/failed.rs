@@ -76,7 +76,6 @@ pub(super) async fn list(
     Ok(Exit::Ok)
 }
 
-/// An order about rows.
 pub(super) struct Order<'a> {
     pub(super) verb: &'a Verb,
     pub(super) reason: &'a str,

@@ -41,7 +41,6 @@ pub(crate) enum Breadth {
 }
 
 impl Filter {
-    /// As the store takes it.
     pub(super) fn with(&self, breadth: Breadth) -> ExceptionFilter {
         let states = match (self.state, breadth) {
             (Some(state), _) => vec![state],
@@ -59,7 +58,6 @@ impl Filter {
         }
     }
 
-    /// Whether it limits anything.
     pub(super) fn is_given(&self) -> bool {
         let Self { state, slot, aggregate_type, aggregate_id, topic, event_type, error } = self;
         let texts = [aggregate_type, aggregate_id, topic, event_type, error];

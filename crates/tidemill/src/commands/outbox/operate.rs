@@ -124,7 +124,6 @@ fn named(ids: &[EventId]) -> Vec<Selection> {
     ids.chunks(BATCH as usize).map(|ids| Selection::Selected(ids.to_vec())).collect()
 }
 
-/// An order.
 struct Order<'a> {
     verb: &'a Verb,
     reason: &'a str,
@@ -199,7 +198,6 @@ fn tell(
     Err(Failure::new(first.code(), what, first.fix()).because(&why))
 }
 
-/// Why an order was refused, as people see it.
 pub(super) fn failure(id: EventId, refusal: ExceptionRefusal) -> Failure {
     Failure::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
 }

@@ -25,7 +25,6 @@ pub(crate) struct PayloadArguments {
 }
 
 impl PayloadArguments {
-    /// The payload, if any is given.
     pub(super) fn read(&self) -> Result<Option<Payload>, Failure> {
         Ok(match (&self.payload, &self.payload_base64) {
             (Some(json), _) => Some(Payload::Json(content(json, PAYLOAD_BYTES_MAX)?)),

@@ -85,7 +85,6 @@ fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Re
     print_fields("tidemill.outbox_stats/v1", &fields, output)
 }
 
-/// One adopted table.
 fn table(standing: &AdoptedStanding, now: Timestamp, is_for_people: bool) -> Value {
     let name = standing.name.to_string();
     let Some(counts) = standing.counts else {

@@ -46,7 +46,6 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     }
 }
 
-/// What is to be read.
 enum Sink {
     Files(Vec<SinkAddress>),
     Kafka(Box<TopicsBack>),

@@ -113,7 +113,6 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
     print_fields("tidemill.render_detail/v1", &fields, context.output())
 }
 
-/// A render under the names that people read.
 fn fields(record: &RenderRecord) -> Vec<(&'static str, Value)> {
     let render = &record.render;
     let at = |at: Option<Timestamp>| json!(at.map(|at| at.to_string()));

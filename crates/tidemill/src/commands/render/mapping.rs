@@ -70,7 +70,6 @@ pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Ex
     }
 }
 
-/// How to import.
 struct Import {
     replace: bool,
     dry_run: bool,

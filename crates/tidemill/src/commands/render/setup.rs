@@ -12,7 +12,6 @@ use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy};
 use tidemill_domain::schedule::Zone;
 use tidemill_engine::render::Places;
 
-/// What the configuration says about renders.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Where the NAS is mounted.
@@ -34,7 +33,6 @@ pub(crate) struct Setup {
     pub(crate) tags: Option<String>,
 }
 
-/// What is wrong so far.
 #[derive(Default)]
 struct Faults(Vec<String>);
 

@@ -77,7 +77,6 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     Ok(Exit::Ok)
 }
 
-/// The day of a broadcast.
 pub(super) fn date(text: &str) -> Result<BroadcastDate, Failure> {
     text.parse().map_err(|bad: BadBroadcastDate| {
         Failure::new(bad.code(), bad.to_string(), "write year, month and day with dashes")

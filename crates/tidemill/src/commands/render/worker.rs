@@ -51,7 +51,6 @@ pub(crate) struct WorkerArguments {
 }
 
 impl WorkerArguments {
-    /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         given([
             ("render.url", "--url", &self.url),
@@ -167,7 +166,6 @@ impl Wanted {
         Ok(Some(Self { setup, world, pool }))
     }
 
-    /// The worker of this process.
     pub(crate) fn worker(
         self,
         context: &Context,

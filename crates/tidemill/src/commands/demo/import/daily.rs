@@ -39,7 +39,6 @@ enum Amount {
     Mended,
 }
 
-/// A process that imports, round by round.
 pub(in crate::commands::demo) struct Imports {
     process: Process,
     launcher: Launcher,
@@ -47,7 +46,6 @@ pub(in crate::commands::demo) struct Imports {
 }
 
 impl Imports {
-    /// Starts the process, within ours.
     pub(in crate::commands::demo) async fn start(
         context: &Context,
         store: &Store,
@@ -87,7 +85,6 @@ impl Imports {
         Err(Failure::new(Code::Unexpected, what, "run the demo again with -vv and report what you see"))
     }
 
-    /// Ends in order.
     pub(in crate::commands::demo) async fn end(self) -> Result<(), Failure> {
         Ok(self.process.stop().await?)
     }

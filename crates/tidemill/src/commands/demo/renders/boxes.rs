@@ -83,7 +83,6 @@ fn video(track: &[u8], length: usize) -> Option<Video> {
     })
 }
 
-/// The size of every frame.
 fn sizes(table: &[u8]) -> Option<Vec<u64>> {
     let (same, count) = (u32_at(table, 4)?, u32_at(table, 8)? as usize);
     if same != 0 {

@@ -17,7 +17,6 @@ const STEPS: u32 = 10;
 const STEP_QUICK: Duration = Duration::from_millis(150);
 const STEP_SLOW: Duration = Duration::from_millis(500);
 
-/// A renderer within this process.
 #[derive(Clone, Debug)]
 pub(super) struct DemoFarm {
     jobs: Arc<Mutex<Jobs>>,
@@ -43,7 +42,6 @@ struct Jobs {
 }
 
 impl DemoFarm {
-    /// One that spoils its first job.
     pub(super) fn with_one_spoilt() -> Self {
         let fate = |number| if number == 1 { Fate::Spoilt } else { Fate::Good };
         Self { jobs: Arc::default(), step: STEP_QUICK, fate }
@@ -63,12 +61,10 @@ impl DemoFarm {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs it ever got.
     pub(super) fn submitted(&self) -> usize {
         self.jobs().submitted
     }
 
-    /// Whether it is at work on something.
     pub(super) fn is_rendering(&self) -> bool {
         let is_it = |job: &RemoteJob| matches!(job.report, Report::At { phase: Phase::Rendering, .. });
         self.jobs().by_name.values().any(is_it)

@@ -19,7 +19,6 @@ const PLAYERS: [&str; 3] = ["FEDOR HOLZ", "LIV BOEREE", "임요환"];
 /// How long what is in hand may take when nobody looks any more.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// A worker that renders, round by round.
 pub(in crate::commands::demo) struct Films {
     store: Store,
     actor: Actor,
@@ -40,7 +39,6 @@ impl Films {
         Ok(Self { store: store.clone(), actor: context.actor(), stop, working })
     }
 
-    /// Orders some films, and waits for them.
     pub(in crate::commands::demo) async fn play(&self) -> Result<(), Failure> {
         submit(&self.store, &self.actor, &PLAYERS).await?;
         until("the films of a round", async || {
@@ -51,7 +49,6 @@ impl Films {
         .await
     }
 
-    /// Ends in order.
     pub(in crate::commands::demo) async fn end(self) {
         self.stop.send_replace(true);
         let _left_to_itself = tokio::time::timeout(GOODBYE, self.working).await;
