@@ -3,15 +3,15 @@
 //! away, and workers, one killed, one frozen; what is promised is then verified against what the database holds. Then all
 //! of it goes on, for those who watch.
 
-mod crew;
+mod activity;
+mod demo_workers;
 mod import;
 mod kill;
-mod lively;
 mod night;
 pub(crate) mod relays;
 mod renders;
 mod setup;
-mod troupe;
+mod supervisor;
 mod verdict;
 pub(crate) mod worker;
 
@@ -19,15 +19,16 @@ use crate::commands::serve::{Serving, Wanted, shutdown};
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
+use activity::Activity;
 use clap::Args;
-use crew::Crew;
+use demo_workers::DemoWorkers;
 use kill::KillWorker;
-use lively::Lively;
 use setup::Setup;
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
+use supervisor::Supervisor;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::process::ProcessId;
 use tidemill_engine::pool::Pools;
@@ -36,7 +37,6 @@ use tidemill_server::action::ExtraAction;
 use tidemill_store::Store;
 use tokio::process::Child;
 use tokio::sync::watch;
-use troupe::Troupe;
 use verdict::Verdicts;
 
 /// Show what is built, on a database of its own, and verify it
@@ -74,7 +74,7 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
         lease: LEASE,
         log_level: context.settings().log.level,
     });
-    let workers = Arc::new(Troupe::new({
+    let workers = Arc::new(Supervisor::new({
         let setup = Arc::clone(&setup);
         move |number| start_worker(&setup, number)
     }));
@@ -90,8 +90,8 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
     let (_stop, told) = shutdown()?;
     let (end_serving, ended) = watch::channel(false);
     let served = tokio::spawn(serving.run(ended));
-    let lively = Lively { context, setup: &setup, store: &store, server, workers: &workers };
-    let stage = Stage { arguments, pools, lively };
+    let activity = Activity { context, setup: &setup, store: &store, server, workers: &workers };
+    let stage = Stage { arguments, pools, activity };
     let outcome = stage.perform(told).await;
     end_serving.send_replace(true);
     let _ended = served.await;
@@ -123,14 +123,14 @@ async fn serve(
 
 fn start_worker(setup: &Setup, number: usize) -> Result<Child, Failure> {
     let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
-    let mut command = setup.worker(number, lively::WORK).map_err(failed)?;
+    let mut command = setup.worker(number, activity::WORK).map_err(failed)?;
     command.stdout(Stdio::null()).spawn().map_err(failed)
 }
 
 struct Stage<'a> {
     arguments: &'a Demo,
     pools: Pools,
-    lively: Lively<'a>,
+    activity: Activity<'a>,
 }
 
 impl Stage<'_> {
@@ -138,9 +138,9 @@ impl Stage<'_> {
         if self.arguments.exit {
             return self.verify_unless(told).await.map(|()| Exit::Ok);
         }
-        night::live::create_pools(self.lively.store).await?;
+        night::live::create_pools(self.activity.store).await?;
         let nights = async {
-            lively::nights(&self.pools).await;
+            activity::nights(&self.pools).await;
             std::future::pending().await
         };
         tokio::select! {
@@ -151,10 +151,10 @@ impl Stage<'_> {
 
     /// Verifies, and then goes on until it is told to stop.
     async fn show(&self, mut told: watch::Receiver<bool>) -> Result<(), Failure> {
-        let note = |text: &str| self.lively.context.note(text);
+        let note = |text: &str| self.activity.context.note(text);
         self.verify_unless(told.clone()).await?;
         note("all of it goes on, for you to look at; end it with Ctrl-C");
-        self.lively.play(told.clone()).await?;
+        self.activity.play(told.clone()).await?;
         if !*told.borrow() {
             note(
                 "nothing moves any more, so that the disk does not fill up; the dashboard stays open until Ctrl-C",
@@ -176,15 +176,15 @@ impl Stage<'_> {
 
     /// Plays each part once, and says what was verified.
     async fn verify(&self) -> Result<(), Failure> {
-        let Lively { context, setup, store, server, .. } = self.lively;
+        let Activity { context, setup, store, server, .. } = self.activity;
         let mut verdicts = Verdicts::default();
         import::perform(store, &setup.folder, context, &mut verdicts).await?;
         night::perform(context, &mut verdicts).await?;
         relays::perform(store, setup, context, &mut verdicts).await?;
         renders::perform(store, &setup.folder, server, context, &mut verdicts).await?;
-        let mut crew = Crew::start(setup)?;
-        let played = play(&mut crew, store, server, context, &mut verdicts).await;
-        crew.end().await;
+        let mut workers = DemoWorkers::start(setup)?;
+        let played = play(&mut workers, store, server, context, &mut verdicts).await;
+        workers.end().await;
         played?;
         write_stdout(verdicts.text())?;
         if verdicts.all_hold() {
@@ -196,23 +196,23 @@ impl Stage<'_> {
 }
 
 async fn play(
-    crew: &mut Crew,
+    workers: &mut DemoWorkers,
     store: &Store,
     server: ProcessId,
     context: &Context,
     verdicts: &mut Verdicts,
 ) -> Result<(), Failure> {
-    crew.until_all_work(LIMIT).await?;
+    workers.until_all_work(LIMIT).await?;
     context.note("every thing is worked on; now one worker is killed (SIGKILL)");
-    let (took, moved) = crew.kill_one(LIMIT).await?;
+    let (took, moved) = workers.kill_one(LIMIT).await?;
     verdicts.add(
         took <= LEASE + GRACE,
         format!("{moved} leases of a killed process moved to others after {:.1} s", took.as_secs_f64()),
     );
     context.note("another worker is frozen for three leases (SIGSTOP), then woken (SIGCONT)");
-    let refused = crew.freeze_one(LEASE * 3, LIMIT).await?;
+    let refused = workers.freeze_one(LEASE * 3, LIMIT).await?;
     verdicts.add(refused, "the frozen process came back as a ghost: its write was refused");
-    let stopped = crew.stop_all(GRACE).await;
+    let stopped = workers.stop_all(GRACE).await;
     verdicts.add(stopped, "the other processes ended in order at SIGTERM");
     verdicts.judge(store, THINGS, server).await
 }

@@ -9,7 +9,7 @@ mod wait;
 use crate::commands::pool::{find, period};
 use crate::context::Context;
 use crate::report::Failure;
-use child::{Signals, Told};
+use child::{Signals, Variables};
 use clap::Args;
 use request::{PoolSpec, Request};
 use std::ffi::OsString;
@@ -94,7 +94,7 @@ async fn with_units(
     signals: &mut Signals,
     context: &Context,
 ) -> Result<u8, Failure> {
-    let ended = match Told::of(request, hold.parts()) {
+    let ended = match Variables::of(request, hold.parts()) {
         Ok(told) => child::run(command, &told, &context.loaded().secret_variables, signals).await,
         Err(failure) => Err(failure),
     };

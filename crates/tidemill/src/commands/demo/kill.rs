@@ -1,7 +1,7 @@
 //! The button of the demo: kills one of its workers, as a power cut would. That worker is a process of its own, and it is
 //! killed for real.
 
-use super::troupe::Troupe;
+use super::supervisor::Supervisor;
 use std::sync::Arc;
 use tidemill_domain::process::ProcessId;
 use tidemill_server::action::{CannotPerform, ExtraAction, Performed, Performing};
@@ -12,7 +12,7 @@ const PROCESSES_MAX: u32 = 1_000;
 
 /// Kills the worker that holds most.
 pub(super) struct KillWorker {
-    pub(super) workers: Arc<Troupe>,
+    pub(super) workers: Arc<Supervisor>,
     pub(super) store: Store,
 }
 

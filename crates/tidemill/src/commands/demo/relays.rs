@@ -3,7 +3,7 @@
 
 use super::LIMIT;
 use super::setup::Setup;
-use super::troupe::Troupe;
+use super::supervisor::Supervisor;
 use super::verdict::Verdicts;
 use super::worker::when_input_ends;
 use crate::commands::relay;
@@ -83,7 +83,7 @@ pub(super) fn start(setup: &Setup, sink: &str, number: usize) -> Result<Child, F
 }
 
 /// One round for those who look: events come slowly, and a relay is killed in the middle.
-pub(super) async fn play(store: &Store, relays: &Troupe, round: u32) -> Result<(), Failure> {
+pub(super) async fn play(store: &Store, relays: &Supervisor, round: u32) -> Result<(), Failure> {
     let first = ROUNDS * EVENTS + round as usize * SLOW_ROUNDS * SLOW_EVENTS;
     for number in 0..SLOW_ROUNDS {
         if number == SLOW_ROUNDS / 2

@@ -19,9 +19,9 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
 
 /// What the command finds in its environment, beside our own.
-pub(super) struct Told(Vec<(String, String)>);
+pub(super) struct Variables(Vec<(String, String)>);
 
-impl Told {
+impl Variables {
     pub(super) fn of(request: &Request, parts: &[Admitted]) -> Result<Self, Failure> {
         let hint = request.hint(parts)?;
         let mut told: Vec<(String, String)> =
@@ -45,7 +45,7 @@ fn variable(part: &Admitted) -> String {
 /// Runs the command to its end, and returns its number. It does not find our `secrets` in its environment.
 pub(super) async fn run(
     command: &[OsString],
-    told: &Told,
+    told: &Variables,
     secrets: &BTreeSet<String>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {

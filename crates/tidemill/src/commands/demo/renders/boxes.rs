@@ -138,7 +138,7 @@ fn all<'a>(bytes: &'a [u8], kind: &[u8; 4]) -> impl Iterator<Item = &'a [u8]> {
         .map(|found| found.content)
 }
 
-struct Found<'a> {
+struct Mp4Box<'a> {
     kind: &'a [u8],
     content: &'a [u8],
     is_whole: bool,
@@ -150,9 +150,9 @@ struct Boxes<'a> {
 }
 
 impl<'a> Iterator for Boxes<'a> {
-    type Item = Found<'a>;
+    type Item = Mp4Box<'a>;
 
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<Mp4Box<'a>> {
         let rest = self.bytes.get(self.at..)?;
         let kind = rest.get(4..8)?;
         let (head, size) = match u32_at(rest, 0)? {
@@ -163,7 +163,7 @@ impl<'a> Iterator for Boxes<'a> {
         let size = usize::try_from(size).ok().filter(|size| *size >= head)?;
         self.at = self.at.saturating_add(size);
         let content = rest.get(head..size.min(rest.len()))?;
-        Some(Found { kind, content, is_whole: size <= rest.len() })
+        Some(Mp4Box { kind, content, is_whole: size <= rest.len() })
     }
 }
 

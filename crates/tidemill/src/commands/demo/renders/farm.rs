@@ -22,12 +22,12 @@ pub(super) struct DemoFarm {
     jobs: Arc<Mutex<Jobs>>,
     step: Duration,
     /// What becomes of the job with this number, from 1 on.
-    fate: fn(usize) -> Fate,
+    outcome: fn(usize) -> JobOutcome,
 }
 
 /// What becomes of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum JobOutcome {
     Good,
     /// A film that is cut off, and said to be finished.
     Spoilt,
@@ -43,18 +43,18 @@ struct Jobs {
 
 impl DemoFarm {
     pub(super) fn with_one_spoilt() -> Self {
-        let fate = |number| if number == 1 { Fate::Spoilt } else { Fate::Good };
-        Self { jobs: Arc::default(), step: STEP_QUICK, fate }
+        let outcome = |number| if number == 1 { JobOutcome::Spoilt } else { JobOutcome::Good };
+        Self { jobs: Arc::default(), step: STEP_QUICK, outcome }
     }
 
     /// One that takes its time, and of every five jobs spoils one and fails at another.
-    pub(super) fn lively() -> Self {
-        let fate = |number| match number % 5 {
-            1 => Fate::Spoilt,
-            3 => Fate::Failed,
-            _ => Fate::Good,
+    pub(super) fn slow() -> Self {
+        let outcome = |number| match number % 5 {
+            1 => JobOutcome::Spoilt,
+            3 => JobOutcome::Failed,
+            _ => JobOutcome::Good,
         };
-        Self { jobs: Arc::default(), step: STEP_SLOW, fate }
+        Self { jobs: Arc::default(), step: STEP_SLOW, outcome }
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
@@ -87,10 +87,10 @@ impl DemoFarm {
             return Ok(known.clone());
         }
         jobs.submitted += 1;
-        let fate = (self.fate)(jobs.submitted);
+        let outcome = (self.outcome)(jobs.submitted);
         let job = RemoteJob { id: name.to_owned(), report: waiting(), updated: None, output: None };
         jobs.by_name.insert(name.to_owned(), job.clone());
-        tokio::spawn(render(self.clone(), name.to_owned(), output, fate));
+        tokio::spawn(render(self.clone(), name.to_owned(), output, outcome));
         Ok(job)
     }
 }
@@ -100,7 +100,7 @@ fn waiting() -> Report {
 }
 
 /// Renders, whether or not anybody asks.
-async fn render(farm: DemoFarm, name: String, output: PathBuf, fate: Fate) {
+async fn render(farm: DemoFarm, name: String, output: PathBuf, outcome: JobOutcome) {
     for step in 0..STEPS {
         let percent = f64::from(step) * 100.0 / f64::from(STEPS);
         farm.report(&name, Report::At { phase: Phase::Rendering, percent: Some(percent) });
@@ -111,10 +111,10 @@ async fn render(farm: DemoFarm, name: String, output: PathBuf, fate: Fate) {
         Ok(()) => Report::Finished,
         Err(error) => failed(error.to_string()),
     };
-    let report = match fate {
-        Fate::Good => written(CLIP),
-        Fate::Spoilt => written(&CLIP[..CLIP.len() * 3 / 4]),
-        Fate::Failed => {
+    let report = match outcome {
+        JobOutcome::Good => written(CLIP),
+        JobOutcome::Spoilt => written(&CLIP[..CLIP.len() * 3 / 4]),
+        JobOutcome::Failed => {
             failed("aerender ended with 14: After Effects error: could not allocate a frame".to_owned())
         }
     };

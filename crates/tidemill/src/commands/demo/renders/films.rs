@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 const PLAYERS: [&str; 3] = ["FEDOR HOLZ", "LIV BOEREE", "임요환"];
 
 /// How long what is in hand may take when nobody looks any more.
-const GOODBYE: Duration = Duration::from_secs(5);
+const STOP_TIME: Duration = Duration::from_secs(5);
 
 pub(in crate::commands::demo) struct Films {
     store: Store,
@@ -33,7 +33,7 @@ impl Films {
         folder: &Path,
         process: ProcessId,
     ) -> Result<Self, Failure> {
-        let worker = Nas::make(folder)?.worker(store, &DemoFarm::lively(), process, "renderer-3")?;
+        let worker = Nas::make(folder)?.worker(store, &DemoFarm::slow(), process, "renderer-3")?;
         let (stop, told) = watch::channel(false);
         let working = tokio::spawn(async move { worker.run(told).await });
         Ok(Self { store: store.clone(), actor: context.actor(), stop, working })
@@ -51,6 +51,6 @@ impl Films {
 
     pub(in crate::commands::demo) async fn end(self) {
         self.stop.send_replace(true);
-        let _left_to_itself = tokio::time::timeout(GOODBYE, self.working).await;
+        let _left_to_itself = tokio::time::timeout(STOP_TIME, self.working).await;
     }
 }

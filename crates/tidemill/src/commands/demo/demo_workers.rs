@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 const WORK: Duration = Duration::from_millis(200);
 
-pub(super) struct Crew {
+pub(super) struct DemoWorkers {
     members: Vec<Member>,
     told: mpsc::UnboundedReceiver<(usize, Value)>,
     /// Who acquired which thing last.
@@ -37,7 +37,7 @@ struct Member {
     is_running: bool,
 }
 
-impl Crew {
+impl DemoWorkers {
     pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
         let (sender, told) = mpsc::unbounded_channel();
         let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
@@ -56,7 +56,7 @@ impl Crew {
                     let mut lines = BufReader::new(stdout).lines();
                     while let Ok(Some(line)) = lines.next_line().await {
                         if let Ok(event) = serde_json::from_str(&line) {
-                            let _crew_gone = sender.send((number, event));
+                            let _demo_gone = sender.send((number, event));
                         }
                     }
                 });
@@ -108,7 +108,7 @@ impl Crew {
     /// Until every thing has an owner that has shown what it can.
     pub(super) async fn until_all_work(&mut self, limit: Duration) -> Result<(), Failure> {
         let waiting_for = "work to be settled on every thing";
-        self.follow(limit, waiting_for, |crew, _, _| crew.settled.len() == crew.things).await
+        self.follow(limit, waiting_for, |workers, _, _| workers.settled.len() == workers.things).await
     }
 
     /// Kills an owner; tells how long it took until others had all that it held, and how much that was.
@@ -119,7 +119,7 @@ impl Crew {
         self.members[victim].is_running = false;
         let held = self.owners.values().filter(|owner| **owner == victim).count();
         let waiting_for = format!("the {KIND} leases of the killed worker to move");
-        self.follow(limit, &waiting_for, |crew, _, _| crew.owns_nothing(victim)).await?;
+        self.follow(limit, &waiting_for, |workers, _, _| workers.owns_nothing(victim)).await?;
         Ok((self.clock.monotonic().since(since), held))
     }
 
@@ -134,7 +134,7 @@ impl Crew {
         tokio::time::sleep(frozen_for).await;
         if !self.owns_nothing(victim) {
             let waiting_for = "the leases of the frozen worker to move";
-            self.follow(limit, waiting_for, |crew, _, _| crew.owns_nothing(victim)).await?;
+            self.follow(limit, waiting_for, |workers, _, _| workers.owns_nothing(victim)).await?;
         }
         self.signal(victim, Signal::CONT);
         let is_refused = |_: &Self, number, event: &Value| number == victim && event["event"] == "refused";

@@ -16,12 +16,12 @@ const REST: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long processes may take to end in order.
-const GOODBYE: Duration = Duration::from_secs(5);
+const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// Starts the process with this number.
 type Start = Box<dyn Fn(usize) -> Result<Child, Failure> + Send + Sync>;
 
-pub(super) struct Troupe {
+pub(super) struct Supervisor {
     start: Start,
     places: Mutex<Vec<Place>>,
     clock: SystemClock,
@@ -38,7 +38,7 @@ enum State {
     Gone { since: Monotonic },
 }
 
-impl Troupe {
+impl Supervisor {
     pub(super) fn new(start: impl Fn(usize) -> Result<Child, Failure> + Send + Sync + 'static) -> Self {
         Self { start: Box::new(start), places: Mutex::default(), clock: SystemClock::new() }
     }
@@ -119,7 +119,7 @@ impl Troupe {
                 let _gone_anyway = child.wait().await;
             }
         };
-        let _killed_when_dropped = tokio::time::timeout(GOODBYE, all).await;
+        let _killed_when_dropped = tokio::time::timeout(STOP_TIME, all).await;
     }
 }
 

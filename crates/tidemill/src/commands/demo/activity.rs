@@ -6,7 +6,7 @@ use super::night::live as night;
 use super::relays;
 use super::renders::Films;
 use super::setup::Setup;
-use super::troupe::Troupe;
+use super::supervisor::Supervisor;
 use crate::context::Context;
 use crate::report::Failure;
 use std::sync::Arc;
@@ -30,15 +30,15 @@ pub(super) const WORK: Duration = Duration::from_secs(2);
 
 const RELAYS: usize = 2;
 
-pub(super) struct Lively<'a> {
+pub(super) struct Activity<'a> {
     pub(super) context: &'a Context,
     pub(super) setup: &'a Arc<Setup>,
     pub(super) store: &'a Store,
     pub(super) server: ProcessId,
-    pub(super) workers: &'a Troupe,
+    pub(super) workers: &'a Supervisor,
 }
 
-impl Lively<'_> {
+impl Activity<'_> {
     /// Plays the rounds of all pillars but that of pools, which has begun before; until it is told to stop, or all of them
     /// are over.
     pub(super) async fn play(&self, mut told: watch::Receiver<bool>) -> Result<(), Failure> {
@@ -46,7 +46,8 @@ impl Lively<'_> {
         // The numbers go on behind those that were there for the verification.
         workers.begin(setup.workers + 1..=setup.workers * 2)?;
         let published = Arc::clone(setup);
-        let relays = Troupe::new(move |number| relays::start(&published, &relays::sink(&published), number));
+        let relays =
+            Supervisor::new(move |number| relays::start(&published, &relays::sink(&published), number));
         relays.begin(RELAYS + 1..=RELAYS * 2)?;
         let imports = Imports::start(context, store, &setup.folder).await?;
         let films = Films::start(context, store, &setup.folder, server)?;
