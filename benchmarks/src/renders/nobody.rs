@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Uid};
-use tidemill_engine::render::shelf::{Content, Sight};
-use tidemill_engine::render::{Asking, Farm, Inspector, Shelf};
+use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::{Asking, Farm, Inspector, Storage};
 
 #[derive(Debug)]
 pub(super) struct Nobody;
@@ -55,7 +55,7 @@ impl Inspector for Nobody {
     }
 }
 
-impl Shelf for Nobody {
+impl Storage for Nobody {
     fn check(&self) -> Asking<'_, ()> {
         well()
     }

@@ -51,7 +51,7 @@ pub(super) async fn measure(url: &str, pickups: u32) -> Result<Waits> {
         let mut options =
             WorkerOptions::new(SystemIds.process(), &format!("worker-{number}"), Policy::standard()?, places);
         options.capacity = NonZeroUsize::new(4).context("a number")?;
-        let world = World { farm: Arc::new(Nobody), inspector: Arc::new(Nobody), shelf: Arc::new(Nobody) };
+        let world = World { farm: Arc::new(Nobody), inspector: Arc::new(Nobody), storage: Arc::new(Nobody) };
         let worker = Worker::new(store, Arc::new(SystemClock::new()), world, options);
         let told = stop.subscribe();
         workers.spawn(async move { worker.run(told).await });

@@ -29,7 +29,7 @@ pub mod rewrite;
 pub use degree::Degree;
 pub use directive::{Directive, DirectiveName, Level};
 pub use rewrite::{CannotRewrite, rewrite};
-pub use tree::{HINT_BYTES_MAX, Hint, HintComment, HintTooLong, Standing};
+pub use tree::{HINT_BYTES_MAX, Hint, HintComment, HintState, HintTooLong};
 pub use warning::Warning;
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ mod value;
 pub use row::{FromValue, Row, RowError};
 pub use value::{Decimal, NotADecimal, Value};
 
-use crate::chain::ErrorChain;
 use crate::code::Code;
+use crate::error_chain::ErrorChain;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;

@@ -15,11 +15,11 @@ pub mod key;
 pub mod parameter;
 
 pub mod backfill;
-pub mod earlier;
 pub mod flow;
 pub mod launch;
 pub mod next;
 pub mod partition;
+pub mod previous_run;
 pub mod step;
 
 pub mod chunk;

@@ -8,7 +8,7 @@
 //! again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and
 //! [`pool`] (who may start), [`outbox`] and [`inbox`] (what is told to others, and what others have told), [`render`]
 //! (videos that outside programs make), then [`alert`] (when people are told), [`connection`] (who may connect when
-//! places are scarce) and [`access`] (who may do what), then [`audit`], [`code`] and [`chain`] (what people see).
+//! places are scarce) and [`access`] (who may do what), then [`audit`], [`code`] and [`error_chain`] (what people see).
 
 mod newtype;
 pub mod words;
@@ -43,5 +43,5 @@ pub mod connection;
 
 pub mod access;
 pub mod audit;
-pub mod chain;
 pub mod code;
+pub mod error_chain;

@@ -4,7 +4,7 @@
 //! table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
-//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what
+//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`event_outcome`] (what
 //! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`adopted`] (tables that were there
 //! before).
 
@@ -13,9 +13,9 @@ pub mod line;
 pub mod stored;
 
 pub mod cursor;
+pub mod id_range;
 pub mod mark;
 pub mod place;
-pub mod stretch;
 pub mod window;
 
 pub mod admission;
@@ -33,7 +33,7 @@ pub mod restore;
 mod numbers;
 pub mod verify;
 
-pub mod fate;
+pub mod event_outcome;
 
 pub mod telling;
 
@@ -50,14 +50,14 @@ pub use group::{Group, Unit};
 pub use instance::{BadInstance, Instance};
 pub use line::Published;
 pub mod exception;
+pub use event_outcome::EventOutcome;
 pub use exception::{Exception, ExceptionState};
-pub use fate::Fate;
+pub use id_range::IdRange;
 pub use mark::Mark;
 pub use place::Place;
 pub use receipt::Receipt;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{Record, StoredEvent, StoredHeaders};
-pub use stretch::Stretch;
 pub use tally::{Effort, Tally};
 pub use telling::Telling;
 pub use verify::{Auditor, Verdict};

@@ -11,7 +11,7 @@ pub struct Pace {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum PollResult {
     /// Something to do, so more is likely.
     Work,
     Nothing,
@@ -23,16 +23,16 @@ impl Pace {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tidemill_domain::poll::{Found, Pace};
+    /// # use tidemill_domain::poll::{PollResult, Pace};
     /// let pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(5) };
-    /// let calm = pace.next(Duration::from_millis(400), Found::Nothing, 0.0);
+    /// let calm = pace.next(Duration::from_millis(400), PollResult::Nothing, 0.0);
     /// assert_eq!(calm, Duration::from_millis(800));
-    /// assert_eq!(pace.next(calm, Found::Work, 0.0), Duration::from_millis(100));
+    /// assert_eq!(pace.next(calm, PollResult::Work, 0.0), Duration::from_millis(100));
     /// ```
-    pub fn next(&self, last: Duration, found: Found, unit: f64) -> Duration {
+    pub fn next(&self, last: Duration, found: PollResult, unit: f64) -> Duration {
         let full = match found {
-            Found::Work => self.min,
-            Found::Nothing => last.saturating_mul(2).clamp(self.min, self.max.max(self.min)),
+            PollResult::Work => self.min,
+            PollResult::Nothing => last.saturating_mul(2).clamp(self.min, self.max.max(self.min)),
         };
         let unit = if unit.is_finite() { unit.clamp(0.0, 1.0) } else { 0.0 };
         full.mul_f64(1.0 - 0.1 * unit)
@@ -50,7 +50,7 @@ mod tests {
             min in 1..10_000_u64, more in 0..100_000_u64, last in 0..1_000_000_u64, unit: f64, work: bool,
         ) {
             let pace = Pace { min: Duration::from_millis(min), max: Duration::from_millis(min + more) };
-            let found = if work { Found::Work } else { Found::Nothing };
+            let found = if work { PollResult::Work } else { PollResult::Nothing };
             let sleep = pace.next(Duration::from_millis(last), found, unit);
             prop_assert!(sleep >= pace.min.mul_f64(0.89) && sleep <= pace.max);
         }

@@ -22,6 +22,6 @@ pub use definition::{BadSchedule, Plan, Schedule};
 pub use policy::{MissedRuns, Overlap, TickOutcome};
 pub use template::Template;
 pub use timetable::Timetable;
-pub use turn::{Circumstances, Passed, PassedTick, Standing, Turn};
+pub use turn::{Circumstances, Passed, PassedTick, ScheduleState, Turn};
 pub use window::{Outside, Window};
 pub use zone::Zone;

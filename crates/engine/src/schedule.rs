@@ -21,7 +21,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::next::next_instance;
-use tidemill_domain::poll::{Found, Pace};
+use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_domain::schedule::Plan;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::schedule::{DueTick, Room, SCHEDULE_CHANGED, Taken};
@@ -85,15 +85,15 @@ pub async fn run(launcher: Launcher) {
 }
 
 /// Looks when the next tick is, and takes a turn if that has come; also says how long it is until then.
-async fn look(launcher: &Launcher) -> Result<(Found, Option<Duration>), JobError> {
+async fn look(launcher: &Launcher) -> Result<(PollResult, Option<Duration>), JobError> {
     let names = launcher.jobs().names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut tx = launcher.store().read().await?;
     let (now, look_at) = tx.schedules().next_look(&names).await?;
     drop(tx);
-    let Some(look_at) = look_at else { return Ok((Found::Nothing, None)) };
+    let Some(look_at) = look_at else { return Ok((PollResult::Nothing, None)) };
     if look_at > now {
-        return Ok((Found::Nothing, Some(look_at.since(now))));
+        return Ok((PollResult::Nothing, Some(look_at.since(now))));
     }
     // A task of its own: who stops this loop in the middle must not leave an execution that nobody runs.
     let own = launcher.clone();
@@ -101,10 +101,10 @@ async fn look(launcher: &Launcher) -> Result<(Found, Option<Duration>), JobError
         Ok(turned) => turned?,
         Err(error) => {
             tracing::error!(%error, "firing a schedule ended in a panic");
-            return Ok((Found::Nothing, None));
+            return Ok((PollResult::Nothing, None));
         }
     };
-    let found = if matches!(turned, Turned::Nothing) { Found::Nothing } else { Found::Work };
+    let found = if matches!(turned, Turned::Nothing) { PollResult::Nothing } else { PollResult::Work };
     Ok((found, None))
 }
 

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
-use tidemill_domain::chain::ErrorChain;
+use tidemill_domain::error_chain::ErrorChain;
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 

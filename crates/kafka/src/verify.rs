@@ -14,7 +14,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::verify::{Lane, Place};
 use tidemill_domain::outbox::{Aggregate, EventId, Published, Seq, Slot};
-use tidemill_engine::outbox::verify::{Destination, Found, ReadBack, VerifyError};
+use tidemill_engine::outbox::verify::{Destination, ReadBack, TailEntry, VerifyError};
 
 /// The topics of an outbox, and how far they were read.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl TopicsBack {
     fn read_topic(
         &mut self,
         topic: &str,
-        found: &mut dyn FnMut(Lane, Place, Found),
+        found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), ReadFailure> {
         // One for each topic and round, so that nothing of an earlier one can come.
         let consumer = Consumer::new(&self.options, Isolation::ReadCommitted, self.patience)?;
@@ -90,7 +90,7 @@ impl ReadBack for TopicsBack {
     fn read(
         &mut self,
         destinations: &[Destination],
-        found: &mut dyn FnMut(Lane, Place, Found),
+        found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), VerifyError> {
         for topic in self.topics(destinations) {
             self.read_topic(&topic, found).map_err(|failure| VerifyError::Unreadable {
@@ -135,13 +135,13 @@ const LOOKS_MAX: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What a record is: one of ours, a part of one, or somebody else's.
-fn of(message: &BorrowedMessage<'_>) -> Found {
+fn of(message: &BorrowedMessage<'_>) -> TailEntry {
     let headers = message.headers();
     let text = |name: &str| {
         let found = headers.into_iter().flat_map(|headers| headers.iter()).find(|header| header.key == name);
         found.map(|header| header.value.and_then(|value| std::str::from_utf8(value).ok()))
     };
-    let Some(id) = text(header::EVENT_ID) else { return Found::Foreign };
+    let Some(id) = text(header::EVENT_ID) else { return TailEntry::Foreign };
     let number = |name: &str| text(name).flatten()?.parse::<i64>().ok();
     let published = || {
         Some(Published {
@@ -155,7 +155,7 @@ fn of(message: &BorrowedMessage<'_>) -> Found {
             },
         })
     };
-    published().map_or(Found::Torn, Found::Published)
+    published().map_or(TailEntry::Torn, TailEntry::Published)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
-use tidemill_domain::render::answer::{Asked, Dialect, RemoteJob, is_another, read};
+use tidemill_domain::render::answer::{Dialect, FarmCall, RemoteJob, is_another, read};
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
 
@@ -92,7 +92,7 @@ impl NexrenderFarm {
     async fn look_at(&self, job: &str) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(job) else { return Ok(None) };
         let answer = self.caller.call(Method::GET, url, None).await?;
-        read(Asked::Look, answer.status, &answer.body, self.dialect)
+        read(FarmCall::Look, answer.status, &answer.body, self.dialect)
     }
 
     /// The job of this name, if nexrender has it and it is ours. Two queues count from 1, and one would publish the film of
@@ -100,7 +100,7 @@ impl NexrenderFarm {
     async fn look_for(&self, name: &str, document: &Value) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(name) else { return Ok(None) };
         let answer = self.caller.call(Method::GET, url, None).await?;
-        let job = read(Asked::Look, answer.status, &answer.body, self.dialect)?;
+        let job = read(FarmCall::Look, answer.status, &answer.body, self.dialect)?;
         if job.is_some() && is_another(&answer.body, document) {
             let message = format!(
                 "nexrender has a job {name} already, which is another one; let each queue have a nexrender of its own, \
@@ -122,7 +122,7 @@ impl NexrenderFarm {
             Err(never) if !never.is_sent => return Err(never.into()),
             Err(lost) => return self.search(&name, document, lost.into()).await,
         };
-        match read(Asked::Submit, answer.status, &answer.body, self.dialect) {
+        match read(FarmCall::Submit, answer.status, &answer.body, self.dialect) {
             Ok(Some(job)) => Ok(job),
             Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
             // It may have taken the job before it broke.
@@ -158,7 +158,7 @@ impl NexrenderFarm {
             _ => {}
         }
         // Whatever is wrong is wrong in the same way as with a look.
-        read(Asked::Look, answer.status, &answer.body, self.dialect).map(drop)
+        read(FarmCall::Look, answer.status, &answer.body, self.dialect).map(drop)
     }
 
     async fn ask_who_it_is(&self) -> Result<(), Trouble> {
@@ -169,14 +169,14 @@ impl NexrenderFarm {
             return self.look_at(NOBODY).await.map(drop);
         }
         if self.dialect == Dialect::Oss {
-            read(Asked::Look, health.status, &health.body, self.dialect)?;
+            read(FarmCall::Look, health.status, &health.body, self.dialect)?;
             return Err(not_nexrender(&self.address));
         }
         let list = self.caller.head_of(self.address.jobs()).await?;
         match list.status {
             200 if list.is_json => Ok(()),
             401 | 403 | 408 | 425 | 429 | 500.. => {
-                read(Asked::Look, list.status, "it does not list its jobs", self.dialect).map(drop)
+                read(FarmCall::Look, list.status, "it does not list its jobs", self.dialect).map(drop)
             }
             _ => Err(not_nexrender(&self.address)),
         }

@@ -6,7 +6,7 @@ mod probe;
 mod program;
 
 use crate::blocking_pool::BlockingPool;
-use crate::shelf::errno::io_trouble;
+use crate::storage::errno::io_trouble;
 use program::{Program, Run};
 use std::fs;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
 //! What a render worker needs of the world: nexrender, ffmpeg and a NAS.
 //!
 //! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `blocking_pool` (file work that may hang, away from the
-//! runtime), [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`shelf`] (`errno`, [`place`](shelf::place),
+//! runtime), [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`storage`] (`errno`, [`place`](storage::place),
 //! `folder`, `staged`, `content`, `copy`, `publish`, `sweep`).
 
 pub mod farm;
@@ -9,9 +9,9 @@ pub mod farm;
 mod blocking_pool;
 
 pub mod inspector;
-pub mod shelf;
+pub mod storage;
 
 pub use farm::{BadFarm, FarmOptions, NexrenderFarm};
 pub use inspector::{FfmpegInspector, InspectorOptions};
-pub use shelf::place::{Mount, Place};
-pub use shelf::{NasShelf, ReadBack, ShelfOptions};
+pub use storage::place::{Mount, Place};
+pub use storage::{NasStorage, ReadBack, ShelfOptions};

@@ -147,7 +147,7 @@ fn render(health: &Health) -> Value {
         "database_seconds_ago": seconds(health.database_age),
         "leases_seconds_ago": seconds(health.lease_loop_age),
         "nexrender": part(&health.farm),
-        "nas": part(&health.shelf),
+        "nas": part(&health.storage),
         "ffprobe": part(&health.inspector),
         "capacity": health.capacity,
         "busy": health.busy,

@@ -1,7 +1,7 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
-//! [`partition`] and [`earlier`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
+//! [`partition`] and [`previous_run`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
 //! when its process is gone, and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
 //! people see) and [`attention`] (what they may have to look at).
 //!
@@ -17,8 +17,8 @@ pub mod launch;
 pub mod execution;
 
 pub mod chunk;
-pub mod earlier;
 pub mod partition;
+pub mod previous_run;
 pub mod step;
 
 pub mod operate;
@@ -37,12 +37,12 @@ mod columns;
 
 pub use attention::{ExecutionTally, Failure};
 pub use chunk::{ChunkSave, ChunkSaved};
-pub use earlier::{Earlier, EarlierRequest};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::Operated;
 pub use orphan::{DueRestart, Recovered};
 pub use partition::{Claim, Claimed, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart};
+pub use previous_run::{PreviousPosition, PreviousRunRequest};
 pub use purge::{PurgeShare, PurgeWalk, Removed};
 pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,

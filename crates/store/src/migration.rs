@@ -88,7 +88,7 @@ crate::statement::row! {
 
 tidemill_domain::words! {
     /// Where a migration stands in a database.
-    pub enum Standing {
+    pub enum MigrationState {
         Pending = "pending",
         /// Applied as we know it.
         Applied = "applied",
@@ -106,7 +106,7 @@ tidemill_domain::words! {
 pub struct MigrationStatus {
     pub version: i64,
     pub name: String,
-    pub standing: Standing,
+    pub standing: MigrationState,
     pub applied_at: Option<Timestamp>,
 }
 
@@ -119,9 +119,9 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
             version: migration.version,
             name: migration.name.to_owned(),
             standing: match row {
-                None => Standing::Pending,
-                Some(row) if row.checksum == migration.checksum() => Standing::Applied,
-                Some(_) => Standing::Changed,
+                None => MigrationState::Pending,
+                Some(row) if row.checksum == migration.checksum() => MigrationState::Applied,
+                Some(_) => MigrationState::Changed,
             },
             applied_at: row.map(|row| row.applied_at.into()),
         }
@@ -132,7 +132,7 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
         .map(|row| MigrationStatus {
             version: row.version,
             name: row.name.clone(),
-            standing: if row.breaking { Standing::NewerBreaking } else { Standing::Newer },
+            standing: if row.breaking { MigrationState::NewerBreaking } else { MigrationState::Newer },
             applied_at: Some(row.applied_at.into()),
         });
     ours.chain(theirs).collect()
@@ -143,21 +143,22 @@ pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
     for line in status {
         let (version, name) = (line.version, line.name.clone());
         match line.standing {
-            Standing::NewerBreaking => return Err(StoreError::SchemaAhead { version, name }),
-            Standing::Changed => return Err(StoreError::MigrationChanged { version, name }),
-            Standing::Newer => {
+            MigrationState::NewerBreaking => return Err(StoreError::SchemaAhead { version, name }),
+            MigrationState::Changed => return Err(StoreError::MigrationChanged { version, name }),
+            MigrationState::Newer => {
                 tracing::warn!(
                     migration.version = version,
                     "migration {version} ({name}) is newer than this program"
                 );
             }
-            Standing::Applied | Standing::Pending => {}
+            MigrationState::Applied | MigrationState::Pending => {}
         }
     }
-    let pending = status.iter().filter(|line| line.standing == Standing::Pending).count();
+    let pending = status.iter().filter(|line| line.standing == MigrationState::Pending).count();
     if pending > 0 {
-        let newer =
-            |line: &&MigrationStatus| matches!(line.standing, Standing::Newer | Standing::NewerBreaking);
+        let newer = |line: &&MigrationStatus| {
+            matches!(line.standing, MigrationState::Newer | MigrationState::NewerBreaking)
+        };
         return Err(StoreError::SchemaBehind {
             pending,
             known: status.len() - status.iter().filter(newer).count(),

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
 //! them), [`define`] (pools are made, changed and removed), [`operate`]
-//! (what operators do to tickets), [`list`], [`story`] and [`decision`] (what people see), [`meter`] (what is measured), [`usage`] (how
+//! (what operators do to tickets), [`list`], [`event_summary`] and [`decision`] (what people see), [`meter`] (what is measured), [`usage`] (how
 //! full pools were), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
 //! document's tables).
 
@@ -15,10 +15,10 @@ pub mod operate;
 
 pub mod audit;
 pub mod decision;
+pub mod event_summary;
 pub mod history;
 pub mod list;
 pub mod meter;
-pub mod story;
 pub mod usage;
 pub mod view;
 
@@ -26,10 +26,10 @@ pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
 pub use decision::{Decision, DecisionPlace};
 pub use define::Defined;
+pub use event_summary::PoolStory;
 pub use list::{PoolRecord, TicketRecord};
 pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};
-pub use story::PoolStory;
 pub use view::{BadViewName, ViewName};
 
 /// Woken when a pass has changed something for somebody who waits elsewhere.

@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`record`] (what a row says), [`submit`] (a render is ordered), [`claim`] (a worker gets some),
 //! [`work`] (a worker says what it has done, under its fence), [`reap`] (workers that have vanished), [`operate`] (what
-//! people may do), [`leftover`] (jobs that nexrender still has and nobody needs), [`list`] (what people see), [`attempt`]
+//! people may do), [`orphan_job`] (jobs that nexrender still has and nobody needs), [`list`] (what people see), [`attempt`]
 //! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions), [`gap`] (what is not); [`data`],
 //! [`key`] and [`cipher`] (what a render shows, and how it is kept from others).
 
@@ -16,8 +16,8 @@ pub mod work;
 
 pub mod reap;
 
-pub mod leftover;
 pub mod operate;
+pub mod orphan_job;
 
 pub mod attempt;
 pub mod list;
@@ -40,10 +40,10 @@ pub use claim::{ClaimRequest, Claimed, Claims};
 pub use data::Resealed;
 pub use gap::RenderGap;
 pub use key::{BadKey, Keys};
-pub use leftover::Leftover;
 pub use list::{FoundRenders, RenderCounts, RenderFilter, TransitionRecord};
 pub use mapping::Revisions;
 pub use operate::Ordered;
+pub use orphan_job::OrphanJob;
 pub use reap::Reaped;
 pub use record::RenderRecord;
 pub use standing::{RenderStanding, WorkerTally};

@@ -20,12 +20,12 @@ fn lowered(text: &str, granted: u32) -> Result<String, CannotRewrite> {
 
 #[test]
 fn only_the_first_hint_comment_behind_a_word_that_takes_hints_counts() {
-    let check = |text: &str, standings: &[Standing], degree: Degree| {
+    let check = |text: &str, standings: &[HintState], degree: Degree| {
         let hint = parse(text);
-        let found: Vec<Standing> = hint.comments().iter().map(|comment| comment.standing).collect();
+        let found: Vec<HintState> = hint.comments().iter().map(|comment| comment.standing).collect();
         assert_eq!((&*found, hint.degree()), (standings, degree), "{text}");
     };
-    use Standing::{Counts, Misplaced, Second};
+    use HintState::{Counts, Misplaced, Second};
     let exact = |n| Degree::Exact(number(n));
 
     check("SELECT /*+ PARALLEL(8) */ a FROM t", &[Counts], exact(8));

@@ -31,7 +31,7 @@ pub struct Hint {
 /// A comment that is written as a hint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
-    pub standing: Standing,
+    pub standing: HintState,
     /// Where it is in the text, in bytes.
     pub span: Range<usize>,
     /// What it says about parallelism; empty unless it counts.
@@ -39,7 +39,7 @@ pub struct HintComment {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Standing {
+pub enum HintState {
     Counts,
     /// Another one stands before it.
     Second,
@@ -135,11 +135,11 @@ impl Place {
         if is_statement { Self::Elsewhere } else { Self::Fragment }
     }
 
-    fn standing(self) -> Standing {
+    fn standing(self) -> HintState {
         match self {
-            Self::Fragment | Self::BehindWord => Standing::Counts,
-            Self::BehindHint { .. } => Standing::Second,
-            Self::Elsewhere => Standing::Misplaced,
+            Self::Fragment | Self::BehindWord => HintState::Counts,
+            Self::BehindHint { .. } => HintState::Second,
+            Self::Elsewhere => HintState::Misplaced,
         }
     }
 
@@ -165,16 +165,16 @@ fn takes_hints(text: &str, token: &Token) -> bool {
     ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|word| token.is_word(text, word))
 }
 
-fn comment(text: &str, tokens: &CommentTokens, standing: Standing, warnings: &mut Warnings) -> HintComment {
+fn comment(text: &str, tokens: &CommentTokens, standing: HintState, warnings: &mut Warnings) -> HintComment {
     let last = tokens.close.as_ref().or(tokens.body.last()).unwrap_or(&tokens.open);
     let span = tokens.open.span.start..last.span.end;
     let directives = match standing {
-        Standing::Counts => directive::read(text, &tokens.body, warnings),
-        Standing::Second => {
+        HintState::Counts => directive::read(text, &tokens.body, warnings),
+        HintState::Second => {
             warnings.add(Warning::SecondComment);
             Vec::new()
         }
-        Standing::Misplaced => {
+        HintState::Misplaced => {
             warnings.add(Warning::Misplaced);
             Vec::new()
         }

@@ -4,7 +4,7 @@ use crate::hint::{CannotRewrite, Degree, Hint, HintTooLong};
 use crate::job::ExecutionId;
 use crate::job::spark::Granted;
 use crate::pool::holder::{BadHolder, Holder};
-use crate::pool::{Asked, Class, PoolName, Settings};
+use crate::pool::{Class, PoolName, Settings, UnitRequest};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ impl PoolUse {
         }))
     }
 
-    pub fn asked(&self, settings: &Settings) -> Result<Asked, HintTooLong> {
-        Asked::new(settings, self.units, self.least, self.hint.as_deref())
+    pub fn asked(&self, settings: &Settings) -> Result<UnitRequest, HintTooLong> {
+        UnitRequest::new(settings, self.units, self.least, self.hint.as_deref())
     }
 
     pub fn granted(&self, settings: &Settings, granted: NonZeroU32) -> Result<Granted, BadPoolUse> {

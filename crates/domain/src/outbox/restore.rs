@@ -22,7 +22,7 @@ pub struct KnownServer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum RestoreState {
     Same,
     First,
     /// They are from this server, whose history went on elsewhere. They were in it, so they went along.
@@ -31,26 +31,26 @@ pub enum Standing {
 }
 
 /// Compares what was written down with the server as it is. `newest` is the newest mark that is stored.
-pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Mark>) -> Standing {
+pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Mark>) -> RestoreState {
     // A server never takes back the number of a transaction that it has committed.
     if newest.is_some_and(|mark| mark.xmax() > current.mark.xmax()) {
-        return Standing::Restored;
+        return RestoreState::Restored;
     }
     if let (Some(known), Some(now)) = (&known.system_identifier, &current.system_identifier)
         && known != now
     {
-        return Standing::Restored;
+        return RestoreState::Restored;
     }
     match &known.timeline {
-        None => Standing::First,
+        None => RestoreState::First,
         // Timelines are numbers in hexadecimal, all of the same length, and only grow.
-        Some(timeline) if *timeline > current.timeline => Standing::Restored,
-        Some(timeline) if *timeline < current.timeline => Standing::NewTimeline,
+        Some(timeline) if *timeline > current.timeline => RestoreState::Restored,
+        Some(timeline) if *timeline < current.timeline => RestoreState::NewTimeline,
         // It may not have been allowed to ask before.
         Some(_) if known.system_identifier.is_none() && current.system_identifier.is_some() => {
-            Standing::First
+            RestoreState::First
         }
-        Some(_) => Standing::Same,
+        Some(_) => RestoreState::Same,
     }
 }
 
@@ -71,17 +71,17 @@ mod tests {
     fn each_history_has_its_standing() {
         let here = known(Some("7"), Some("00000002"));
         let cases = [
-            (here.clone(), server(Some("7"), "00000002", 90), Standing::Same),
-            (here.clone(), server(Some("7"), "00000003", 90), Standing::NewTimeline),
-            (here.clone(), server(Some("7"), "00000001", 90), Standing::Restored),
-            (here.clone(), server(Some("8"), "00000002", 90), Standing::Restored),
-            (here.clone(), server(Some("7"), "00000002", 40), Standing::Restored),
-            (here, server(None, "00000002", 90), Standing::Same),
-            (known(None, None), server(Some("7"), "00000002", 90), Standing::First),
-            (known(None, None), server(Some("7"), "00000002", 40), Standing::Restored),
-            (known(None, Some("00000002")), server(Some("7"), "00000002", 90), Standing::First),
-            (known(None, Some("00000002")), server(None, "00000002", 90), Standing::Same),
-            (known(None, Some("00000002")), server(None, "00000001", 90), Standing::Restored),
+            (here.clone(), server(Some("7"), "00000002", 90), RestoreState::Same),
+            (here.clone(), server(Some("7"), "00000003", 90), RestoreState::NewTimeline),
+            (here.clone(), server(Some("7"), "00000001", 90), RestoreState::Restored),
+            (here.clone(), server(Some("8"), "00000002", 90), RestoreState::Restored),
+            (here.clone(), server(Some("7"), "00000002", 40), RestoreState::Restored),
+            (here, server(None, "00000002", 90), RestoreState::Same),
+            (known(None, None), server(Some("7"), "00000002", 90), RestoreState::First),
+            (known(None, None), server(Some("7"), "00000002", 40), RestoreState::Restored),
+            (known(None, Some("00000002")), server(Some("7"), "00000002", 90), RestoreState::First),
+            (known(None, Some("00000002")), server(None, "00000002", 90), RestoreState::Same),
+            (known(None, Some("00000002")), server(None, "00000001", 90), RestoreState::Restored),
         ];
         for (known, current, expected) in cases {
             let standing = check(&known, &current, Some(&Mark::up_to(50)));
@@ -93,7 +93,7 @@ mod tests {
     fn without_marks_only_the_server_counts() {
         let here = known(Some("7"), Some("00000002"));
 
-        assert_eq!(check(&here, &server(Some("7"), "00000002", 1), None), Standing::Same);
-        assert_eq!(check(&here, &server(Some("8"), "00000002", 1), None), Standing::Restored);
+        assert_eq!(check(&here, &server(Some("7"), "00000002", 1), None), RestoreState::Same);
+        assert_eq!(check(&here, &server(Some("8"), "00000002", 1), None), RestoreState::Restored);
     }
 }

@@ -16,7 +16,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use verdict::{Excused, Found, Lane, PLACES_MAX, Place, Reordered, Repeated, Verdict};
+pub use verdict::{Excused, Findings, Lane, PLACES_MAX, Place, Reordered, Repeated, Verdict};
 
 /// Reads what was published and what the table says, and tells what does not fit. A bit or two for each event, and some
 /// bytes for each aggregate.
@@ -25,9 +25,9 @@ pub struct Auditor {
     records: u64,
     published: Numbers,
     repeated: Numbers,
-    repeats: Found<Repeated>,
-    reordered: Found<Reordered>,
-    torn: Found<Place>,
+    repeats: Findings<Repeated>,
+    reordered: Findings<Reordered>,
+    torn: Findings<Place>,
     foreign: u64,
     /// The highest event of each aggregate in each lane, and where it is. A hash stands for both.
     heads: HashMap<[u8; 16], (EventId, Place)>,
@@ -128,15 +128,15 @@ impl Auditor {
         Verdict {
             records: self.records,
             events: self.published.len(),
-            lost: Found::smallest(lost.map(EventId::new)),
+            lost: Findings::smallest(lost.map(EventId::new)),
             reordered: self.reordered.clone(),
             repeated: self.repeats.clone(),
             repeated_events: self.repeated.len(),
-            unknown: Found::smallest(self.strange().filter(|id| !self.is_forgotten(*id))),
+            unknown: Findings::smallest(self.strange().filter(|id| !self.is_forgotten(*id))),
             forgotten: u64::try_from(forgotten).unwrap_or(u64::MAX),
             torn: self.torn.clone(),
             foreign: self.foreign,
-            gaps: Found::smallest(self.gaps()),
+            gaps: Findings::smallest(self.gaps()),
             pending: u64::try_from(self.pending.without([&self.published]).count()).unwrap_or(u64::MAX),
             excused: self.excuses,
         }

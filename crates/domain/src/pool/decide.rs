@@ -4,7 +4,7 @@
 //! grants; it changes nothing. A request that asks for several pools is `held` in this one while another of them has no
 //! room for it: it keeps its place, and a policy treats it as one that does not fit.
 
-use super::ladder::ladder;
+use super::downgrade_steps::downgrade_steps;
 use super::reason::Reason;
 use super::ticket::{Ticket, TicketId};
 use super::weight::Weight;
@@ -93,7 +93,7 @@ pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
         let offer = match policy {
             _ if view.held.contains(&claimant.ticket) => None,
             Policy::Document => {
-                ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room)
+                downgrade_steps(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room)
             }
             Policy::Fifo => Some(claimant.asked).filter(|asked| claimant.needs(*asked) <= room),
         };

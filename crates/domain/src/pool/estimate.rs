@@ -2,7 +2,7 @@
 //! the queue is walked through the room that they leave.
 
 use super::decide::Claimant;
-use super::ladder::ladder;
+use super::downgrade_steps::downgrade_steps;
 use super::ticket::{Ticket, TicketId};
 use crate::time::Timestamp;
 use std::cmp::Reverse;
@@ -166,7 +166,8 @@ fn starts(
         let parallel = loop {
             let room = limit.saturating_sub(usage);
             if claimant.needs(claimant.least) <= room {
-                break ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room);
+                break downgrade_steps(claimant.asked, claimant.least)
+                    .find(|step| claimant.needs(*step) <= room);
             }
             let Some(Reverse((at, units))) = releases.pop() else { return starts };
             clock = clock.max(at);

@@ -52,7 +52,7 @@ pub fn pass(
         said.push((index, pass.command(command)?));
     }
     pass.turn()?;
-    said.sort_unstable_by_key(|(index, _): &(usize, Said)| *index);
+    said.sort_unstable_by_key(|(index, _): &(usize, EarlyAnswer)| *index);
     let answers = said.into_iter().map(|(_, said)| pass.answer(said)).collect();
     let Pass { outcome, .. } = pass;
     for (pool, records) in &outcome.records {
@@ -64,7 +64,7 @@ pub fn pass(
 }
 
 /// What was said to a command before the queues had their turn.
-enum Said {
+enum EarlyAnswer {
     Now(Answer),
     /// What becomes of these tickets.
     Depends {
@@ -99,7 +99,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn command(&mut self, command: &Command) -> Result<Said, Contradiction> {
+    fn command(&mut self, command: &Command) -> Result<EarlyAnswer, Contradiction> {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire),
             Command::Release(release) => self.give_back(release),
@@ -112,13 +112,13 @@ impl<'a> Pass<'a> {
             }
             Command::Configure { settings } if !self.ledgers.contains_key(&settings.name) => {
                 let pool = settings.name.clone();
-                Ok(Said::Now(Answer::Refused { pool, reason: Reason::UnknownPool }))
+                Ok(EarlyAnswer::Now(Answer::Refused { pool, reason: Reason::UnknownPool }))
             }
             Command::Configure { settings } => {
                 self.happen(&settings.name, Event::Configured { settings: settings.clone() })?;
-                Ok(Said::Now(Answer::Done))
+                Ok(EarlyAnswer::Now(Answer::Done))
             }
-            Command::Look { .. } => Ok(Said::Now(Answer::Done)),
+            Command::Look { .. } => Ok(EarlyAnswer::Now(Answer::Done)),
         }
     }
 

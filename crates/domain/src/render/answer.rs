@@ -13,7 +13,7 @@
 use super::document::COPY_MODULE;
 use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble};
 use super::path::NodePath;
-use super::remote::{Report, Said, understand};
+use super::remote::{JobReport, Report, understand};
 use serde_json::{Map, Value};
 
 crate::words! {
@@ -29,7 +29,7 @@ crate::words! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum FarmCall {
     Submit,
     Look,
 }
@@ -82,7 +82,12 @@ fn differs(theirs: &Value, ours: &Value) -> bool {
 }
 
 /// Understands an answer. No job means that nexrender knows none of that name.
-pub fn read(asked: Asked, status: u16, body: &str, dialect: Dialect) -> Result<Option<RemoteJob>, Trouble> {
+pub fn read(
+    asked: FarmCall,
+    status: u16,
+    body: &str,
+    dialect: Dialect,
+) -> Result<Option<RemoteJob>, Trouble> {
     let trouble = |failure, message: String| Err(Trouble::new(failure, &message));
     match (status, asked) {
         (401 | 403, _) => {
@@ -90,13 +95,13 @@ pub fn read(asked: Asked, status: u16, body: &str, dialect: Dialect) -> Result<O
         }
         (204, _) => trouble(Failure::NotNexrender, "nexrender has no such address (204)".to_owned()),
         // Of the open server it can only be the word of something that stands before it, and says nothing of the job.
-        (404, Asked::Look) if dialect != Dialect::Oss => Ok(None),
-        (200..=299, Asked::Look) if body.trim().is_empty() => Ok(None),
+        (404, FarmCall::Look) if dialect != Dialect::Oss => Ok(None),
+        (200..=299, FarmCall::Look) if body.trim().is_empty() => Ok(None),
         (200..=299, _) => job(body, dialect).map(Some),
         (408 | 425 | 429 | 500.., _) => {
             trouble(Failure::NexrenderDown, format!("nexrender answers {status}: {}", line(body)))
         }
-        (400..=499, Asked::Submit) if status != 404 && status != 405 => {
+        (400..=499, FarmCall::Submit) if status != 404 && status != 405 => {
             trouble(Failure::Rejected, format!("nexrender refuses the job: {}", line(body)))
         }
         _ => trouble(Failure::NotNexrender, format!("not an answer of nexrender ({status})")),
@@ -121,7 +126,7 @@ fn job(body: &str, dialect: Dialect) -> Result<RemoteJob, Trouble> {
     let error = fields.get("error").filter(|value| !value.is_null()).or_else(|| in_stats("error"));
     let error = error.map(words);
     let percent = ["renderProgress", "progress"].iter().find_map(|name| fields.get(*name)?.as_f64());
-    let report = understand(Said { uid: id, state, percent, error: error.as_deref() });
+    let report = understand(JobReport { uid: id, state, percent, error: error.as_deref() });
     let updated = text(&fields, &["updatedAt", "updated"])
         .or_else(|| in_stats("updatedAt").and_then(Value::as_str))
         .map(str::to_owned);
@@ -162,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn looked(status: u16, body: &str) -> Result<Option<RemoteJob>, Failure> {
-        read(Asked::Look, status, body, Dialect::Auto).map_err(|trouble| trouble.failure)
+        read(FarmCall::Look, status, body, Dialect::Auto).map_err(|trouble| trouble.failure)
     }
 
     fn at(phase: Phase, percent: f64) -> Report {
@@ -200,24 +205,25 @@ mod tests {
         assert_eq!(looked(200, "<html>hello</html>"), Err(Failure::NotNexrender));
         assert_eq!(looked(200, "[]"), Err(Failure::NotNexrender));
         assert_eq!(looked(302, ""), Err(Failure::NotNexrender));
-        let submitted = read(Asked::Submit, 404, "", Dialect::Auto).unwrap_err();
+        let submitted = read(FarmCall::Submit, 404, "", Dialect::Auto).unwrap_err();
         assert_eq!(submitted.failure, Failure::NotNexrender);
     }
 
     #[test]
     fn the_open_server_never_says_404_so_somebody_else_does() {
-        let said = |dialect| read(Asked::Look, 404, "Not Found", dialect).map_err(|trouble| trouble.failure);
+        let said =
+            |dialect| read(FarmCall::Look, 404, "Not Found", dialect).map_err(|trouble| trouble.failure);
 
         assert_eq!(said(Dialect::Oss), Err(Failure::NotNexrender));
         assert_eq!((said(Dialect::Auto), said(Dialect::Cloud)), (Ok(None), Ok(None)));
-        assert_eq!(read(Asked::Look, 200, "", Dialect::Oss), Ok(None));
+        assert_eq!(read(FarmCall::Look, 200, "", Dialect::Oss), Ok(None));
     }
 
     #[test]
     fn a_refused_job_has_the_first_line_of_the_reason() {
         let body =
             "AssertionError [ERR_ASSERTION]: job must have template\n    at Object.validate (job.js:1)";
-        let trouble = read(Asked::Submit, 400, body, Dialect::Auto).unwrap_err();
+        let trouble = read(FarmCall::Submit, 400, body, Dialect::Auto).unwrap_err();
 
         assert_eq!(trouble.failure, Failure::Rejected);
         assert!(trouble.message.ends_with("job must have template"), "{}", trouble.message);
@@ -268,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_answer_is_understood_without_a_panic(status: u16, body in "\\PC{0,80}", submit: bool) {
-            let asked = if submit { Asked::Submit } else { Asked::Look };
+            let asked = if submit { FarmCall::Submit } else { FarmCall::Look };
             let answer = read(asked, status, &body, Dialect::Auto);
             if submit {
                 prop_assert!(!matches!(answer, Ok(None)), "whoever submits hears of a job or of trouble");

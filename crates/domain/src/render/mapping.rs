@@ -4,8 +4,8 @@
 use super::field::Field;
 use super::path::NodePath;
 use super::profile::check_composition;
-use crate::chain::listed;
 use crate::code::Code;
+use crate::error_chain::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How often a worker looks for renders when no wake-up comes: the document's three intervals. Waking up is the fast
 //! way; this is the safety net under it.
 
-use crate::poll::Found;
+use crate::poll::PollResult;
 use std::time::Duration;
 
 /// So many looks in vain, one after the other, and the worker is idle.
@@ -32,16 +32,16 @@ impl Polling {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use tidemill_domain::poll::Found;
+    /// # use tidemill_domain::poll::PollResult;
     /// # use tidemill_domain::render::polling::{Empty, Polling};
-    /// let (sleep, empty) = Polling::default().next(Empty::default(), Found::Work);
+    /// let (sleep, empty) = Polling::default().next(Empty::default(), PollResult::Work);
     /// assert_eq!(sleep, Duration::from_secs(5));
-    /// assert_eq!(Polling::default().next(empty, Found::Nothing).0, Duration::from_secs(10));
+    /// assert_eq!(Polling::default().next(empty, PollResult::Nothing).0, Duration::from_secs(10));
     /// ```
-    pub fn next(&self, empty: Empty, found: Found) -> (Duration, Empty) {
+    pub fn next(&self, empty: Empty, found: PollResult) -> (Duration, Empty) {
         let empty = match found {
-            Found::Work => Empty(0),
-            Found::Nothing => Empty(empty.0.saturating_add(1)),
+            PollResult::Work => Empty(0),
+            PollResult::Nothing => Empty(empty.0.saturating_add(1)),
         };
         let sleep = match empty.0 {
             // Somebody who sets a short default wants a short wait after work as well.
@@ -64,13 +64,13 @@ mod tests {
         let mut empty = Empty::default();
         let mut sleeps = Vec::new();
         for _ in 0..11 {
-            let (sleep, counted) = polling.next(empty, Found::Nothing);
+            let (sleep, counted) = polling.next(empty, PollResult::Nothing);
             sleeps.push(sleep.as_secs());
             empty = counted;
         }
 
         assert_eq!(sleeps, [10, 10, 10, 10, 10, 10, 10, 10, 10, 30, 30]);
-        assert_eq!(polling.next(empty, Found::Work), (Duration::from_secs(5), Empty(0)));
+        assert_eq!(polling.next(empty, PollResult::Work), (Duration::from_secs(5), Empty(0)));
     }
 
     proptest! {
@@ -83,7 +83,7 @@ mod tests {
                 idle: Duration::from_secs(idle),
                 ..Polling::default()
             };
-            let found = if work { Found::Work } else { Found::Nothing };
+            let found = if work { PollResult::Work } else { PollResult::Nothing };
             let (sleep, _) = polling.next(Empty(empty), found);
             prop_assert!(sleep > Duration::ZERO && sleep <= polling.default.max(polling.idle));
         }

@@ -2,8 +2,8 @@
 
 use super::path::NodePath;
 use super::rate::Rate;
-use crate::chain::listed;
 use crate::code::Code;
+use crate::error_chain::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;

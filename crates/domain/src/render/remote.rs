@@ -22,7 +22,7 @@ pub enum Report {
 
 /// What nexrender has to say about one job, before it is understood.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Said<'a> {
+pub struct JobReport<'a> {
     pub uid: &'a str,
     pub state: &'a str,
     pub percent: Option<f64>,
@@ -33,12 +33,12 @@ pub struct Said<'a> {
 /// they go on or fail.
 ///
 /// ```
-/// # use tidemill_domain::render::remote::{Report, Said, understand};
+/// # use tidemill_domain::render::remote::{Report, JobReport, understand};
 /// # use tidemill_domain::render::Phase;
-/// let said = Said { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
+/// let said = JobReport { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
 /// assert_eq!(understand(said), Report::At { phase: Phase::NodePreparing, percent: None });
 /// ```
-pub fn understand(said: Said<'_>) -> Report {
+pub fn understand(said: JobReport<'_>) -> Report {
     match said.state {
         "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, said),
         "started"
@@ -60,7 +60,7 @@ pub fn understand(said: Said<'_>) -> Report {
     }
 }
 
-fn at(phase: Phase, said: Said<'_>) -> Report {
+fn at(phase: Phase, said: JobReport<'_>) -> Report {
     Report::At { phase, percent: said.percent }
 }
 
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn said(state: &str) -> Said<'_> {
-        Said { uid: "rq-1-1", state, percent: Some(45.0), error: None }
+    fn said(state: &str) -> JobReport<'_> {
+        JobReport { uid: "rq-1-1", state, percent: Some(45.0), error: None }
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_finished_job_with_an_error_text_is_finished() {
-        let said = Said { error: Some("a warning"), ..said("finished") };
+        let said = JobReport { error: Some("a warning"), ..said("finished") };
 
         assert_eq!(understand(said), Report::Finished);
     }
@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_word_is_understood_or_named(state in "\\PC{0,100}", percent: f64, error: Option<String>) {
-            let said = Said { uid: "rq-1-1", state: &state, percent: Some(percent), error: error.as_deref() };
+            let said = JobReport { uid: "rq-1-1", state: &state, percent: Some(percent), error: error.as_deref() };
             match understand(said) {
                 Report::At { phase, .. } => prop_assert!(phase.is_remote()),
                 Report::Unknown { word } => prop_assert!(state.starts_with(&word)),

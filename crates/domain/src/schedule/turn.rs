@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 pub const PASSED_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct ScheduleState {
     /// The next tick that nothing was decided about; none when there is none.
     pub next_at: Option<Timestamp>,
     /// Whether it was up in time and waits.
@@ -74,14 +74,17 @@ impl Passed {
 pub struct Turn {
     pub fires: Option<Timestamp>,
     pub passed: Vec<PassedTick>,
-    pub standing: Standing,
+    pub standing: ScheduleState,
 }
 
-pub fn decide(plan: &Plan, standing: Standing, circumstances: Circumstances) -> Turn {
+pub fn decide(plan: &Plan, standing: ScheduleState, circumstances: Circumstances) -> Turn {
     let now = circumstances.now;
     let next = |tick| plan.timetable.next_after(tick);
-    let decided =
-        |fires, passed, next_at| Turn { fires, passed, standing: Standing { next_at, is_waiting: false } };
+    let decided = |fires, passed, next_at| Turn {
+        fires,
+        passed,
+        standing: ScheduleState { next_at, is_waiting: false },
+    };
     let Some(first) = standing.next_at.filter(|next_at| *next_at <= now) else {
         return Turn { fires: None, passed: Vec::new(), standing };
     };
@@ -97,7 +100,11 @@ pub fn decide(plan: &Plan, standing: Standing, circumstances: Circumstances) -> 
     }
     let must_wait = circumstances.is_earlier_running && plan.overlap == Overlap::Wait;
     if must_wait || !circumstances.has_room {
-        return Turn { fires: None, passed, standing: Standing { next_at: Some(tick), is_waiting: true } };
+        return Turn {
+            fires: None,
+            passed,
+            standing: ScheduleState { next_at: Some(tick), is_waiting: true },
+        };
     }
     decided(Some(tick), passed, next(tick))
 }

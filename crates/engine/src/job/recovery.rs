@@ -6,7 +6,7 @@ use crate::job::launcher::Launcher;
 use crate::metrics;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tidemill_domain::poll::{Found, Pace};
+use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_domain::pool::command::{Command, Release, ReleaseBy};
 use tidemill_domain::pool::{End, TicketId};
 use tidemill_store::job::{RESTART_DUE, Recovered};
@@ -80,12 +80,12 @@ pub async fn run(launcher: Launcher) {
             Ok(Some(running)) => {
                 let id = running.execution;
                 tracing::info!(execution.id = %id, "execution {id} goes on with work whose process died");
-                Found::Work
+                PollResult::Work
             }
-            Ok(None) => Found::Nothing,
+            Ok(None) => PollResult::Nothing,
             Err(error) => {
                 tracing::warn!(%error, "looking for executions to restart failed; will try again");
-                Found::Nothing
+                PollResult::Nothing
             }
         };
         pause = PACE.next(pause, found, crate::clock::jitter_unit());

@@ -8,7 +8,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
-use tidemill_store::job::{Earlier, EarlierRequest};
+use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
 
 /// What a step's parts are made with. Readers, processors and writers are made anew for each run of the step, so
@@ -117,7 +117,7 @@ impl StepScope {
     /// goes on behind what was read. `key` is what the reader saves its position under. It is an error when that
     /// instance runs, or can be restarted: it would read the same.
     pub async fn previous_run(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
-        let request = EarlierRequest {
+        let request = PreviousRunRequest {
             job: self.job(),
             step: self.step(),
             instance: self.instance(),
@@ -126,9 +126,9 @@ impl StepScope {
         };
         let mut tx = self.store().read().await?;
         match tx.jobs().earlier_step(&request).await? {
-            Earlier::None => Ok(None),
-            Earlier::Behind(context) => Ok(Some(context)),
-            Earlier::Open(execution) => {
+            PreviousPosition::None => Ok(None),
+            PreviousPosition::Behind(context) => Ok(Some(context)),
+            PreviousPosition::Open(execution) => {
                 let text = format!(
                     "execution {execution} of an earlier instance has not come to its end, so this one cannot go on \
                      behind it; wait for it, restart it with `tidemill job restart {execution}`, or give it up with \

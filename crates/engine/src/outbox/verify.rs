@@ -3,8 +3,8 @@
 //! First the table, then the sink: whatever the table counts as read was in the sink by then. What the sink has on
 //! top of that was published meanwhile, so the table is asked for it once more.
 
-pub use super::sink::tail::Found;
 use super::sink::tail::Tail;
+pub use super::sink::tail::TailEntry;
 use super::sink::{SinkAddress, SinkError};
 use std::collections::HashMap;
 use std::io;
@@ -79,7 +79,7 @@ pub trait ReadBack: Send + std::fmt::Debug + 'static {
     fn read(
         &mut self,
         destinations: &[Destination],
-        found: &mut dyn FnMut(Lane, Place, Found),
+        found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), VerifyError>;
 
     /// Whether it has to know where events go; asking for that takes time.
@@ -105,7 +105,7 @@ impl ReadBack for Tail {
     fn read(
         &mut self,
         _: &[Destination],
-        found: &mut dyn FnMut(Lane, Place, Found),
+        found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), VerifyError> {
         // All files are read one after the other.
         Self::read(self, |place, what| found(Lane::default(), place, what)).map_err(VerifyError::File)
@@ -230,9 +230,9 @@ impl Verifier {
             (std::mem::take(&mut self.auditor), std::mem::take(&mut self.destinations));
         let reading = tokio::task::spawn_blocking(move || {
             let read = sink.read(&destinations, &mut |lane, place, found| match found {
-                Found::Published(published) => auditor.published(lane, place, &published),
-                Found::Torn => auditor.torn(place),
-                Found::Foreign => auditor.foreign(),
+                TailEntry::Published(published) => auditor.published(lane, place, &published),
+                TailEntry::Torn => auditor.torn(place),
+                TailEntry::Foreign => auditor.foreign(),
             });
             (sink, auditor, read)
         });

@@ -19,13 +19,13 @@ pub(super) async fn run(worker: Arc<WorkerContext>) {
 
 /// Looks once, and pauses or resumes.
 pub(super) async fn look(worker: &WorkerContext) {
-    let (farm, shelf, inspector) = tokio::join!(
+    let (farm, storage, inspector) = tokio::join!(
         worker.asking("check", worker.farm.check()),
-        worker.shelf.check(),
+        worker.storage.check(),
         worker.inspector.check()
     );
     let mut troubles = Vec::new();
-    for (part, answer) in [(Part::Farm, farm), (Part::Shelf, shelf), (Part::Inspector, inspector)] {
+    for (part, answer) in [(Part::Farm, farm), (Part::Storage, storage), (Part::Inspector, inspector)] {
         let trouble = answer.err();
         troubles.extend(trouble.clone());
         worker.vitals.looked(part, worker.now(), trouble);

@@ -8,7 +8,7 @@ use crate::clock::jittered;
 use crate::lease_guard::LeaseGuard;
 use crate::service::{Next, Service};
 use std::sync::Arc;
-use tidemill_domain::poll::Found;
+use tidemill_domain::poll::PollResult;
 use tidemill_domain::render::polling::Empty;
 use tidemill_store::StoreError;
 use tidemill_store::render::{ClaimRequest, RENDER_WAITING};
@@ -40,12 +40,12 @@ pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, st
     }
 }
 
-async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
+async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<PollResult, StoreError> {
     let mut permits = worker.free_places();
     if worker.vitals.is_paused() || permits.is_empty() {
         // It has looked, and wants nothing: whoever watches it must not take it for stuck.
         worker.vitals.polled(worker.now());
-        return Ok(Found::Nothing);
+        return Ok(PollResult::Nothing);
     }
     let (options, sent) = (&worker.options, worker.now());
     let request = ClaimRequest {
@@ -63,7 +63,7 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<F
     for ended in &claims.ended {
         tell::decided(worker, None, ended);
     }
-    let found = if claims.claimed.is_empty() { Found::Nothing } else { Found::Work };
+    let found = if claims.claimed.is_empty() { PollResult::Nothing } else { PollResult::Work };
     metrics::claimed(claims.claimed.len());
     for claimed in claims.claimed {
         let Some(permit) = permits.pop() else { break };

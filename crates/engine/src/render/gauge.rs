@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(15);
 pub const WORKER_SEEN_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub struct RenderGauges {
     pub counts: RenderCounts,
     /// What has ended lately, and what is wrong with the others.
     pub recent: RenderStanding,
@@ -26,7 +26,7 @@ pub struct Standing {
     pub at: Timestamp,
 }
 
-impl Standing {
+impl RenderGauges {
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut tx = store.read().await?;
         let at = tx.now().await?;
@@ -58,7 +58,7 @@ impl Standing {
 pub async fn run(store: Store) {
     let mut service = Service::new("measuring renders", PAUSE);
     while service.is_due().await {
-        let seen = Standing::read(&store).await;
+        let seen = RenderGauges::read(&store).await;
         metrics::measured(seen.as_ref().ok());
         service.ended(seen.map(drop));
     }

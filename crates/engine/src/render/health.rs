@@ -32,7 +32,7 @@ pub struct Health {
     /// Whether nexrender can be talked to.
     pub farm: Checked,
     /// Whether the NAS can be written.
-    pub shelf: Checked,
+    pub storage: Checked,
     /// Whether files can be looked at.
     pub inspector: Checked,
     /// How many renders it may have at the farm.
@@ -87,7 +87,7 @@ impl Health {
             problems.push("the leases of its renders are not renewed".to_owned());
         }
         for (what, checked) in
-            [("nexrender", &self.farm), ("the NAS", &self.shelf), ("ffprobe", &self.inspector)]
+            [("nexrender", &self.farm), ("the NAS", &self.storage), ("ffprobe", &self.inspector)]
         {
             if let Some(trouble) = &checked.trouble {
                 problems.push(format!("{what}: {} ({})", trouble.message, trouble.code));
@@ -117,7 +117,7 @@ struct Noted {
     lease_loop: Option<Monotonic>,
     poll: Option<Monotonic>,
     farm: Look,
-    shelf: Look,
+    storage: Look,
     inspector: Look,
 }
 
@@ -127,7 +127,7 @@ type Look = Option<(Monotonic, Option<Trouble>)>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Farm,
-    Shelf,
+    Storage,
     Inspector,
 }
 
@@ -164,7 +164,7 @@ impl Vitals {
         let mut noted = self.noted();
         let look = match part {
             Part::Farm => &mut noted.farm,
-            Part::Shelf => &mut noted.shelf,
+            Part::Storage => &mut noted.storage,
             Part::Inspector => &mut noted.inspector,
         };
         *look = Some((now, trouble));
@@ -212,7 +212,7 @@ impl Vitals {
             lease_for: of.lease_for,
             last_poll_age: age(noted.poll),
             farm: checked(&noted.farm),
-            shelf: checked(&noted.shelf),
+            storage: checked(&noted.storage),
             inspector: checked(&noted.inspector),
             capacity: of.capacity,
             busy: of.busy,
@@ -268,7 +268,7 @@ mod tests {
 
         assert_eq!(read(&vitals, 10).problems(), Vec::<String>::new());
         assert_eq!(read(&vitals, 62).problems().len(), 2);
-        vitals.looked(Part::Shelf, at(9), Some(Trouble::new(Failure::NasNotMounted, "an empty folder")));
+        vitals.looked(Part::Storage, at(9), Some(Trouble::new(Failure::NasNotMounted, "an empty folder")));
         assert_eq!(read(&vitals, 10).problems(), ["the NAS: an empty folder (TM1537)"]);
     }
 

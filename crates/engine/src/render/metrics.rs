@@ -1,6 +1,6 @@
 //! The metrics of renders. What is not known is NaN, never 0.
 
-use super::gauge::Standing;
+use super::gauge::RenderGauges;
 use crate::metrics::number;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
@@ -90,8 +90,8 @@ pub(super) fn recovered() {
 }
 
 /// What a look at the queue has found; none when it failed.
-pub(super) fn measured(standing: Option<&Standing>) {
-    let found = |value: fn(&Standing) -> f64| standing.map_or(f64::NAN, value);
+pub(super) fn measured(standing: Option<&RenderGauges>) {
+    let found = |value: fn(&RenderGauges) -> f64| standing.map_or(f64::NAN, value);
     for status in Status::ALL.into_iter().filter(|status| !status.is_terminal()) {
         let count = standing.map_or(f64::NAN, |standing| number(standing.count(status)));
         gauge!(RENDERS, "status" => status.as_str()).set(count);

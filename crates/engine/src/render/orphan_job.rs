@@ -10,7 +10,7 @@ use tidemill_domain::render::output;
 use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
-use tidemill_store::render::{Leftover, RenderRecord};
+use tidemill_store::render::{OrphanJob, RenderRecord};
 
 /// Jobs that are taken out in one turn.
 const PER_TURN: u32 = 100;
@@ -63,7 +63,7 @@ impl Watching {
 /// Takes a job out, unless a node renders it: then the farm is the only one that knows when it ends.
 pub(super) async fn drop_once(
     worker: &WorkerContext,
-    leftover: &Leftover,
+    leftover: &OrphanJob,
     watching: &mut Watching,
 ) -> Result<Dropped, Trouble> {
     let name = leftover.remote_job.as_str();
@@ -98,11 +98,11 @@ fn is_running(report: &Report) -> bool {
     }
 }
 
-async fn discard(worker: &WorkerContext, leftover: &Leftover) -> Result<(), Trouble> {
+async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Trouble> {
     let Some(path) = &leftover.staged_path else { return Ok(()) };
     // What lies elsewhere by now is out of our reach, and waiting would not change that.
     if let Ok(Some(staged)) = worker.options.places.kept(path) {
-        match worker.shelf.discard(&staged.local).await {
+        match worker.storage.discard(&staged.local).await {
             Err(trouble) if trouble.failure == Failure::PathNotMapped => {}
             discarded => discarded?,
         }
@@ -117,13 +117,13 @@ async fn discard(worker: &WorkerContext, leftover: &Leftover) -> Result<(), Trou
     }
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let uid = Uid::new(leftover.render, leftover.epoch);
-    worker.shelf.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
+    worker.storage.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
 }
 
 /// Its row and its data.
 async fn read(
     worker: &WorkerContext,
-    leftover: &Leftover,
+    leftover: &OrphanJob,
 ) -> Result<Option<(RenderRecord, String)>, StoreError> {
     let mut tx = worker.store.read().await?;
     let record = tx.renders().find(leftover.render).await?;
@@ -131,14 +131,14 @@ async fn read(
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
-async fn settle(worker: &WorkerContext, leftover: &Leftover) -> Result<(), StoreError> {
+async fn settle(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), StoreError> {
     let mut tx = worker.store.begin().await?;
     tx.renders().settle_leftover(leftover.render, leftover.epoch).await?;
     tx.commit().await
 }
 
 /// Others leave it to us for another while.
-pub(super) async fn keep(worker: &WorkerContext, leftover: &Leftover) {
+pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
     let kept = async {
         let mut tx = worker.store.begin().await?;
         tx.renders().keep_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
@@ -150,7 +150,7 @@ pub(super) async fn keep(worker: &WorkerContext, leftover: &Leftover) {
 }
 
 /// Its job is gone, and its file is not. It is tried again: that is written down.
-pub(super) fn file_left(leftover: &Leftover, trouble: &Trouble) {
+pub(super) fn file_left(leftover: &OrphanJob, trouble: &Trouble) {
     let (id, job) = (leftover.render, &leftover.remote_job);
     tracing::warn!(render.id = %id, "the file of job {job} of render {id} could not be removed yet: {}", trouble.message);
 }

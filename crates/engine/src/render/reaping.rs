@@ -71,7 +71,7 @@ pub(super) async fn sweep_jobs(worker: Arc<WorkerContext>) {
 pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
     let mut service = Service::new("removing old files", FILES_PAUSE);
     while service.is_due().await {
-        let (parts, staged) = (worker.shelf.sweep(FILES_AGE).await, sweep_staged(&worker).await);
+        let (parts, staged) = (worker.storage.sweep(FILES_AGE).await, sweep_staged(&worker).await);
         let is_done = parts.is_ok() && staged.is_ok();
         for (what, swept) in [("parts of files", parts), ("files of nodes that were too late", staged)] {
             match swept {
@@ -87,9 +87,9 @@ pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
 /// Removes what nodes have left for jobs that nobody goes on with: a job that nexrender had forgotten ends unseen.
 async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
     let mut removed = 0;
-    for (uid, file) in worker.shelf.left(FILES_AGE).await? {
+    for (uid, file) in worker.storage.left(FILES_AGE).await? {
         if is_superseded(worker, uid).await.map_err(|error| unexpected(&error))? {
-            worker.shelf.discard(&file).await?;
+            worker.storage.discard(&file).await?;
             removed += 1;
         }
     }

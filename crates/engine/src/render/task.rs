@@ -8,7 +8,7 @@ mod prepare;
 
 use super::held::{Held, Instruction};
 use super::licence::NoLicence;
-use super::shelf::Sight;
+use super::storage::Sight;
 use super::tell;
 use super::worker_context::{Place, WorkerContext};
 use super::{metrics, short_pause};
@@ -24,7 +24,7 @@ use tidemill_domain::render::clock::{Verdict, look};
 use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::render::{Act, Failure, Trouble, Uid, Work};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::render::{Claimed, Leftover, Notes, RenderRecord, Worked};
+use tidemill_store::render::{Claimed, Notes, OrphanJob, RenderRecord, Worked};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -374,10 +374,10 @@ impl Task {
     }
 
     /// Its job as it is to be dropped.
-    fn leftover(&self, epoch: Epoch, slot: Slot, file: File) -> Leftover {
+    fn leftover(&self, epoch: Epoch, slot: Slot, file: File) -> OrphanJob {
         let is_known = self.record.render.job == Some(epoch);
         let remote_job = self.record.remote_job.clone().filter(|_| is_known);
-        Leftover {
+        OrphanJob {
             render: self.held.id,
             epoch,
             remote_job: remote_job.unwrap_or_else(|| Uid::new(self.held.id, epoch).to_string()),

@@ -2,7 +2,7 @@
 //! it is to stop.
 //!
 //! ```text
-//!   claiming ──a task for each render──► task ──► farm, inspector, shelf
+//!   claiming ──a task for each render──► task ──► farm, inspector, storage
 //!   renewal  ──lost, cancelled─────────► task         every word about a render goes through the database,
 //!   reaping  ◄── what vanished workers leave          which decides by the rules and says what is next
 //!   checkup  ──pause, resume──► claiming

@@ -5,7 +5,7 @@ use super::health::{Health, Reading, Vitals};
 use super::held::Registry;
 use super::metrics;
 use super::options::WorkerOptions;
-use super::shelf::Shelf;
+use super::storage::Storage;
 use super::world::{Farm, Inspector, World};
 use crate::locked;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct WorkerContext {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) farm: Arc<dyn Farm>,
     pub(super) inspector: Arc<dyn Inspector>,
-    pub(super) shelf: Arc<dyn Shelf>,
+    pub(super) storage: Arc<dyn Storage>,
     pub(super) options: WorkerOptions,
     pub(super) registry: Registry,
     pub(super) compositions: CompositionCache,
@@ -72,13 +72,13 @@ pub(super) struct Took {
 
 impl WorkerContext {
     pub(super) fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
-        let World { farm, inspector, shelf } = world;
+        let World { farm, inspector, storage } = world;
         let capacity = options.capacity.get();
         Self {
             store,
             farm,
             inspector,
-            shelf,
+            storage,
             registry: Registry::default(),
             compositions: CompositionCache::default(),
             vitals: Vitals::default(),

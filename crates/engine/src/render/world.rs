@@ -1,7 +1,7 @@
 //! The world that a worker acts on: who renders, who looks at files, and where files go.
 
 use super::Asking;
-use super::shelf::Shelf;
+use super::storage::Storage;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidemill_domain::render::{LocalPath, Probe, Profile, Uid};
 pub struct World {
     pub farm: Arc<dyn Farm>,
     pub inspector: Arc<dyn Inspector>,
-    pub shelf: Arc<dyn Shelf>,
+    pub storage: Arc<dyn Storage>,
 }
 
 /// A render farm: nexrender, or what stands for it in the demo. Its jobs go on whether or not anybody asks for them.

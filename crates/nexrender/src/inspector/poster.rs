@@ -2,7 +2,7 @@
 
 use super::program::Run;
 use super::{FfmpegInspector, input, invalid, path_of, probe, words};
-use crate::shelf::errno::io_trouble;
+use crate::storage::errno::io_trouble;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The other dialects of nexrender, and servers that are none.
 
-use crate::http::{Answer, Asked, Http};
+use crate::http::{Answer, Http, ReceivedCall};
 use crate::site::uid;
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ fn said(status: u16, body: &Value) -> Answer {
 }
 
 /// As the source document has it: the server chooses the name.
-fn document(asked: &Asked) -> Answer {
+fn document(asked: &ReceivedCall) -> Answer {
     let job = |status: &str, progress: u32| json!({"id": "job_abc123", "uid": "uid_xyz789", "status": status, "progress": progress, "updated": "t"});
     match asked.line.as_str() {
         "POST /api/v1/jobs" => said(200, &job("queued", 0)),
@@ -55,7 +55,7 @@ async fn the_dialect_of_the_document_is_understood() {
 }
 
 /// As the cloud has it.
-fn cloud(asked: &Asked) -> Answer {
+fn cloud(asked: &ReceivedCall) -> Answer {
     if !asked.headers.contains(&"authorization: bearer geheim".to_owned()) {
         return said(401, &json!({"error": "unauthorized"}));
     }
@@ -128,7 +128,7 @@ async fn a_proxy_before_the_open_server_that_has_lost_it_makes_no_job_lost() {
 }
 
 /// Answers a `POST` too late, but has the job.
-fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
+fn slow(known: &Mutex<Option<String>>, asked: &ReceivedCall) -> Answer {
     if asked.line.starts_with("POST") {
         *known.lock().unwrap() = Some(asked.body.clone());
         thread::sleep(Duration::from_secs(20));

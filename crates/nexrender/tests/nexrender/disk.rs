@@ -3,13 +3,13 @@
 //! A mount belongs to a process, so each of these tests runs itself once more in a namespace of its own.
 
 use crate::clip::local;
-use crate::shelf::{output, shelf};
+use crate::storage::{output, storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 use tidemill_domain::render::Failure;
-use tidemill_engine::render::Shelf;
-use tidemill_nexrender::{Mount, NasShelf};
+use tidemill_engine::render::Storage;
+use tidemill_nexrender::{Mount, NasStorage};
 use tidemill_testkit::skip;
 
 /// Where the disk is, in the process that sees it.
@@ -46,21 +46,21 @@ fn run(program: &str, arguments: &[&str], disk: &Path) {
 }
 
 /// A shelf on the disk, with a file of a node beside it.
-fn mounted(disk: &Path, bytes: usize) -> (NasShelf, tempfile::TempDir, PathBuf) {
+fn mounted(disk: &Path, bytes: usize) -> (NasStorage, tempfile::TempDir, PathBuf) {
     let staging = tempfile::tempdir().unwrap();
     let file = staging.path().join("rq-7-2.mp4");
     fs::write(&file, vec![7; bytes]).unwrap();
-    let shelf = shelf(staging.path(), disk, |options| options.output.mount = Mount::At(local(disk)));
-    (shelf, staging, file)
+    let storage = storage(staging.path(), disk, |options| options.output.mount = Mount::At(local(disk)));
+    (storage, staging, file)
 }
 
 #[tokio::test]
 async fn a_full_nas_may_have_room_later() {
     let Some(disk) = disk("a_full_nas_may_have_room_later", "size=1m,nr_inodes=4") else { return };
-    let (shelf, _staging, large) = mounted(&disk, 2 << 20);
+    let (storage, _staging, large) = mounted(&disk, 2 << 20);
     let (other, _staging, small) = mounted(&disk, 1_000);
 
-    let too_large = shelf.copy(&local(&large), &output("Main")).await.unwrap_err();
+    let too_large = storage.copy(&local(&large), &output("Main")).await.unwrap_err();
     // The disk and the folder of the day are two of four, and no number of bytes says that there are no more.
     let others = [disk.join("third"), disk.join("fourth")];
     others.iter().for_each(|other| fs::write(other, "x").unwrap());
@@ -78,13 +78,13 @@ async fn a_full_nas_may_have_room_later() {
 #[tokio::test]
 async fn a_nas_that_cannot_be_written_refuses() {
     let Some(disk) = disk("a_nas_that_cannot_be_written_refuses", "size=1m") else { return };
-    let (shelf, _staging, file) = mounted(&disk, 1_000);
-    assert_eq!(shelf.check().await, Ok(()));
-    let content = shelf.copy(&local(&file), &output("Main")).await.unwrap();
+    let (storage, _staging, file) = mounted(&disk, 1_000);
+    assert_eq!(storage.check().await, Ok(()));
+    let content = storage.copy(&local(&file), &output("Main")).await.unwrap();
 
     run("mount", &["-o", "remount,ro"], &disk);
-    let (checked, copied) = (shelf.check().await, shelf.copy(&local(&file), &output("Main")).await);
-    let published = shelf.publish(&output("Main"), &content).await;
+    let (checked, copied) = (storage.check().await, storage.copy(&local(&file), &output("Main")).await);
+    let published = storage.publish(&output("Main"), &content).await;
 
     assert_eq!(checked.unwrap_err().failure, Failure::NasRefused);
     assert_eq!(copied.unwrap_err().failure, Failure::NasRefused);
@@ -94,11 +94,11 @@ async fn a_nas_that_cannot_be_written_refuses() {
 #[tokio::test]
 async fn a_nas_that_went_away_is_missed() {
     let Some(disk) = disk("a_nas_that_went_away_is_missed", "size=1m") else { return };
-    let (shelf, _staging, file) = mounted(&disk, 1_000);
-    let content = shelf.copy(&local(&file), &output("Main")).await.unwrap();
+    let (storage, _staging, file) = mounted(&disk, 1_000);
+    let content = storage.copy(&local(&file), &output("Main")).await.unwrap();
 
     run("umount", &[], &disk);
-    let published = shelf.publish(&output("Main"), &content).await;
+    let published = storage.publish(&output("Main"), &content).await;
 
     assert_eq!(published.unwrap_err().failure, Failure::NasNotMounted);
     assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written to the disk of this host");

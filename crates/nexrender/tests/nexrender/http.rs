@@ -7,7 +7,7 @@ use std::thread;
 
 /// What was asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedCall {
     /// Method and path, such as `GET /api/v1/jobs`.
     pub(crate) line: String,
     /// The headers, in small letters.
@@ -21,11 +21,11 @@ pub(crate) type Answer = Option<(u16, &'static str, String)>;
 /// A running server; its threads end with the test.
 pub(crate) struct Http {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedCall>>>,
 }
 
 impl Http {
-    pub(crate) fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&ReceivedCall) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -40,7 +40,7 @@ impl Http {
     }
 
     /// All that was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedCall> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -50,7 +50,7 @@ impl Http {
     }
 }
 
-fn serve(mut stream: TcpStream, noting: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked) -> Answer) {
+fn serve(mut stream: TcpStream, noting: &Mutex<Vec<ReceivedCall>>, answer: &dyn Fn(&ReceivedCall) -> Answer) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let mut head = Vec::new();
     loop {
@@ -68,7 +68,7 @@ fn serve(mut stream: TcpStream, noting: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Ask
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     lines.read_exact(&mut body).unwrap();
     let line = head[0].trim_end_matches(" HTTP/1.1").to_owned();
-    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap() };
+    let asked = ReceivedCall { line, headers, body: String::from_utf8(body).unwrap() };
     noting.lock().unwrap().push(asked.clone());
     let Some((status, headers, body)) = answer(&asked) else { return };
     let length = body.len();

@@ -10,5 +10,5 @@ mod http;
 mod inspector;
 mod lossy;
 mod lost;
-mod shelf;
 mod site;
+mod storage;

@@ -119,7 +119,7 @@ impl Stored for PartitionOutcome {
 
 /// The last run of a partition in its instance.
 #[derive(Debug)]
-pub(crate) struct Chain {
+pub(crate) struct LastPartitionRun {
     step_execution_id: i64,
     job_execution_id: i64,
     step_name: String,
@@ -129,7 +129,7 @@ pub(crate) struct Chain {
     starts: u64,
 }
 
-impl Stored for Chain {
+impl Stored for LastPartitionRun {
     const PLACE: (&'static str, &'static str) = STEP;
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
@@ -189,7 +189,7 @@ impl Jobs<'_> {
             self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
         // What this very run has made, before the answer to that was lost, is not something that ran before.
         known.retain(|row| made.is_empty() || row.job_execution_id != worker.execution.get());
-        let known: HashMap<&str, &Chain> =
+        let known: HashMap<&str, &LastPartitionRun> =
             known.iter().map(|row| (row.step_name[worker.step.len() + 1..].as_ref(), row)).collect();
         let keys: Vec<&str> = request.partitions.iter().map(|(key, _)| key.as_str()).collect();
         let before = before(&known, worker);
@@ -391,7 +391,7 @@ enum Begin<'a> {
     /// With what the partitioner gave it.
     With(Option<&'a ExecutionContext>),
     /// Where an earlier run ended.
-    From(&'a Chain),
+    From(&'a LastPartitionRun),
 }
 
 impl Begin<'_> {
@@ -411,8 +411,8 @@ impl Begin<'_> {
 }
 
 /// The partitions that ran before, as the domain knows them.
-fn before(known: &HashMap<&str, &Chain>, worker: &StepRequest<'_>) -> Vec<KnownPartition> {
-    let partition = |(key, row): (&&str, &&Chain)| KnownPartition {
+fn before(known: &HashMap<&str, &LastPartitionRun>, worker: &StepRequest<'_>) -> Vec<KnownPartition> {
+    let partition = |(key, row): (&&str, &&LastPartitionRun)| KnownPartition {
         key: (*key).to_owned(),
         last: LastStep {
             status: row.status,

@@ -7,14 +7,16 @@ use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::relay::transactional_id;
-use tidemill_domain::outbox::{Effort, EventId, Fate, Instance, LiveRelay, RelayId, StoredEvent, Tally};
+use tidemill_domain::outbox::{
+    Effort, EventId, EventOutcome, Instance, LiveRelay, RelayId, StoredEvent, Tally,
+};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventDetail {
     pub event: StoredEvent,
-    pub fate: Fate,
+    pub fate: EventOutcome,
     /// The relay that has its slot.
     pub owner: Option<RelayId>,
     /// How many owners the slot has had.
@@ -55,7 +57,7 @@ impl Outbox<'_> {
         let is_read = id <= floor || place.as_ref().is_some_and(|place| place.window.covers(id, event.xid));
         let state = exception.as_ref().map(|exception| exception.record.exception.state.word());
         Ok(Some(EventDetail {
-            fate: Fate::of(is_read, state),
+            fate: EventOutcome::of(is_read, state),
             owner: place.as_ref().and_then(|place| place.owner),
             epoch: place.map_or(Epoch::ZERO, |place| place.epoch),
             event,

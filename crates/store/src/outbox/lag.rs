@@ -10,7 +10,7 @@ use crate::outbox::{Backlog, Excepted, Partition, RelayDetail};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::outbox::{Count, LiveRelay, RelayId, Slot, Tally, missing_shares};
 use tidemill_domain::time::Timestamp;
 
@@ -90,7 +90,7 @@ impl Outbox<'_> {
     /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
     /// outbox are not from this server.
     pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
-        if self.server_standing().await? == Standing::Restored {
+        if self.server_standing().await? == RestoreState::Restored {
             return Ok(None);
         }
         let places = self.places().await?;

@@ -12,7 +12,7 @@ use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::stored::StoredEvent;
-use tidemill_domain::outbox::{EventId, Slot, Stretch, Window};
+use tidemill_domain::outbox::{EventId, IdRange, Slot, Window};
 
 /// A page ends with the event by which it comes to more bytes of payloads and headers than this: it is in memory, and so
 /// is the one before it, while it is published.
@@ -135,7 +135,7 @@ impl Outbox<'_> {
             }
         };
         let after = page.window.last.max(reading.floor);
-        let mut stretch = Stretch::first(after, (span.lowest, span.highest), reading.limit, slots.len());
+        let mut stretch = IdRange::first(after, (span.lowest, span.highest), reading.limit, slots.len());
         let mut rows = Vec::new();
         let is_last = loop {
             let wanted = reading.limit.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX));

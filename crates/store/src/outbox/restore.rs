@@ -10,13 +10,13 @@ use crate::store::Store;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::outbox::restore::{KnownServer, ServerIdentity, Standing, check};
+use tidemill_domain::outbox::restore::{KnownServer, RestoreState, ServerIdentity, check};
 use tidemill_domain::outbox::{EventId, Mark, Place, Window};
 
 /// What was found, and done about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
-    pub standing: Standing,
+    pub standing: RestoreState,
     pub excepted: u64,
 }
 
@@ -42,7 +42,7 @@ impl Store {
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
         let standing = tx.outbox().server_standing().await?;
-        if standing == Standing::Same {
+        if standing == RestoreState::Same {
             tx.rollback().await?;
             return Ok(Checked { standing, excepted: 0 });
         }
@@ -59,13 +59,13 @@ impl Outbox<'_> {
     }
 
     /// Whether the marks of the outbox are from this server.
-    pub async fn server_standing(&mut self) -> Result<Standing, StoreError> {
+    pub async fn server_standing(&mut self) -> Result<RestoreState, StoreError> {
         // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
         let places = self.places().await?;
         let known = self.outbox_row().await?.server;
         Ok(match self.server().await? {
             Some(server) => check(&known, &server, newest(&places)),
-            None => Standing::Same,
+            None => RestoreState::Same,
         })
     }
 
@@ -79,13 +79,13 @@ impl Outbox<'_> {
             return Ok(Checked { standing, excepted: 0 });
         };
         let excepted = match standing {
-            Standing::Same => return Ok(Checked { standing, excepted: 0 }),
-            Standing::First => 0,
-            Standing::NewTimeline => {
+            RestoreState::Same => return Ok(Checked { standing, excepted: 0 }),
+            RestoreState::First => 0,
+            RestoreState::NewTimeline => {
                 self.audit().record(&entry("outbox.new_timeline", &server)).await?;
                 0
             }
-            Standing::Restored => {
+            RestoreState::Restored => {
                 let excepted = self.begin_anew().await?;
                 let why = format!("{excepted} events were not read before and are excepted");
                 self.audit().record(&entry("outbox.restored", &server).because(&why)).await?;

@@ -13,7 +13,7 @@ use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::partition::Range;
-use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::time::Timestamp;
 
 /// Events that go in one transaction.
@@ -37,7 +37,7 @@ impl Store {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
         // What marks of another server say of what was written here is not to be believed.
-        if tx.outbox().server_standing().await? == Standing::Restored {
+        if tx.outbox().server_standing().await? == RestoreState::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
         let before = tx.now().await?.minus(keep_for);

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::tx::Schedules;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
-use tidemill_domain::schedule::turn::{self, Circumstances, PassedTick, Standing};
+use tidemill_domain::schedule::turn::{self, Circumstances, PassedTick, ScheduleState};
 use tidemill_domain::schedule::{BadSchedule, Plan, TickOutcome};
 use tidemill_domain::time::Timestamp;
 
@@ -75,7 +75,7 @@ impl Schedules<'_> {
         let has_room = room == Room::Free;
         let is_earlier_running = self.schedule_is_unresolved(&row.name).await?;
         let now = self.now().await?;
-        let before = Standing { next_at: row.next_at.map(Into::into), is_waiting: row.is_waiting };
+        let before = ScheduleState { next_at: row.next_at.map(Into::into), is_waiting: row.is_waiting };
         let decided = turn::decide(&plan, before, Circumstances { now, is_earlier_running, has_room });
         let mut passed = Vec::with_capacity(decided.passed.len());
         for tick in decided.passed {
@@ -87,9 +87,9 @@ impl Schedules<'_> {
         row.next_at = decided.standing.next_at.map(Into::into);
         row.is_waiting = decided.standing.is_waiting;
         row.look_at = match decided.standing {
-            Standing { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE).into()),
-            Standing { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE).into()),
-            Standing { next_at, .. } => next_at.map(Into::into),
+            ScheduleState { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE).into()),
+            ScheduleState { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE).into()),
+            ScheduleState { next_at, .. } => next_at.map(Into::into),
         };
         let last = decided.fires.or(passed.last().map(|passed| passed.at));
         row.last_tick_at = last.map(Into::into).or(row.last_tick_at);

@@ -3,7 +3,7 @@
 pub(crate) mod attempt;
 pub(crate) mod composition;
 pub(crate) mod data;
-pub(crate) mod leftover;
+pub(crate) mod orphan_job;
 pub(crate) mod queue;
 pub(crate) mod save;
 pub(crate) mod standing;

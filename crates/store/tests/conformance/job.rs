@@ -18,7 +18,6 @@ use tidemill_store::job::{
 
 mod attention;
 mod chunk;
-mod earlier;
 mod history;
 mod launch;
 mod list;
@@ -26,6 +25,7 @@ mod operate;
 mod orphan;
 mod partition;
 mod plan;
+mod previous_run;
 mod purge;
 mod reject;
 mod spring;

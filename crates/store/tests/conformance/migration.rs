@@ -3,7 +3,7 @@
 
 use crate::Bench;
 use tidemill_domain::audit::Actor;
-use tidemill_store::migration::{Standing, known, schema_sql};
+use tidemill_store::migration::{MigrationState, known, schema_sql};
 use tidemill_store::scratch::Scratch;
 use tidemill_store::{Init, Store, StoreError, StoreOptions};
 
@@ -34,7 +34,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
     let store = open(&scratch).await;
     assert!(matches!(store.initialise(Init::Never).await, Err(StoreError::SchemaBehind { .. })));
     let status = store.migration_status().await.unwrap();
-    assert!(status.iter().all(|line| line.standing == Standing::Pending));
+    assert!(status.iter().all(|line| line.standing == MigrationState::Pending));
 
     let mut told = Vec::new();
     let count = store.migrate(&Actor::system(), |migration| told.push(migration.version)).await.unwrap();
@@ -43,7 +43,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
     assert_eq!(told.len(), count);
     store.initialise(Init::Never).await.unwrap();
     let status = store.migration_status().await.unwrap();
-    assert!(status.iter().all(|line| line.standing == Standing::Applied && line.applied_at.is_some()));
+    assert!(status.iter().all(|line| line.standing == MigrationState::Applied && line.applied_at.is_some()));
 }
 
 async fn migrating_twice_changes_nothing(bench: Bench) {

@@ -6,7 +6,7 @@ use crate::report::Failure;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use tidemill_domain::code::Exit;
-use tidemill_store::migration::{Standing, schema_sql};
+use tidemill_store::migration::{MigrationState, schema_sql};
 use tidemill_store::url::Dialect;
 
 /// The database: its schema and migrations
@@ -72,6 +72,7 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
         ("applied_at", |line| json!(line.applied_at.map(|at| at.to_string()))),
     ]);
     listing.print(context.output())?;
-    let usable = status.iter().all(|line| matches!(line.standing, Standing::Applied | Standing::Newer));
+    let usable =
+        status.iter().all(|line| matches!(line.standing, MigrationState::Applied | MigrationState::Newer));
     Ok(if usable { Exit::Ok } else { Exit::Conflict })
 }

@@ -15,7 +15,7 @@ mod supervisor;
 mod verdict;
 pub(crate) mod worker;
 
-use crate::commands::serve::{Serving, Wanted, shutdown};
+use crate::commands::serve::{ServeSetup, Serving, shutdown};
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
@@ -109,7 +109,7 @@ async fn serve(
 ) -> Result<Serving, Failure> {
     let listen = arguments.listen;
     let start = async |listen| {
-        let wanted = Wanted { action: Some(Arc::clone(action)), ..Wanted::default() };
+        let wanted = ServeSetup { action: Some(Arc::clone(action)), ..ServeSetup::default() };
         Serving::start(context, store, listen, "", Authentication::None, wanted).await
     };
     match start(listen).await {

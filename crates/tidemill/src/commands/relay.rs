@@ -67,7 +67,7 @@ const ASKING_AGAIN: Duration = Duration::from_secs(30);
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
-    let Some(wanted) = Wanted::of(context, clock.clone())? else {
+    let Some(wanted) = RelaySetup::of(context, clock.clone())? else {
         let fix = "add --sink kafka, --sink file:PATH or --sink stdout, or set outbox.sink";
         return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
     };
@@ -114,13 +114,13 @@ fn outcome(ended: Result<Result<(), RelayError>, JoinError>) -> Result<(), Failu
 
 /// A relay as the configuration wants it, of which nothing runs yet.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct RelaySetup {
     publisher: Arc<dyn Publisher>,
     instance: Option<Instance>,
     retry: RetryPolicy,
 }
 
-impl Wanted {
+impl RelaySetup {
     /// None when there is no sink.
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().outbox;

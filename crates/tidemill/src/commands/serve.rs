@@ -80,12 +80,12 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let authentication =
         if is_open { Authentication::None } else { Authentication::Required { issuers: context.issuers()? } };
     let clock = Arc::new(SystemClock::new());
-    let relay = relay::Wanted::of(context, clock.clone())?;
-    let renders = render_worker::Wanted::of(context, clock)?;
+    let relay = relay::RelaySetup::of(context, clock.clone())?;
+    let renders = render_worker::WorkerSetup::of(context, clock)?;
     if renders.is_some() {
         render::refuse_supabase(context)?;
     }
-    if settings.emf && relay.as_ref().is_some_and(relay::Wanted::takes_stdout) {
+    if settings.emf && relay.as_ref().is_some_and(relay::RelaySetup::takes_stdout) {
         let fix = "publish to file:PATH, leave out --emf and server.emf, or run `tidemill relay --sink stdout` beside the server";
         return Err(Failure::new(
             Code::BadSink,
@@ -95,7 +95,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     }
     let store = context.store().await?;
     let (_stop, shutdown) = shutdown()?;
-    let wanted = Wanted { relay, renders, action: None };
+    let wanted = ServeSetup { relay, renders, action: None };
     let serving = Serving::start(context, &store, listen, &base_path, authentication, wanted).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
     if !is_open && store.read().await?.tokens().list(1).await?.is_empty() {
@@ -120,9 +120,9 @@ pub(super) struct Serving {
 /// What else a server is to do. Without a relay it publishes nothing, without a worker it renders nothing, whatever is
 /// configured; without an action its dashboard is that of every server.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) relay: Option<relay::Wanted>,
-    pub(super) renders: Option<render_worker::Wanted>,
+pub(super) struct ServeSetup {
+    pub(super) relay: Option<relay::RelaySetup>,
+    pub(super) renders: Option<render_worker::WorkerSetup>,
     pub(super) action: Option<Arc<dyn ExtraAction>>,
 }
 
@@ -133,7 +133,7 @@ impl Serving {
         listen: SocketAddr,
         base_path: &str,
         authentication: Authentication,
-        wanted: Wanted,
+        wanted: ServeSetup,
     ) -> Result<Self, Failure> {
         let settings = &context.settings().server;
         let clock = Arc::new(SystemClock::new());

@@ -6,7 +6,7 @@
 use super::accepted::{Accepted, ValueRefusal};
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
-use crate::chain::listed;
+use crate::error_chain::listed;
 use crate::job::next::RUN_ID;
 use crate::nearest::nearest;
 

@@ -101,8 +101,8 @@ proptest! {
         let verdict = verdict(&history, &sent);
 
         prop_assert!(!verdict.is_clean());
-        prop_assert_eq!(verdict.lost, Found { count: 1, first: vec![dropped.id] });
-        prop_assert_eq!(verdict.gaps, Found { count: 1, first: vec![(dropped.slot, dropped.seq)] });
+        prop_assert_eq!(verdict.lost, Findings { count: 1, first: vec![dropped.id] });
+        prop_assert_eq!(verdict.gaps, Findings { count: 1, first: vec![(dropped.slot, dropped.seq)] });
         prop_assert_eq!(verdict.reordered.count, 0);
     }
 
@@ -146,7 +146,7 @@ proptest! {
                 after: sent[n].id,
                 after_place: line_of(n),
             };
-            prop_assert_eq!(verdict.reordered, Found { count: 1, first: vec![expected] });
+            prop_assert_eq!(verdict.reordered, Findings { count: 1, first: vec![expected] });
         } else {
             prop_assert!(verdict.is_clean());
         }
@@ -165,7 +165,7 @@ proptest! {
 
         prop_assert!(verdict.is_clean());
         let repeated = Repeated { id: again.id, place: line_of(at) };
-        prop_assert_eq!((verdict.repeated, verdict.repeated_events), (Found { count: 1, first: vec![repeated] }, 1));
+        prop_assert_eq!((verdict.repeated, verdict.repeated_events), (Findings { count: 1, first: vec![repeated] }, 1));
     }
 
     /// The end of the sink was cut off: what was read is lost, what was not is pending.
@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(verdict.gaps.count, verdict.lost.count);
         let pending = history.records.len() - acknowledged.max(cut);
         prop_assert_eq!(verdict.pending, u64::try_from(pending).unwrap());
-        prop_assert_eq!(verdict.torn, Found { count: 1, first: vec![line_of(cut)] });
+        prop_assert_eq!(verdict.torn, Findings { count: 1, first: vec![line_of(cut)] });
 
         // The relays go on, and so does the auditor.
         for record in &history.records {
@@ -226,7 +226,7 @@ fn what_the_table_has_not_is_looked_up_and_then_unknown_or_forgotten() {
 
     auditor.pending(EventId::new(4));
     let verdict = auditor.verdict();
-    assert_eq!(verdict.unknown, Found { count: 1, first: vec![EventId::new(5)] });
+    assert_eq!(verdict.unknown, Findings { count: 1, first: vec![EventId::new(5)] });
     assert_eq!((verdict.forgotten, verdict.pending), (2, 0));
     assert!(verdict.is_clean());
 }

@@ -22,19 +22,19 @@ pub struct Place {
 pub struct Lane(pub usize);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found<T> {
+pub struct Findings<T> {
     pub count: u64,
     /// The first [`PLACES_MAX`].
     pub first: Vec<T>,
 }
 
-impl<T> Default for Found<T> {
+impl<T> Default for Findings<T> {
     fn default() -> Self {
         Self { count: 0, first: Vec::new() }
     }
 }
 
-impl<T> Found<T> {
+impl<T> Findings<T> {
     pub fn push(&mut self, found: T) {
         self.count += 1;
         if self.first.len() < PLACES_MAX {
@@ -43,7 +43,7 @@ impl<T> Found<T> {
     }
 }
 
-impl<T: Ord> Found<T> {
+impl<T: Ord> Findings<T> {
     /// Counts all, and keeps the smallest.
     pub(super) fn smallest(all: impl Iterator<Item = T>) -> Self {
         let (mut count, mut first) = (0, BinaryHeap::with_capacity(PLACES_MAX + 1));
@@ -104,21 +104,21 @@ pub struct Verdict {
     pub records: u64,
     pub events: u64,
     /// Count as read, and are neither in the sink nor excused.
-    pub lost: Found<EventId>,
+    pub lost: Findings<EventId>,
     /// Came after a later event of their aggregate.
-    pub reordered: Found<Reordered>,
+    pub reordered: Findings<Reordered>,
     /// Records of events that had come before.
-    pub repeated: Found<Repeated>,
+    pub repeated: Findings<Repeated>,
     pub repeated_events: u64,
     /// In the sink, and not in the table although it goes back so far.
-    pub unknown: Found<EventId>,
+    pub unknown: Findings<EventId>,
     /// In the sink, and from before the first event that the table still has.
     pub forgotten: u64,
     /// Lines that are no record.
-    pub torn: Found<Place>,
+    pub torn: Findings<Place>,
     pub foreign: u64,
     /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
-    pub gaps: Found<(Slot, Seq)>,
+    pub gaps: Findings<(Slot, Seq)>,
     pub pending: u64,
     /// Read, and not in the sink for a reason.
     pub excused: Excused,

@@ -1,7 +1,7 @@
 //! Asking for units: a new ticket, a place in the queue that is kept, a grant that is claimed, or more or less of what is
 //! there.
 
-use super::{Pass, Said};
+use super::{EarlyAnswer, Pass};
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Answer, Part};
 use crate::pool::event::{End, Event};
@@ -28,19 +28,19 @@ struct Priced<'p> {
 }
 
 impl Pass<'_> {
-    pub(super) fn acquire(&mut self, acquire: &Acquire) -> Result<Said, Contradiction> {
+    pub(super) fn acquire(&mut self, acquire: &Acquire) -> Result<EarlyAnswer, Contradiction> {
         let mut priced = Vec::with_capacity(acquire.parts.len());
         for part in &acquire.parts {
             match self.price(part, &acquire.holder) {
                 Ok(part) => priced.push(part),
                 Err(reason) => {
                     let pool = part.pool.clone();
-                    return Ok(Said::Now(Answer::Refused { pool, reason }));
+                    return Ok(EarlyAnswer::Now(Answer::Refused { pool, reason }));
                 }
             }
         }
         if let Some(wider) = self.leave_other_queues(acquire)? {
-            return Ok(Said::Now(Answer::Wider(wider)));
+            return Ok(EarlyAnswer::Now(Answer::Wider(wider)));
         }
         let ask_by = self.now.plus(acquire.stays).plus(self.pace.most);
         let is_new = |pass: &Self, part: &Part| {
@@ -96,7 +96,7 @@ impl Pass<'_> {
             self.present.insert(id, acquire.call.clone());
             tickets.push((pool, id));
         }
-        Ok(Said::Depends { tickets, is_duplicate })
+        Ok(EarlyAnswer::Depends { tickets, is_duplicate })
     }
 
     /// Who waited for other pools than it asks for now waits anew: a request starts in all of its pools or in none, so
@@ -209,9 +209,9 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> Result<Said, Contradiction> {
+    pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> Result<EarlyAnswer, Contradiction> {
         if parts.iter().any(|(pool, id)| self.ticket(pool, *id).is_none()) {
-            return Ok(Said::Now(Answer::Gone));
+            return Ok(EarlyAnswer::Now(Answer::Gone));
         }
         for (pool, id) in parts {
             if self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Granted) {
@@ -219,7 +219,7 @@ impl Pass<'_> {
             }
             self.present.insert(*id, None);
         }
-        Ok(Said::Depends { tickets: parts.to_vec(), is_duplicate: false })
+        Ok(EarlyAnswer::Depends { tickets: parts.to_vec(), is_duplicate: false })
     }
 
     /// Only the attempt that claimed it can say so: a later one has been told.
@@ -228,16 +228,16 @@ impl Pass<'_> {
         pool: &PoolName,
         id: TicketId,
         epoch: Epoch,
-    ) -> Result<Said, Contradiction> {
-        let Some(ledger) = self.ledgers.get(pool) else { return Ok(Said::Now(Answer::Gone)) };
+    ) -> Result<EarlyAnswer, Contradiction> {
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);
         match ledger.ticket(id) {
             Some(ticket) if ticket.state == State::Running && ticket.epoch == epoch => {
                 self.happen(pool, Event::Unclaimed { ticket: id, ask_by })?;
-                Ok(Said::Now(Answer::Done))
+                Ok(EarlyAnswer::Now(Answer::Done))
             }
-            Some(_) => Ok(Said::Now(Answer::Done)),
-            None => Ok(Said::Now(Answer::Gone)),
+            Some(_) => Ok(EarlyAnswer::Now(Answer::Done)),
+            None => Ok(EarlyAnswer::Now(Answer::Gone)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The answers, once the queues have had their turn.
 
-use super::{Pass, Said};
+use super::{EarlyAnswer, Pass};
 use crate::pool::capacity::admit_limit;
 use crate::pool::command::{Admitted, Answer, Level, Waits};
 use crate::pool::decide::{Claimant, View, reasons};
@@ -74,10 +74,10 @@ impl Queue {
 }
 
 impl Pass<'_> {
-    pub(super) fn answer(&mut self, said: Said) -> Answer {
+    pub(super) fn answer(&mut self, said: EarlyAnswer) -> Answer {
         let (tickets, is_duplicate) = match said {
-            Said::Now(answer) => return answer,
-            Said::Depends { tickets, is_duplicate } => (tickets, is_duplicate),
+            EarlyAnswer::Now(answer) => return answer,
+            EarlyAnswer::Depends { tickets, is_duplicate } => (tickets, is_duplicate),
         };
         let mut parts = Vec::with_capacity(tickets.len());
         for (pool, id) in &tickets {

@@ -1,6 +1,6 @@
 //! Units come back. Whatever was given back before, or was never there, is no error.
 
-use super::{Pass, Said};
+use super::{EarlyAnswer, Pass};
 use crate::pool::command::{Answer, Release, ReleaseBy, Released};
 use crate::pool::event::{End, Event};
 use crate::pool::ledger::Contradiction;
@@ -11,21 +11,21 @@ use crate::pool::ticket::Ticket;
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
-    pub(super) fn give_back(&mut self, release: &Release) -> Result<Said, Contradiction> {
+    pub(super) fn give_back(&mut self, release: &Release) -> Result<EarlyAnswer, Contradiction> {
         let pool = &release.pool;
         if !self.ledgers.contains_key(pool) {
-            return Ok(Said::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
+            return Ok(EarlyAnswer::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
         }
         let found = self.found(release);
         let waiting = || found.iter().filter(|ticket| ticket.state == State::Waiting);
         if waiting().any(|ticket| !self.needed_pools(ticket).is_empty()) {
             let all: BTreeSet<PoolName> = waiting().flat_map(|ticket| ticket.with.iter().cloned()).collect();
-            return Ok(Said::Now(Answer::Wider(all)));
+            return Ok(EarlyAnswer::Now(Answer::Wider(all)));
         }
         // A later epoch than the ticket's is that of an earlier ticket of the same holder.
         let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
         if !found.is_empty() && found.iter().all(is_ghost) {
-            return Ok(Said::Now(Answer::Gone));
+            return Ok(EarlyAnswer::Now(Answer::Gone));
         }
         let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
         // Who only gives up its place, say, keeps the units that it got in the meantime.
@@ -37,7 +37,7 @@ impl Pass<'_> {
             self.end(pool, ticket, release.end.clone())?;
         }
         let level = self.level(pool);
-        Ok(Said::Now(Answer::Released(Released { released, units, cancelled_waiting, level })))
+        Ok(EarlyAnswer::Now(Answer::Released(Released { released, units, cancelled_waiting, level })))
     }
 
     fn found(&self, release: &Release) -> Vec<Ticket> {

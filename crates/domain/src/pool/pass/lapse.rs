@@ -1,6 +1,6 @@
 //! Who was not heard of for too long, and who was.
 
-use super::{Pass, Said};
+use super::{EarlyAnswer, Pass};
 use crate::lease::Epoch;
 use crate::pool::command::Answer;
 use crate::pool::event::{End, Event};
@@ -55,20 +55,20 @@ impl Pass<'_> {
         pool: &PoolName,
         id: TicketId,
         epoch: Epoch,
-    ) -> Result<Said, Contradiction> {
+    ) -> Result<EarlyAnswer, Contradiction> {
         let state = self.ticket(pool, id).filter(|ticket| ticket.epoch == epoch).map(|ticket| ticket.state);
         match state {
             Some(State::Running) => self.touch(pool, id),
             Some(State::Suspect) => self.happen(pool, Event::Confirmed { ticket: id })?,
-            _ => return Ok(Said::Now(Answer::Gone)),
+            _ => return Ok(EarlyAnswer::Now(Answer::Gone)),
         }
-        Ok(Said::Now(Answer::Alive))
+        Ok(EarlyAnswer::Now(Answer::Alive))
     }
 
-    pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> Result<Said, Contradiction> {
+    pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> Result<EarlyAnswer, Contradiction> {
         let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
-        let Some(ledger) = self.ledgers.get(pool) else { return Ok(Said::Now(Answer::Gone)) };
-        let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
+        let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         // Of heartbeats the ticket knows nothing, but before this instant its time cannot be over: whoever saw it so
         // saw it before it was claimed, granted or asked for again.
         let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
@@ -79,14 +79,14 @@ impl Pass<'_> {
         if was_heard_of || is_early {
             // Written again, so that what is stored says so too.
             self.touch(pool, id);
-            return Ok(Said::Now(Answer::Alive));
+            return Ok(EarlyAnswer::Now(Answer::Alive));
         }
         let held_until = held_until(&ticket, ledger.settings());
         let is_held_too_long = held_until.is_some_and(|held_until| has_gone_back || self.now >= held_until);
         let needed = self.needed_pools(&ticket);
         match ticket.state {
             State::Waiting | State::Granted if !needed.is_empty() => {
-                return Ok(Said::Now(Answer::Wider(needed)));
+                return Ok(EarlyAnswer::Now(Answer::Wider(needed)));
             }
             State::Waiting => self.end(pool, &ticket, End::StoppedAsking)?,
             State::Granted => self.end(pool, &ticket, End::Unclaimed)?,
@@ -96,9 +96,9 @@ impl Pass<'_> {
             State::Running if ticket.lease_for.is_some() => {
                 self.happen(pool, Event::Doubted { ticket: id })?;
             }
-            _ => return Ok(Said::Now(Answer::Alive)),
+            _ => return Ok(EarlyAnswer::Now(Answer::Alive)),
         }
-        Ok(Said::Now(Answer::Done))
+        Ok(EarlyAnswer::Now(Answer::Done))
     }
 
     /// A probe frees only what is in doubt anyway: somebody who was heard of may just be between two statements.
@@ -108,16 +108,16 @@ impl Pass<'_> {
         id: TicketId,
         doubted_at: Timestamp,
         sessions: u32,
-    ) -> Result<Said, Contradiction> {
-        let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
+    ) -> Result<EarlyAnswer, Contradiction> {
+        let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         if ticket.doubted_at != Some(doubted_at) {
-            return Ok(Said::Now(Answer::Done));
+            return Ok(EarlyAnswer::Now(Answer::Done));
         }
         match (ticket.state, sessions) {
             (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
             (State::Suspect, _) => self.happen(pool, Event::Confirmed { ticket: id })?,
             _ => {}
         }
-        Ok(Said::Now(Answer::Done))
+        Ok(EarlyAnswer::Now(Answer::Done))
     }
 }

@@ -1,6 +1,6 @@
 //! What was found: each check that failed, with what was expected and what is there.
 
-use crate::chain::listed;
+use crate::error_chain::listed;
 use std::fmt;
 
 crate::words! {

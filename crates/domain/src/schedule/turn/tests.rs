@@ -20,8 +20,8 @@ fn plan(schedule: &Schedule) -> Plan {
     schedule.plan().unwrap()
 }
 
-fn due(next_at: Timestamp) -> Standing {
-    Standing { next_at: Some(next_at), is_waiting: false }
+fn due(next_at: Timestamp) -> ScheduleState {
+    ScheduleState { next_at: Some(next_at), is_waiting: false }
 }
 
 fn free(now: Timestamp) -> Circumstances {
@@ -39,7 +39,7 @@ fn nothing_happens_before_its_time() {
     let turn = decide(&plan(&hourly()), standing, free(at("15T02:59:59")));
 
     assert_eq!(turn, Turn { fires: None, passed: Vec::new(), standing });
-    let over = Standing { next_at: None, is_waiting: false };
+    let over = ScheduleState { next_at: None, is_waiting: false };
     assert_eq!(decide(&plan(&hourly()), over, free(at("15T02:59:59"))).standing, over);
 }
 
@@ -101,7 +101,7 @@ fn an_earlier_execution_lets_a_tick_fire_be_skipped_or_wait() {
     assert_eq!(skipped.standing, due(at("15T04:00:00")));
     let waits = turn(Overlap::Wait);
     assert_eq!((waits.fires, waits.passed), (None, Vec::new()));
-    assert_eq!(waits.standing, Standing { next_at: Some(tick), is_waiting: true });
+    assert_eq!(waits.standing, ScheduleState { next_at: Some(tick), is_waiting: true });
 
     let hours_later = free(at("15T08:30:00"));
     let fires = decide(&plan(&hourly().overlap(Overlap::Wait)), waits.standing, hours_later);
@@ -164,7 +164,7 @@ proptest! {
     ) {
         let plan = plan(&schedule);
         let start: Timestamp = "2026-10-24T12:00:00Z".parse().unwrap();
-        let mut standing = Standing { next_at: plan.timetable.next_after(start), is_waiting: false };
+        let mut standing = ScheduleState { next_at: plan.timetable.next_after(start), is_waiting: false };
         let first = standing.next_at.unwrap();
         let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
         let (mut now, mut decided) = (start, Vec::<Timestamp>::new());

@@ -2,7 +2,7 @@
 //! renders.
 
 use super::{Observing, Signal, number, whole};
-use crate::render::gauge::Standing;
+use crate::render::gauge::RenderGauges;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::retry_rules::is_told;
@@ -56,16 +56,16 @@ struct Render {
 #[derive(Debug)]
 struct Look {
     clock: Arc<dyn Clock>,
-    last: Mutex<Option<(Monotonic, Arc<Standing>)>>,
+    last: Mutex<Option<(Monotonic, Arc<RenderGauges>)>>,
 }
 
 impl Look {
-    async fn standing(&self, store: &Store) -> Result<Arc<Standing>, StoreError> {
+    async fn standing(&self, store: &Store) -> Result<Arc<RenderGauges>, StoreError> {
         let (mut last, now) = (self.last.lock().await, self.clock.monotonic());
         match &*last {
             Some((at, standing)) if now.since(*at) < LOOK_FOR => Ok(standing.clone()),
             _ => {
-                let standing = Arc::new(Standing::read(store).await?);
+                let standing = Arc::new(RenderGauges::read(store).await?);
                 *last = Some((now, standing.clone()));
                 Ok(standing)
             }
@@ -75,7 +75,7 @@ impl Look {
 
 impl RenderSignal {
     /// What it says; none when there is nothing to see.
-    fn see(self, standing: &Standing) -> Option<f64> {
+    fn see(self, standing: &RenderGauges) -> Option<f64> {
         let recent = &standing.recent;
         let longest = |took: Option<Duration>| took.map(|took| took.as_secs_f64());
         match self {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId};
-use tidemill_domain::poll::{Found, Pace};
+use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_store::StoreError;
 use tidemill_store::job::partition::PARTITION_LEASE_KIND;
 use tidemill_store::job::{Claim, Claimed, KnownWorker, StoredContext};
@@ -36,11 +36,11 @@ pub async fn run(launcher: Launcher, slots: usize) {
     while !stop.is_asked() {
         let room = slots - running.len();
         let found = match take(&launcher, &jobs, room, &mut running, &mut executions).await {
-            Ok(0) => Found::Nothing,
-            Ok(_) => Found::Work,
+            Ok(0) => PollResult::Nothing,
+            Ok(_) => PollResult::Work,
             Err(error) => {
                 tracing::warn!(%error, "looking for partitions to run failed; will try again");
-                Found::Nothing
+                PollResult::Nothing
             }
         };
         pause = PACE.next(pause, found, crate::clock::jitter_unit());

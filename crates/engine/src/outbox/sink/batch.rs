@@ -10,12 +10,12 @@ use tidemill_domain::outbox::{Record, line};
 pub(super) struct Batch {
     /// A line break, for when the line before has none, and the lines.
     bytes: Vec<u8>,
-    fates: Vec<Fate>,
+    fates: Vec<RecordPlan>,
 }
 
 /// What is known of a record before anything is written.
 #[derive(Debug)]
-enum Fate {
+enum RecordPlan {
     /// Its line ends before this byte.
     Written(usize),
     Decided(Outcome),
@@ -29,7 +29,7 @@ impl Batch {
         let mut fates = Vec::with_capacity(records.len());
         for record in records {
             if refused.contains(&record.aggregate) {
-                fates.push(Fate::Decided(Outcome::Held));
+                fates.push(RecordPlan::Decided(Outcome::Held));
                 continue;
             }
             let before = bytes.len();
@@ -40,9 +40,9 @@ impl Batch {
                     bytes.truncate(before);
                     refused.insert(&record.aggregate);
                     let why = format!("its line has {len} bytes, and the sink takes {most}");
-                    fates.push(Fate::Decided(Outcome::Refused { why, is_permanent: true }));
+                    fates.push(RecordPlan::Decided(Outcome::Refused { why, is_permanent: true }));
                 }
-                _ => fates.push(Fate::Written(bytes.len())),
+                _ => fates.push(RecordPlan::Written(bytes.len())),
             }
         }
         Self { bytes, fates }
@@ -62,10 +62,10 @@ impl Batch {
     pub(super) fn outcomes(self, written: usize, why: Option<String>) -> Vec<Outcome> {
         let why = why.unwrap_or_default();
         let outcome = |fate| match fate {
-            Fate::Decided(outcome) => outcome,
+            RecordPlan::Decided(outcome) => outcome,
             // The first byte is the line break.
-            Fate::Written(end) if end <= written + 1 => Outcome::Delivered,
-            Fate::Written(_) => Outcome::Unavailable { why: why.clone() },
+            RecordPlan::Written(end) if end <= written + 1 => Outcome::Delivered,
+            RecordPlan::Written(_) => Outcome::Unavailable { why: why.clone() },
         };
         self.fates.into_iter().map(outcome).collect()
     }

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 1024 * 1024;
 
 /// Something that was found in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum TailEntry {
     Published(Published),
     /// No record, or a part of one.
     Torn,
@@ -49,7 +49,7 @@ impl Tail {
     }
 
     /// Tells of each whole line that is new, up to where the files end now. A line without its line break is not whole.
-    pub fn read(&mut self, mut found: impl FnMut(Place, Found)) -> io::Result<()> {
+    pub fn read(&mut self, mut found: impl FnMut(Place, TailEntry)) -> io::Result<()> {
         for path in &self.paths {
             let Some(file) = open(path)? else { continue };
             self.missing.retain(|missing| missing != path);
@@ -102,7 +102,7 @@ impl Part {
         self.file.metadata().is_ok_and(|metadata| identity(&metadata) == *other)
     }
 
-    fn read(&mut self, mut found: impl FnMut(u64, Found)) -> io::Result<()> {
+    fn read(&mut self, mut found: impl FnMut(u64, TailEntry)) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if end < self.offset {
             // Somebody has emptied it.
@@ -133,16 +133,16 @@ impl Part {
         Ok(())
     }
 
-    fn tell(&self, text: &[u8], found: &mut impl FnMut(u64, Found)) {
+    fn tell(&self, text: &[u8], found: &mut impl FnMut(u64, TailEntry)) {
         if text.is_empty() {
             return;
         }
         match line::read(text) {
-            Some(published) => found(self.lines, Found::Published(published)),
+            Some(published) => found(self.lines, TailEntry::Published(published)),
             None => {
-                found(self.lines, Found::Torn);
+                found(self.lines, TailEntry::Torn);
                 if let Some(published) = line::read_behind(text) {
-                    found(self.lines, Found::Published(published));
+                    found(self.lines, TailEntry::Published(published));
                 }
             }
         }

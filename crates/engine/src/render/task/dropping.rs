@@ -6,11 +6,11 @@ use crate::render::orphan_job::{self, Dropped, Watching};
 use std::time::Duration;
 use tidemill_domain::render::lifecycle::Slot;
 use tidemill_store::crash_point;
-use tidemill_store::render::Leftover;
+use tidemill_store::render::OrphanJob;
 
 impl Task {
     /// Takes it out. Whatever is not done when the worker stops, others do: it is written down.
-    pub(super) async fn drop_job(&mut self, leftover: Leftover) {
+    pub(super) async fn drop_job(&mut self, leftover: OrphanJob) {
         crash_point!("render_dropping");
         // The render is somebody else's from here on, or nobody's.
         self.worker.registry.remove(&self.held);

@@ -3,7 +3,7 @@
 use super::{Done, Noted, Task};
 use crate::render::places::Staged;
 use crate::render::report;
-use crate::render::shelf::{Content, Sight};
+use crate::render::storage::{Content, Sight};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::Output;
@@ -18,7 +18,7 @@ impl Task {
     /// Whether the file is there although nexrender says otherwise.
     pub(super) async fn look_for_output(&self, failure: Failure) -> Result<Done, Trouble> {
         let staged = self.staged().await?;
-        match self.worker.shelf.settled(&staged.local, self.worker.options.quiet).await? {
+        match self.worker.storage.settled(&staged.local, self.worker.options.quiet).await? {
             Some(Sight { bytes, .. }) => {
                 let id = self.held.id;
                 tracing::info!(render.id = %id, bytes, "the file of render {id} is there, although nexrender does not say so");
@@ -60,7 +60,7 @@ impl Task {
     async fn settled(&self, staged: &Staged) -> Result<Sight, Trouble> {
         let (worker, begun) = (&self.worker, self.worker.now());
         loop {
-            if let Some(sight) = worker.shelf.settled(&staged.local, worker.options.quiet).await? {
+            if let Some(sight) = worker.storage.settled(&staged.local, worker.options.quiet).await? {
                 return Ok(sight);
             }
             if worker.now().since(begun) >= worker.options.settle_for {
@@ -100,7 +100,7 @@ impl Task {
             }
             let content = self.copy_once(&staged, &output).await?;
             crash_point!("render_copied");
-            if self.worker.shelf.settled(&staged.local, Duration::ZERO).await? == noted.checked {
+            if self.worker.storage.settled(&staged.local, Duration::ZERO).await? == noted.checked {
                 (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
                 return Ok(Done { work: Work::Copied, noted });
             }
@@ -113,7 +113,7 @@ impl Task {
     async fn copy_once(&self, staged: &Staged, output: &Output) -> Result<Content, Trouble> {
         let _turn = self.turn().await;
         let begun = self.worker.now();
-        let content = self.worker.shelf.copy(&staged.local, output).await?;
+        let content = self.worker.storage.copy(&staged.local, output).await?;
         self.worker.copied(self.worker.now().since(begun));
         Ok(content)
     }
@@ -127,7 +127,7 @@ impl Task {
         if !self.held.is_trusted() {
             return Ok(Work::Stop.into());
         }
-        self.worker.shelf.publish(&output, &content).await?;
+        self.worker.storage.publish(&output, &content).await?;
         crash_point!("render_published");
         self.published(&output)
     }
@@ -135,7 +135,7 @@ impl Task {
     /// Whether an earlier worker has given the file its final name.
     pub(super) async fn look_at_final(&self) -> Result<Done, Trouble> {
         let output = self.output().await?;
-        match (self.worker.shelf.published(&output).await?, self.content()) {
+        match (self.worker.storage.published(&output).await?, self.content()) {
             (None, _) => Ok(Work::FinalMissing.into()),
             (Some(there), Some(ours)) if there == ours => self.published(&output),
             (Some(_), _) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::partition::Range;
-use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::outbox::{Mark, Window};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::outbox::KeeperOptions;
@@ -40,9 +40,9 @@ async fn on_postgres_a_round_does_all_of_it() {
     run(&store, &format!("update tidemill_outbox_slot set place = '{place}'")).await;
     let read = keep(&store, &KeeperOptions::default()).await.unwrap();
 
-    assert_eq!(first.checked.standing, Standing::First);
+    assert_eq!(first.checked.standing, RestoreState::First);
     assert_eq!(first.extended.made.len(), 2);
-    assert_eq!((waiting.checked.standing, waiting.retained.dropped), (Standing::Same, Vec::new()));
+    assert_eq!((waiting.checked.standing, waiting.retained.dropped), (RestoreState::Same, Vec::new()));
     assert_eq!(read.retained.dropped, [Range { from: 1, to: 1_000_001 }]);
 }
 

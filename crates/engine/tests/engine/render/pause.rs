@@ -60,7 +60,7 @@ async fn a_nas_that_is_not_mounted_stops_claims() {
     worker.until(|health| health.paused.is_some()).await;
 
     assert_eq!(studio.record(id).await.render.status, Status::Pending);
-    assert_eq!(worker.handle.health().shelf.trouble.unwrap().failure, Failure::NasNotMounted);
+    assert_eq!(worker.handle.health().storage.trouble.unwrap().failure, Failure::NasNotMounted);
     worker.stop().await;
 }
 

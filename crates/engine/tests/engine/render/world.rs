@@ -8,8 +8,8 @@ use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::check::{Decoded, Video};
 use tidemill_domain::render::output::{Output, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
-use tidemill_engine::render::shelf::{Content, Sight};
-use tidemill_engine::render::{Asking, Farm, Inspector, Shelf, World};
+use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::{Asking, Farm, Inspector, Storage, World};
 use tokio::sync::Notify;
 
 /// What the farm does with a job that it gets.
@@ -65,7 +65,7 @@ impl Fake {
         World {
             farm: Arc::new(self.clone()),
             inspector: Arc::new(self.clone()),
-            shelf: Arc::new(self.clone()),
+            storage: Arc::new(self.clone()),
         }
     }
 
@@ -258,7 +258,7 @@ fn place(folder: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-impl Shelf for Fake {
+impl Storage for Fake {
     fn check(&self) -> Asking<'_, ()> {
         Box::pin(self.call("shelf_check"))
     }

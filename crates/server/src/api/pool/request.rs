@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
-use tidemill_domain::pool::{Asked, Class, End, Holder, PoolName, Reason, ReleaseBy, TicketId};
+use tidemill_domain::pool::{Class, End, Holder, PoolName, Reason, ReleaseBy, TicketId, UnitRequest};
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::TicketRecord;
 use utoipa::ToSchema;
@@ -231,7 +231,7 @@ async fn parts(
     state: &State,
     principal: &Principal,
     body: &AskUnits,
-) -> Result<(Vec<AskPart>, Vec<(PoolName, Asked)>), Problem> {
+) -> Result<(Vec<AskPart>, Vec<(PoolName, UnitRequest)>), Problem> {
     if !(1..=POOLS_MAX).contains(&body.pools.len()) {
         return Err(bad("pools", "name 1 to 16 pools"));
     }
@@ -256,7 +256,7 @@ async fn parts(
         }
         if body.hint.is_some() {
             let settings = find(&mut tx, &name).await?.settings;
-            let read = Asked::new(&settings, part.parallel, part.least, Some(&hint_text))
+            let read = UnitRequest::new(&settings, part.parallel, part.least, Some(&hint_text))
                 .map_err(|too_long| bad("hint", too_long.to_string()))?;
             (part.parallel, part.least) = (Some(read.parallel), read.least);
             hints.push((name, read));

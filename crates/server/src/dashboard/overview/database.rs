@@ -6,7 +6,7 @@ use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
-use tidemill_store::migration::{MigrationStatus, Standing};
+use tidemill_store::migration::{MigrationState, MigrationStatus};
 
 /// What is told of the database.
 pub(super) fn region(state: &State, latency: Duration, migrations: &[MigrationStatus]) -> Region {
@@ -26,9 +26,9 @@ pub(super) fn region(state: &State, latency: Duration, migrations: &[MigrationSt
 
 fn schema(migrations: &[MigrationStatus]) -> Markup {
     let count = |standing| migrations.iter().filter(|line| line.standing == standing).count();
-    let (applied, pending) = (count(Standing::Applied), count(Standing::Pending));
+    let (applied, pending) = (count(MigrationState::Applied), count(MigrationState::Pending));
     let odd = migrations.len() - applied - pending;
-    let last = migrations.iter().rfind(|line| line.standing != Standing::Pending);
+    let last = migrations.iter().rfind(|line| line.standing != MigrationState::Pending);
     html! {
         @if pending > 0 {
             (state_word(Health::Bad, &format!("{pending} pending")))

@@ -6,7 +6,7 @@
 use super::execution;
 use super::{ContextColumns, ExitColumns};
 use crate::codec::{DbId, DbStamp};
-use crate::job::partition::{BegunPartition, Chain, ClaimRow};
+use crate::job::partition::{BegunPartition, ClaimRow, LastPartitionRun};
 use crate::job::{KnownWorker, PartitionOutcome};
 use crate::statement::{One, column, list, statements};
 use serde_json::json;
@@ -33,7 +33,7 @@ pub(crate) struct ClaimFilterRow<'a> {
 
 statements! {
     /// The last run of each partition in an instance, and how many runs there are of it.
-    fn partition_known(instance: i64, prefix: &str) -> Vec<Chain> {
+    fn partition_known(instance: i64, prefix: &str) -> Vec<LastPartitionRun> {
         postgres {
             "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
                     coalesce(p.chain_id, s.step_execution_id) as chain_id,

@@ -2,7 +2,7 @@
 
 use super::{CounterColumns, ExitColumns, execution};
 use crate::codec::{DbStamp, DbTime};
-use crate::job::earlier::EarlierStep;
+use crate::job::previous_run::PreviousStep;
 use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
 use crate::statement::{One, statements};
 
@@ -41,7 +41,7 @@ statements! {
     }
 
     /// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
-    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<EarlierStep> {
+    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<PreviousStep> {
         "select s.step_execution_id, s.job_execution_id, s.status, e.status as job_status,
                 coalesce(c.serialized_context, c.short_context) as context
          from batch_step_execution s

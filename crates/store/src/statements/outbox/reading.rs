@@ -15,7 +15,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row as _, SqliteConnection};
 use std::future::poll_fn;
 use std::pin::Pin;
-use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
+use tidemill_domain::outbox::{EventId, IdRange, Mark, Slot, Window};
 
 /// A row of [`read_new`]: the mark comes even when there is no event.
 struct NewRow {
@@ -262,7 +262,7 @@ statements! {
     /// The server knows the length of a text without reading it, so of large events it sends no more than are wanted. For
     /// small ones counting would cost more than it saves: there the rest is thrown away here, should they be large after all.
     fn outbox_read_page(
-        window: &Window, span: Span, stretch: Stretch, slots: &[Slot], most: Most,
+        window: &Window, span: Span, stretch: IdRange, slots: &[Slot], most: Most,
     ) -> Vec<EventRow> {
         postgres |connection| {
             let to = window.to.as_ref().unwrap_or(&window.from);

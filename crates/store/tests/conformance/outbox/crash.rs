@@ -6,7 +6,7 @@ use super::reader::{LEASE, Reader, write};
 use super::restore::open;
 use super::stage::Writer;
 use crate::Bench;
-use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, skip};
@@ -68,7 +68,7 @@ async fn after_a_crash_no_number_is_given_out_again_that_a_position_has_passed()
         let (newest, next) = numbers(&store).await;
         assert_eq!(newest, passed, "the position was put to disk");
         assert!(newest <= next, "{newest} was passed, and {next} is given out next");
-        assert_eq!(store.check_outbox().await.unwrap().standing, Standing::Same);
+        assert_eq!(store.check_outbox().await.unwrap().standing, RestoreState::Same);
         write(&store, &MANY).await;
         bench.advance(LEASE);
         assert_eq!(super::reader::retire(&store).await.len(), 1);

@@ -3,7 +3,7 @@
 use super::{except, mark, numbers, rest, rest_all, run, texts, write, write_in};
 use crate::Bench;
 use std::process::Command;
-use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::outbox::{Count, EventId, Mark, Slot, Window};
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::outbox::{Backlog, Checked};
@@ -14,7 +14,7 @@ use tidemill_testkit::{PostgresOptions, PrivatePostgres, skip};
 
 crate::on_both![a_check_without_a_restore_changes_nothing];
 
-fn found(standing: Standing) -> Checked {
+fn found(standing: RestoreState) -> Checked {
     Checked { standing, excepted: 0 }
 }
 
@@ -26,8 +26,9 @@ async fn a_check_without_a_restore_changes_nothing(bench: Bench) {
 
     let again = bench.store.check_outbox().await.unwrap();
 
-    let expected = if bench.begin().await.postgres().is_some() { Standing::First } else { Standing::Same };
-    assert_eq!((first, again), (found(expected), found(Standing::Same)));
+    let expected =
+        if bench.begin().await.postgres().is_some() { RestoreState::First } else { RestoreState::Same };
+    assert_eq!((first, again), (found(expected), found(RestoreState::Same)));
     assert_eq!(bench.begin().await.outbox().places().await.unwrap(), places);
 }
 
@@ -40,8 +41,8 @@ async fn a_new_timeline_is_written_down_and_positions_stay() {
 
     let checked = bench.store.check_outbox().await.unwrap();
 
-    assert_eq!(checked, found(Standing::NewTimeline));
-    assert_eq!(bench.store.check_outbox().await.unwrap(), found(Standing::Same));
+    assert_eq!(checked, found(RestoreState::NewTimeline));
+    assert_eq!(bench.store.check_outbox().await.unwrap(), found(RestoreState::Same));
     let lag = bench.begin().await.outbox().lag(10).await.unwrap().unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::Exactly(1));
     let filter = AuditFilter { action: Some("outbox.new_timeline".into()), ..AuditFilter::default() };
@@ -77,7 +78,7 @@ async fn after_a_restore_new_events_have_numbers_above_the_floor() {
     let checked = bench.store.check_outbox().await.unwrap();
     let written = write(&bench.store, "a", bench.now()).await;
 
-    assert_eq!(checked, Checked { standing: Standing::Restored, excepted: 1 });
+    assert_eq!(checked, Checked { standing: RestoreState::Restored, excepted: 1 });
     assert_eq!(written.get(), 6);
     assert_eq!(read_on(&bench.store).await, [written]);
 }
@@ -199,7 +200,7 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     // Who goes on as if nothing had happened would never read what was written with numbers that are taken for old.
     let lost: Vec<EventId> = written.into_iter().filter(|id| !naive.contains(id)).collect();
     assert_eq!(lost, if numbers == Numbers::Behind { written.to_vec() } else { Vec::new() });
-    assert_eq!(checked, Checked { standing: Standing::Restored, excepted: 5 });
+    assert_eq!(checked, Checked { standing: RestoreState::Restored, excepted: 5 });
     let told = "select event_id || ' ' || aggregate_id || ' ' || state || ' ' || seq
                 from tidemill_outbox_exception order by event_id";
     let expected = [
@@ -214,7 +215,7 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     assert_eq!(read_on(&new).await, [after]);
     let lag = new.read().await.unwrap().outbox().lag(10).await.unwrap().unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::Exactly(1));
-    assert_eq!(new.check_outbox().await.unwrap(), found(Standing::Same));
+    assert_eq!(new.check_outbox().await.unwrap(), found(RestoreState::Same));
     let places = new.read().await.unwrap().outbox().places().await.unwrap();
     let (of_a, idle) = (&places[usize::from(Slot::of("a").get())], &places[200]);
     assert_eq!((of_a.seq.get(), idle.seq.get()), (12, 10));

@@ -29,7 +29,7 @@ use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy, Profile, RenderId, Status};
 use tidemill_engine::SystemClock;
 use tidemill_engine::render::{Places, Worker, WorkerOptions, World};
-use tidemill_nexrender::{Mount, NasShelf, Place, ShelfOptions};
+use tidemill_nexrender::{Mount, NasStorage, Place, ShelfOptions};
 use tidemill_store::Store;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord};
 use tokio::sync::watch;
@@ -172,10 +172,13 @@ impl Nas {
         };
         let clock = Arc::new(SystemClock::new());
         let local = |folder: &LocalPath| Place { folder: folder.clone(), mount: Mount::Local };
-        let shelf =
-            NasShelf::new(ShelfOptions::new(local(&self.staging), local(&self.output)), clock.clone());
-        let world =
-            World { farm: Arc::new(farm.clone()), inspector: Arc::new(BoxInspector), shelf: Arc::new(shelf) };
+        let storage =
+            NasStorage::new(ShelfOptions::new(local(&self.staging), local(&self.output)), clock.clone());
+        let world = World {
+            farm: Arc::new(farm.clone()),
+            inspector: Arc::new(BoxInspector),
+            storage: Arc::new(storage),
+        };
         Ok(Worker::new(store.clone(), clock, world, options))
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::code::Exit;
 use tidemill_domain::lease::{LeaseKey, Term};
-use tidemill_domain::poll::{Found, Pace};
+use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_engine::clock::jitter_unit;
 use tidemill_engine::process::End;
 use tidemill_engine::{EngineError, HeldLease, Process, SystemClock, reaper};
@@ -88,7 +88,7 @@ async fn work(
     let end = loop {
         let had = mine.len();
         take(arguments, process, store, &mut mine, &mut tasks).await?;
-        let found = if mine.len() > had { Found::Work } else { Found::Nothing };
+        let found = if mine.len() > had { PollResult::Work } else { PollResult::Nothing };
         pause = PACE.next(pause, found, jitter_unit());
         tokio::select! {
             end = process.ended() => break Some(end),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::{SystemClock, SystemIds};
-use tidemill_store::migration::Standing;
+use tidemill_store::migration::MigrationState;
 use tidemill_store::url::Dialect;
 use tidemill_store::{Store, StoreError};
 
@@ -66,8 +66,8 @@ async fn schema(store: &Store) -> Check {
         Err(error) => failed(error),
         Ok(status) => {
             let count = |standing| status.iter().filter(|line| line.standing == standing).count();
-            let pending = count(Standing::Pending);
-            if count(Standing::Changed) + count(Standing::NewerBreaking) > 0 {
+            let pending = count(MigrationState::Pending);
+            if count(MigrationState::Changed) + count(MigrationState::NewerBreaking) > 0 {
                 Verdict::Bad {
                     detail: "the schema was made by another version of Tidemill".into(),
                     fix: "see `tidemill db status`".into(),

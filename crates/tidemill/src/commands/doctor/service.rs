@@ -2,7 +2,7 @@
 
 use super::check::{Check, Verdict};
 use crate::commands::relay::sink;
-use crate::commands::render::worker::Wanted;
+use crate::commands::render::worker::WorkerSetup;
 use crate::context::Context;
 use crate::report::Failure;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) async fn kafka(context: &Context) -> Option<Check> {
 
 /// What renders need, where they are made.
 pub(super) async fn renders(context: &Context) -> Vec<Check> {
-    let wanted = match Wanted::of(context, Arc::new(SystemClock::new())) {
+    let wanted = match WorkerSetup::of(context, Arc::new(SystemClock::new())) {
         Ok(None) => return Vec::new(),
         Ok(Some(wanted)) => wanted,
         Err(failure) => return vec![Check { name: "renders", verdict: Verdict::of(&failure) }],
@@ -51,7 +51,7 @@ pub(super) async fn renders(context: &Context) -> Vec<Check> {
         Ok(()) => Verdict::Good(format!("{} answers, and takes the secret", world.farm.name())),
         Err(trouble) => told(&trouble),
     };
-    let nas = match world.shelf.check().await {
+    let nas = match world.storage.check().await {
         Ok(()) => room(wanted.output()).await,
         Err(trouble) => told(&trouble),
     };

@@ -20,7 +20,7 @@ use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_nexrender::{
-    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasShelf, NexrenderFarm, Place, ShelfOptions,
+    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasStorage, NexrenderFarm, Place, ShelfOptions,
 };
 use tidemill_server::health::WorkerHealth;
 use tidemill_store::Store;
@@ -72,7 +72,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
     let started = clock.monotonic();
-    let Some(wanted) = Wanted::of(context, clock.clone())? else {
+    let Some(wanted) = WorkerSetup::of(context, clock.clone())? else {
         let fix = "add --url http://HOST:3000, or set render.url or NEXRENDER_API_URL";
         return Err(Failure::new(Code::BadRenderSettings, "nobody said where nexrender is", fix));
     };
@@ -133,13 +133,13 @@ async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Res
 
 /// A worker as the configuration wants it, of which nothing runs yet.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WorkerSetup {
     setup: Setup,
     world: World,
     pool: Option<(PoolName, NonZeroU32)>,
 }
 
-impl Wanted {
+impl WorkerSetup {
     /// None when nobody said where nexrender is.
     pub(crate) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().render;
@@ -160,8 +160,9 @@ impl Wanted {
             ffmpeg: settings.ffmpeg.clone().into(),
             ..InspectorOptions::default()
         });
-        let shelf = NasShelf::new(shelf(&setup, settings), clock);
-        let world = World { farm: Arc::new(farm), inspector: Arc::new(inspector), shelf: Arc::new(shelf) };
+        let storage = NasStorage::new(storage(&setup, settings), clock);
+        let world =
+            World { farm: Arc::new(farm), inspector: Arc::new(inspector), storage: Arc::new(storage) };
         let pool = settings.pool.as_deref().map(|name| pool(name, settings.pool_units)).transpose()?;
         Ok(Some(Self { setup, world, pool }))
     }
@@ -207,7 +208,7 @@ impl Wanted {
 }
 
 /// The NAS, as the configuration has it: where nodes leave files, and where these are published.
-fn shelf(setup: &Setup, settings: &Render) -> ShelfOptions {
+fn storage(setup: &Setup, settings: &Render) -> ShelfOptions {
     let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
         (true, true) => Mount::At(setup.mount.clone()),
         _ => Mount::Local,
@@ -236,7 +237,7 @@ mod tests {
 
     fn mounts(values: &[(&'static str, &str)]) -> (Mount, Mount) {
         let settings = settings(values);
-        let options = shelf(&Setup::read(&settings).unwrap(), &settings);
+        let options = storage(&Setup::read(&settings).unwrap(), &settings);
         (options.staging.mount, options.output.mount)
     }
 

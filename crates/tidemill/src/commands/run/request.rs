@@ -10,7 +10,7 @@ use std::str::FromStr;
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::Admitted;
 use tidemill_domain::pool::weight::Lever;
-use tidemill_domain::pool::{Asked, Holder, PoolName};
+use tidemill_domain::pool::{Holder, PoolName, UnitRequest};
 use tidemill_engine::SystemIds;
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
@@ -47,7 +47,7 @@ impl FromStr for PoolSpec {
 pub(super) struct Request {
     pub(super) ask: Ask,
     /// The same as each pool understands it, by its name.
-    asked: BTreeMap<PoolName, Asked>,
+    asked: BTreeMap<PoolName, UnitRequest>,
 }
 
 impl Request {
@@ -77,7 +77,7 @@ impl Request {
                 ));
             }
             let asked =
-                Asked::new(&settings, units, least, arguments.hint.as_deref()).map_err(|too_long| {
+                UnitRequest::new(&settings, units, least, arguments.hint.as_deref()).map_err(|too_long| {
                     let fix = "give the hint comment alone, without the rest of the statement";
                     Failure::new(Code::HintTooLong, too_long.to_string(), fix)
                 })?;

@@ -4,10 +4,10 @@ use crate::report::Failure;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use tidemill_domain::pool::account;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::standing;
+use tidemill_domain::pool::ticket_history;
 use tidemill_domain::pool::what_if::most_that_would_start;
 use tidemill_domain::pool::{Ledger, PoolName, Reason, State, Ticket};
 use tidemill_domain::time::Timestamp;
@@ -48,7 +48,9 @@ pub(super) async fn explain(tx: &mut Tx, record: TicketRecord, now: Timestamp) -
     let decided = tx.pools().ticket_log(record.ticket.id, RECORDS).await?;
     let log = decided
         .iter()
-        .filter_map(|decided| Some((decided.at, account::line(decided.at, &decided.event, &record.ticket)?)))
+        .filter_map(|decided| {
+            Some((decided.at, ticket_history::line(decided.at, &decided.event, &record.ticket)?))
+        })
         .collect();
     if record.ticket.state.has_ended() {
         return Ok(Explained { record, level: None, place: None, log });

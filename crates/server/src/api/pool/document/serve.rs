@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Admitted, Answer, Release as Command};
-use tidemill_domain::pool::{Asked, End, Holder, PoolName, Reason, ReleaseBy};
+use tidemill_domain::pool::{End, Holder, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
 
@@ -51,7 +51,7 @@ impl Caller<'_> {
         let mut hinted = None;
         if let Some(text) = &asked.hint {
             let Some(record) = self.record(&pool).await? else { return Ok(self.unknown(asked)) };
-            let read = Asked::new(&record.settings, part.parallel, part.least, Some(text))
+            let read = UnitRequest::new(&record.settings, part.parallel, part.least, Some(text))
                 .map_err(|too_long| Problem::bad_request(too_long.to_string(), "send a shorter hint"))?;
             (part.parallel, part.least) = (Some(read.parallel), read.least);
             hinted = Some(read);
@@ -84,11 +84,15 @@ impl Caller<'_> {
     }
 
     /// The hint to run with: that of the request, or of the lease when somebody asks again without it.
-    async fn hint_override(&self, part: &Admitted, hinted: Option<Asked>) -> Result<Option<String>, Problem> {
+    async fn hint_override(
+        &self,
+        part: &Admitted,
+        hinted: Option<UnitRequest>,
+    ) -> Result<Option<String>, Problem> {
         let asked = match (hinted, &part.ticket.hint) {
             (None, Some(stored)) => {
                 let record = self.record(&part.pool).await?;
-                record.and_then(|record| Asked::new(&record.settings, None, None, Some(stored)).ok())
+                record.and_then(|record| UnitRequest::new(&record.settings, None, None, Some(stored)).ok())
             }
             (hinted, _) => hinted,
         };

@@ -4,7 +4,7 @@ use super::{ann, day, end, end_step, launch, run_step, save};
 use crate::Bench;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus};
 use tidemill_domain::process::ProcessId;
-use tidemill_store::job::{Earlier, EarlierRequest, Launched, Operated};
+use tidemill_store::job::{Launched, Operated, PreviousPosition, PreviousRunRequest};
 
 crate::on_both![
     without_an_earlier_instance_there_is_nothing_to_go_on_from,
@@ -36,9 +36,9 @@ async fn ran(bench: &Bench, by: ProcessId, of: &str, status: BatchStatus, at: Op
 }
 
 /// Begins the step of an instance, and asks.
-async fn ask(bench: &Bench, launched: &Launched, step: &str) -> Earlier {
+async fn ask(bench: &Bench, launched: &Launched, step: &str) -> PreviousPosition {
     let run = run_step(bench, launched, step).await;
-    let request = EarlierRequest { job: "load", step, instance: launched.instance, run, key: KEY };
+    let request = PreviousRunRequest { job: "load", step, instance: launched.instance, run, key: KEY };
     bench.begin().await.jobs().earlier_step(&request).await.unwrap()
 }
 
@@ -46,7 +46,7 @@ async fn without_an_earlier_instance_there_is_nothing_to_go_on_from(bench: Bench
     let one = bench.process(1).await;
     let launched = launch(&bench, &day("1"), one).await;
 
-    assert_eq!(ask(&bench, &launched, "copy").await, Earlier::None);
+    assert_eq!(ask(&bench, &launched, "copy").await, PreviousPosition::None);
 }
 
 async fn the_last_instance_that_completed_is_gone_on_from(bench: Bench) {
@@ -55,7 +55,7 @@ async fn the_last_instance_that_completed_is_gone_on_from(bench: Bench) {
     ran(&bench, one, "2", BatchStatus::Completed, Some(20)).await;
     let launched = launch(&bench, &day("3"), one).await;
 
-    assert_eq!(ask(&bench, &launched, "copy").await, Earlier::Behind(position(20)));
+    assert_eq!(ask(&bench, &launched, "copy").await, PreviousPosition::Behind(position(20)));
 }
 
 async fn an_instance_that_failed_before_it_read_anything_is_passed_over(bench: Bench) {
@@ -65,7 +65,7 @@ async fn an_instance_that_failed_before_it_read_anything_is_passed_over(bench: B
     ran(&bench, one, "2", BatchStatus::Stopped, None).await;
     let launched = launch(&bench, &day("3"), one).await;
 
-    assert_eq!(ask(&bench, &launched, "copy").await, Earlier::Behind(position(10)));
+    assert_eq!(ask(&bench, &launched, "copy").await, PreviousPosition::Behind(position(10)));
 }
 
 async fn one_that_can_be_restarted_has_to_be_waited_for_until_it_is_given_up(bench: Bench) {
@@ -81,8 +81,8 @@ async fn one_that_can_be_restarted_has_to_be_waited_for_until_it_is_given_up(ben
     let given_up = ask(&bench, &launched, "copy").await;
 
     assert!(matches!(abandoned, Operated::Done { .. }));
-    assert_eq!(waiting, Earlier::Open(failed));
-    assert_eq!(given_up, Earlier::Behind(position(15)));
+    assert_eq!(waiting, PreviousPosition::Open(failed));
+    assert_eq!(given_up, PreviousPosition::Behind(position(15)));
 }
 
 async fn other_jobs_and_steps_and_the_instance_itself_do_not_count(bench: Bench) {
@@ -92,8 +92,8 @@ async fn other_jobs_and_steps_and_the_instance_itself_do_not_count(bench: Bench)
     let other = launch(&bench, &day("2"), one).await;
 
     assert_ne!(launched.execution, failed);
-    assert_eq!(ask(&bench, &launched, "copy").await, Earlier::None);
-    assert_eq!(ask(&bench, &other, "check").await, Earlier::None);
+    assert_eq!(ask(&bench, &launched, "copy").await, PreviousPosition::None);
+    assert_eq!(ask(&bench, &other, "check").await, PreviousPosition::None);
 }
 
 async fn of_two_at_once_the_later_one_waits(bench: Bench) {
@@ -102,8 +102,8 @@ async fn of_two_at_once_the_later_one_waits(bench: Bench) {
     let run = run_step(&bench, &first, "copy").await;
 
     let later = ask(&bench, &second, "copy").await;
-    let request = EarlierRequest { job: "load", step: "copy", instance: first.instance, run, key: KEY };
+    let request = PreviousRunRequest { job: "load", step: "copy", instance: first.instance, run, key: KEY };
     let earlier = bench.begin().await.jobs().earlier_step(&request).await.unwrap();
 
-    assert_eq!((later, earlier), (Earlier::Open(first.execution), Earlier::None));
+    assert_eq!((later, earlier), (PreviousPosition::Open(first.execution), PreviousPosition::None));
 }

@@ -5,11 +5,11 @@ use super::record::{EXECUTION, STEP, status};
 use crate::error::StoreError;
 use crate::statement::{Columns, Stored};
 use crate::tx::Jobs;
-use tidemill_domain::job::earlier::{Continuation, EarlierRun, continuation};
+use tidemill_domain::job::previous_run::{Continuation, PreviousRun, continuation};
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
 
 #[derive(Clone, Copy, Debug)]
-pub struct EarlierRequest<'a> {
+pub struct PreviousRunRequest<'a> {
     pub job: &'a str,
     pub step: &'a str,
     /// Its own instance, which does not count.
@@ -22,7 +22,7 @@ pub struct EarlierRequest<'a> {
 
 /// Where the step of an earlier instance ended.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Earlier {
+pub enum PreviousPosition {
     /// None has read anything.
     None,
     Behind(ExecutionContext),
@@ -31,7 +31,7 @@ pub enum Earlier {
 }
 
 /// A run of a step in another instance, and what it remembers.
-pub(crate) struct EarlierStep {
+pub(crate) struct PreviousStep {
     id: i64,
     execution: ExecutionId,
     status: BatchStatus,
@@ -39,7 +39,7 @@ pub(crate) struct EarlierStep {
     context: Option<String>,
 }
 
-impl Stored for EarlierStep {
+impl Stored for PreviousStep {
     const PLACE: (&'static str, &'static str) = STEP;
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
@@ -55,7 +55,10 @@ impl Stored for EarlierStep {
 
 impl Jobs<'_> {
     /// Where the step of the last earlier instance ended that has read anything.
-    pub async fn earlier_step(&mut self, request: &EarlierRequest<'_>) -> Result<Earlier, StoreError> {
+    pub async fn earlier_step(
+        &mut self,
+        request: &PreviousRunRequest<'_>,
+    ) -> Result<PreviousPosition, StoreError> {
         let (instance, mut before) = (request.instance.get(), request.run.get());
         // Each run that had failed before it read anything costs one more look.
         while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {
@@ -64,13 +67,13 @@ impl Jobs<'_> {
                 None => ExecutionContext::new(),
             };
             let has_position = context.get(request.key).is_some();
-            let run = EarlierRun { step: row.status, job: row.job_status, has_position };
+            let run = PreviousRun { step: row.status, job: row.job_status, has_position };
             match continuation(run) {
-                Continuation::Behind => return Ok(Earlier::Behind(context)),
-                Continuation::Wait => return Ok(Earlier::Open(row.execution)),
+                Continuation::Behind => return Ok(PreviousPosition::Behind(context)),
+                Continuation::Wait => return Ok(PreviousPosition::Open(row.execution)),
                 Continuation::Ask => before = row.id,
             }
         }
-        Ok(Earlier::None)
+        Ok(PreviousPosition::None)
     }
 }

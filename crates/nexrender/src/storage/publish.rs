@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::storage::Content;
 
 /// Publishes a part that holds `content`.
 pub(super) fn publish(

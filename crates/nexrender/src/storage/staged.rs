@@ -4,7 +4,7 @@ use super::folder::{Folder, is_file};
 use super::place::Place;
 use rustix::fs::Stat;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
-use tidemill_engine::render::shelf::Sight;
+use tidemill_engine::render::storage::Sight;
 
 /// What is seen of a file that may still grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -23,7 +23,7 @@ pub struct Sight {
 }
 
 /// The file systems that a render touches. Each call may hang for as long as a NAS does, so each has its own end.
-pub trait Shelf: fmt::Debug + Send + Sync {
+pub trait Storage: fmt::Debug + Send + Sync {
     /// Whether the NAS is really mounted and can be written.
     fn check(&self) -> Asking<'_, ()>;
 

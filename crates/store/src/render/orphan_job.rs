@@ -12,7 +12,7 @@ use tidemill_domain::time::Timestamp;
 
 /// A job that is to be taken out of nexrender.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Leftover {
+pub struct OrphanJob {
     pub render: RenderId,
     /// The epoch that has submitted it.
     pub epoch: Epoch,
@@ -27,7 +27,7 @@ pub struct Leftover {
     pub since: Timestamp,
 }
 
-impl Stored for Leftover {
+impl Stored for OrphanJob {
     const PLACE: (&'static str, &'static str) = ("render_leftover", "render_id epoch");
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
@@ -46,7 +46,11 @@ impl Stored for Leftover {
 impl Renders<'_> {
     /// At most `limit` jobs that are to be taken out of nexrender now; nobody else gets them for `pause`. One that a
     /// worker's own word has dropped is left to that worker for as long as a lease. Needs a transaction.
-    pub async fn take_leftovers(&mut self, limit: u32, pause: Duration) -> Result<Vec<Leftover>, StoreError> {
+    pub async fn take_leftovers(
+        &mut self,
+        limit: u32,
+        pause: Duration,
+    ) -> Result<Vec<OrphanJob>, StoreError> {
         let now = self.now().await?;
         Ok(self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?)
     }

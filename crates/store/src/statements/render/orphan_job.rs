@@ -1,7 +1,7 @@
 //! Statements on `render_leftover` and `render_worker`.
 
 use crate::codec::{DbId, DbTime};
-use crate::render::{Leftover, WorkerBeat, WorkerRecord};
+use crate::render::{OrphanJob, WorkerBeat, WorkerRecord};
 use crate::statement::{One, statements};
 use crate::tx::NewLeftover;
 use std::time::Duration;
@@ -24,7 +24,7 @@ statements! {
     }
 
     /// Takes those that are due; nobody else does before `look_after`.
-    fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<Leftover> {
+    fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<OrphanJob> {
         "with due as materialized (
              select render_id, epoch
              from render_leftover

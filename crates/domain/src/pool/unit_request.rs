@@ -10,7 +10,7 @@ use crate::hint::{CannotRewrite, Hint, HintTooLong, rewrite};
 use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct UnitRequest {
     pub parallel: NonZeroU32,
     /// The least that would do; the pool's when it is not said.
     pub least: Option<NonZeroU32>,
@@ -26,14 +26,14 @@ struct AskedHint {
     degree: NonZeroU32,
 }
 
-impl Asked {
+impl UnitRequest {
     /// Puts together what a request says: a number, the least that would do, and the hint of its statement.
     ///
     /// ```
     /// # use std::num::NonZeroU32;
-    /// # use tidemill_domain::pool::{Settings, asked::Asked};
+    /// # use tidemill_domain::pool::{Settings, unit_request::UnitRequest};
     /// let settings = Settings::new("adw".parse().unwrap(), 1_000);
-    /// let asked = Asked::new(&settings, None, None, Some("/*+ PARALLEL(16) */")).unwrap();
+    /// let asked = UnitRequest::new(&settings, None, None, Some("/*+ PARALLEL(16) */")).unwrap();
     /// assert_eq!(asked.parallel.get(), 16);
     /// assert_eq!(asked.hint_override(NonZeroU32::new(4).unwrap()).unwrap().unwrap(), "/*+ PARALLEL(4) */");
     /// ```
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn asked(number: Option<u32>, least: Option<u32>, hint: Option<&str>) -> (u32, Option<u32>) {
-        let asked = Asked::new(&settings(), number.map(some), least.map(some), hint).unwrap();
+        let asked = UnitRequest::new(&settings(), number.map(some), least.map(some), hint).unwrap();
         (asked.parallel.get(), asked.least.map(NonZeroU32::get))
     }
 
@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn the_text_to_run_with_is_lowered_or_whole_or_there_is_none() {
         let told = |hint, granted| {
-            Asked::new(&settings(), None, None, hint).unwrap().hint_override(some(granted)).map_err(drop)
+            UnitRequest::new(&settings(), None, None, hint)
+                .unwrap()
+                .hint_override(some(granted))
+                .map_err(drop)
         };
 
         let lowered = told(Some("/*+ PARALLEL(16) FULL(A) */"), 8);
@@ -150,7 +153,7 @@ mod tests {
         for (weight, hint_effective) in [(WeightModel::Sessions, true), (WeightModel::Px, false)] {
             let settings = Settings { weight, hint_effective, ..settings() };
             for hint in ["/*+ PARALLEL(16) */", UNREADABLE] {
-                let asked = Asked::new(&settings, None, Some(some(2)), Some(hint)).unwrap();
+                let asked = UnitRequest::new(&settings, None, Some(some(2)), Some(hint)).unwrap();
 
                 assert_eq!((asked.parallel, asked.least), (some(16), Some(some(2))));
                 assert_eq!(asked.hint_override(some(2)).unwrap().as_deref(), Some(hint));
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_hint_that_is_too_long_is_refused() {
-        assert!(Asked::new(&settings(), None, None, Some(&"x".repeat(1 << 20))).is_err());
+        assert!(UnitRequest::new(&settings(), None, None, Some(&"x".repeat(1 << 20))).is_err());
     }
 
     /// Up to three directives, some of which nobody can read.
@@ -185,7 +188,7 @@ mod tests {
                 default_degree: some(default_degree),
                 ..settings()
             };
-            let asked = Asked::new(&settings, number.map(some), least.map(some), Some(&hint)).unwrap();
+            let asked = UnitRequest::new(&settings, number.map(some), least.map(some), Some(&hint)).unwrap();
             let (lever, most, counted) = settings.weigh(Some(asked.parallel), Some(some(sessions)));
             // As a pool prices it, and grants anything from the least to all of it.
             let least = asked.least.unwrap_or(settings.min_units).max(settings.min_units).min(most);

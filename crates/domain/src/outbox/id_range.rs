@@ -8,21 +8,21 @@ use super::event::{EventId, Slot};
 const SPARE: i64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stretch {
+pub struct IdRange {
     pub after: EventId,
     /// Up to this one; the last stretch has no end.
     pub upto: Option<EventId>,
     width: i64,
 }
 
-impl Stretch {
+impl IdRange {
     /// The first one of a page of `limit` events of so many slots, behind `after`, in a window whose events lie between
     /// `lowest` and `highest`, but for some late ones that may lie anywhere.
     ///
     /// ```
-    /// # use tidemill_domain::outbox::{EventId, stretch::Stretch};
+    /// # use tidemill_domain::outbox::{EventId, id_range::IdRange};
     /// let id = EventId::new;
-    /// let first = Stretch::first(id(0), (id(1), id(1_000_000)), 1_000, 128);
+    /// let first = IdRange::first(id(0), (id(1), id(1_000_000)), 1_000, 128);
     /// assert_eq!((first.after, first.upto), (id(0), Some(id(2_500))));
     /// ```
     pub fn first(after: EventId, (lowest, highest): (EventId, EventId), limit: u32, slots: usize) -> Self {
@@ -61,7 +61,7 @@ mod tests {
         ) {
             let highest = EventId::new(highest);
             let lowest = EventId::new(lowest);
-            let mut stretch = Stretch::first(EventId::new(after), (lowest, highest), limit, slots);
+            let mut stretch = IdRange::first(EventId::new(after), (lowest, highest), limit, slots);
             prop_assert_eq!(stretch.after, EventId::new(after));
             let mut steps = 0;
             while let Some(next) = stretch.next(highest) {
@@ -79,7 +79,7 @@ mod tests {
             after in 0..1_000_000_i64, limit in 1..10_000_u32, slots in 1..=256_usize,
         ) {
             let far = EventId::new(i64::MAX);
-            let stretch = Stretch::first(EventId::new(after), (EventId::ZERO, far), limit, slots);
+            let stretch = IdRange::first(EventId::new(after), (EventId::ZERO, far), limit, slots);
             let ids = stretch.upto.unwrap().get() - after;
             prop_assert!(ids * slots as i64 / 256 >= i64::from(limit));
             prop_assert!(ids * slots as i64 / 256 <= 2 * i64::from(limit) + 1);
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn what_lies_below_the_window_does_not_make_it_wider() {
-        let first = Stretch::first(EventId::ZERO, (EventId::new(5_001), EventId::new(90_000)), 100, 256);
+        let first = IdRange::first(EventId::ZERO, (EventId::new(5_001), EventId::new(90_000)), 100, 256);
         assert_eq!((first.after, first.upto), (EventId::ZERO, Some(EventId::new(5_125))));
         let behind =
-            Stretch::first(EventId::new(100_000), (EventId::new(5_001), EventId::new(90_000)), 100, 256);
+            IdRange::first(EventId::new(100_000), (EventId::new(5_001), EventId::new(90_000)), 100, 256);
         assert_eq!(behind.upto, None);
     }
 }

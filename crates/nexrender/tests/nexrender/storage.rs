@@ -14,14 +14,14 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::output::{Output, Source};
 use tidemill_domain::render::{Failure, RenderId, Uid};
 use tidemill_engine::SystemClock;
-use tidemill_engine::render::Shelf;
-use tidemill_engine::render::shelf::Content;
-use tidemill_nexrender::{Mount, NasShelf, Place, ReadBack, ShelfOptions};
+use tidemill_engine::render::Storage;
+use tidemill_engine::render::storage::Content;
+use tidemill_nexrender::{Mount, NasStorage, Place, ReadBack, ShelfOptions};
 
 /// A folder for nodes and one that stands for the NAS.
 pub(crate) struct Stage {
     root: TempDir,
-    pub(crate) shelf: NasShelf,
+    pub(crate) storage: NasStorage,
 }
 
 impl Stage {
@@ -34,8 +34,8 @@ impl Stage {
         for name in ["staging", "nas"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        let shelf = shelf(&root.path().join("staging"), &root.path().join("nas"), change);
-        Self { root, shelf }
+        let storage = storage(&root.path().join("staging"), &root.path().join("nas"), change);
+        Self { root, storage }
     }
 
     fn staging(&self, name: &str) -> PathBuf {
@@ -58,21 +58,21 @@ impl Stage {
     }
 
     async fn copy(&self, file: &Path, output: &Output) -> Result<Content, Failure> {
-        self.shelf.copy(&local(file), output).await.map_err(|trouble| trouble.failure)
+        self.storage.copy(&local(file), output).await.map_err(|trouble| trouble.failure)
     }
 
     async fn publish(&self, output: &Output, content: &Content) -> Result<String, Failure> {
-        let published = self.shelf.publish(output, content).await;
+        let published = self.storage.publish(output, content).await;
         published.map(|path| path.to_string()).map_err(|trouble| trouble.failure)
     }
 }
 
-pub(crate) fn shelf(staging: &Path, nas: &Path, change: impl FnOnce(&mut ShelfOptions)) -> NasShelf {
+pub(crate) fn storage(staging: &Path, nas: &Path, change: impl FnOnce(&mut ShelfOptions)) -> NasStorage {
     let place = |path: &Path| Place { folder: local(path), mount: Mount::Local };
     let mut options = ShelfOptions::new(place(staging), place(nas));
     options.free_bytes_min = 0;
     change(&mut options);
-    NasShelf::new(options, Arc::new(SystemClock::new()))
+    NasStorage::new(options, Arc::new(SystemClock::new()))
 }
 
 pub(crate) fn output(composition: &str) -> Output {
@@ -98,7 +98,7 @@ async fn a_file_is_seen_under_its_final_name_only_when_all_of_it_is_there() {
         let stage = Stage::with(|options| options.read_back = read_back);
         let (file, output) = (stage.leave("rq-7-2.mp4", "abc"), output("파이널 테이블"));
 
-        let before = stage.shelf.published(&output).await.unwrap();
+        let before = stage.storage.published(&output).await.unwrap();
         let content = stage.copy(&file, &output).await.unwrap();
         let between = names(&stage.nas("2026-11-15"));
         let path = stage.publish(&output, &content).await.unwrap();
@@ -109,10 +109,10 @@ async fn a_file_is_seen_under_its_final_name_only_when_all_of_it_is_there() {
         assert_eq!(path, stage.in_day("파이널 테이블_7.mp4").to_str().unwrap());
         assert_eq!(names(&stage.nas("2026-11-15")), ["파이널 테이블_7.mp4"]);
         assert_eq!(fs::read_to_string(path).unwrap(), "abc");
-        assert_eq!(stage.shelf.published(&output).await.unwrap(), Some(content));
+        assert_eq!(stage.storage.published(&output).await.unwrap(), Some(content));
         assert!(file.exists(), "it is discarded by whoever has recorded that it is published");
-        stage.shelf.discard(&local(&file)).await.unwrap();
-        stage.shelf.discard(&local(&file)).await.unwrap();
+        stage.storage.discard(&local(&file)).await.unwrap();
+        stage.storage.discard(&local(&file)).await.unwrap();
         assert!(!file.exists());
     }
 }
@@ -147,8 +147,8 @@ async fn an_equal_file_is_success_and_another_one_stays_as_it_is() {
     assert_eq!(left, ["Main_7.mp4"]);
     assert_eq!(other, Err(Failure::OutputConflict));
     assert_eq!(fs::read_to_string(stage.in_day("Main_7.mp4")).unwrap(), "else");
-    stage.shelf.discard_part(&output).await.unwrap();
-    stage.shelf.discard_part(&output).await.unwrap();
+    stage.storage.discard_part(&output).await.unwrap();
+    stage.storage.discard_part(&output).await.unwrap();
     assert_eq!(names(&stage.nas("2026-11-15")), ["Main_7.mp4"]);
 }
 
@@ -182,10 +182,10 @@ async fn what_is_no_file_of_a_node_is_not_copied() {
     }
     assert_eq!(stage.copy(&secret, &output).await, Err(Failure::PathNotMapped));
     assert_eq!(stage.copy(&stage.staging("out/secret"), &output).await, Err(Failure::NasRefused));
-    let discarded = stage.shelf.discard(&local(&stage.staging("out/secret"))).await;
+    let discarded = stage.storage.discard(&local(&stage.staging("out/secret"))).await;
     assert_eq!(discarded.unwrap_err().failure, Failure::NasRefused);
     assert!(secret.exists() && names(&stage.nas("2026-11-15")).is_empty());
-    let settled = stage.shelf.settled(&local(&stage.staging("link.mp4")), Duration::ZERO).await;
+    let settled = stage.storage.settled(&local(&stage.staging("link.mp4")), Duration::ZERO).await;
     assert_eq!(settled.unwrap_err().failure, Failure::OutputInvalid);
 }
 
@@ -238,11 +238,11 @@ async fn an_empty_folder_in_the_place_of_the_nas_is_seen() {
     for stage in [&at, &sentinel, &gone, &no_staging] {
         let file = stage.leave("rq-7-2.mp4", "abc");
         assert_eq!(stage.copy(&file, &output("Main")).await, Err(Failure::NasNotMounted));
-        assert_eq!(stage.shelf.check().await.unwrap_err().failure, Failure::NasNotMounted);
+        assert_eq!(stage.storage.check().await.unwrap_err().failure, Failure::NasNotMounted);
         assert!(names(&stage.nas("")).is_empty(), "something was written to the disk of this host");
     }
     fs::write(sentinel.nas(".tidemill-nas"), "").unwrap();
-    assert_eq!(sentinel.shelf.check().await, Ok(()));
+    assert_eq!(sentinel.storage.check().await, Ok(()));
     assert_eq!(names(&sentinel.nas("")), [".tidemill-nas"]);
 }
 
@@ -291,14 +291,14 @@ async fn a_file_counts_when_it_no_longer_grows() {
     let file = stage.leave("rq-7-2.mp4", "abc");
     let quiet = Duration::from_secs(3);
 
-    let stable = stage.shelf.settled(&local(&file), Duration::from_millis(20)).await;
+    let stable = stage.storage.settled(&local(&file), Duration::from_millis(20)).await;
     let writer = Writer::start(&file);
-    let unstable = stage.shelf.settled(&local(&file), quiet).await;
+    let unstable = stage.storage.settled(&local(&file), quiet).await;
     drop(writer);
 
     let bytes = stable.map(|seen| seen.map(|seen| seen.bytes));
     assert_eq!((bytes, unstable), (Ok(Some(3)), Ok(None)));
-    assert_eq!(stage.shelf.settled(&local(&stage.staging("gone.mp4")), quiet).await, Ok(None));
+    assert_eq!(stage.storage.settled(&local(&stage.staging("gone.mp4")), quiet).await, Ok(None));
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn only_files_of_ours_that_nodes_have_left_long_ago_are_told() {
     }
     fs::create_dir(stage.staging("rq-3-1.mp4")).unwrap();
 
-    let left = stage.shelf.left(Duration::from_secs(86_400)).await;
+    let left = stage.storage.left(Duration::from_secs(86_400)).await;
 
     let old = Uid::new(RenderId::new(1), Epoch::new(1));
     assert_eq!(left, Ok(vec![(old, local(&stage.staging("rq-1-1.mp4")))]));
@@ -345,7 +345,7 @@ async fn only_parts_of_ours_that_are_old_are_swept() {
         make(folder, name, is_old);
     }
 
-    let swept = stage.shelf.sweep(Duration::from_secs(86_400)).await;
+    let swept = stage.storage.sweep(Duration::from_secs(86_400)).await;
 
     assert_eq!(swept, Ok(2));
     assert_eq!(names(&day), [".Main_1.mp4.part", ".Main_2.mp4.rq-2-1.part", "Main_1.mp4"]);

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Seek;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::storage::Content;
 
 /// Copies a file of a node beside its final place.
 pub(super) fn copy_beside(

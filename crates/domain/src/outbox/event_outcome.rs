@@ -3,21 +3,21 @@
 use super::exception::StateWord;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Fate {
+pub enum EventOutcome {
     /// No relay has acknowledged it.
     Pending,
     Published,
     Excepted(StateWord),
 }
 
-impl Fate {
+impl EventOutcome {
     /// By whether the position of its slot has passed it, and by its exception. An exception counts more: it is made
     /// when the event is read, and gone when the event has arrived.
     ///
     /// ```
-    /// # use tidemill_domain::outbox::{Fate, exception::StateWord};
-    /// assert_eq!(Fate::of(true, None).as_str(), "published");
-    /// assert_eq!(Fate::of(true, Some(StateWord::Parked)).as_str(), "parked");
+    /// # use tidemill_domain::outbox::{EventOutcome, exception::StateWord};
+    /// assert_eq!(EventOutcome::of(true, None).as_str(), "published");
+    /// assert_eq!(EventOutcome::of(true, Some(StateWord::Parked)).as_str(), "parked");
     /// ```
     pub const fn of(is_read: bool, exception: Option<StateWord>) -> Self {
         match (exception, is_read) {
@@ -42,15 +42,15 @@ mod tests {
 
     #[test]
     fn each_fate_has_a_word_of_its_own() {
-        let excepted = StateWord::ALL.map(Fate::Excepted);
-        let all = [Fate::Pending, Fate::Published].into_iter().chain(excepted);
+        let excepted = StateWord::ALL.map(EventOutcome::Excepted);
+        let all = [EventOutcome::Pending, EventOutcome::Published].into_iter().chain(excepted);
 
-        let words: std::collections::BTreeSet<_> = all.map(Fate::as_str).collect();
+        let words: std::collections::BTreeSet<_> = all.map(EventOutcome::as_str).collect();
 
         assert_eq!(words.len(), 6);
         for state in StateWord::ALL {
-            assert_eq!(Fate::of(false, Some(state)), Fate::Excepted(state));
+            assert_eq!(EventOutcome::of(false, Some(state)), EventOutcome::Excepted(state));
         }
-        assert_eq!(Fate::of(false, None), Fate::Pending);
+        assert_eq!(EventOutcome::of(false, None), EventOutcome::Pending);
     }
 }

@@ -8,7 +8,7 @@ use super::BatchStatus;
 
 /// The last known run of a step in another instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EarlierRun {
+pub struct PreviousRun {
     pub step: BatchStatus,
     pub job: BatchStatus,
     pub has_position: bool,
@@ -24,7 +24,7 @@ pub enum Continuation {
     Wait,
 }
 
-pub const fn continuation(run: EarlierRun) -> Continuation {
+pub const fn continuation(run: PreviousRun) -> Continuation {
     let is_final = matches!(run.job, BatchStatus::Abandoned)
         || matches!(run.step, BatchStatus::Completed | BatchStatus::Abandoned);
     match (is_final, run.has_position) {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_next_instance_goes_on_behind_one_that_completed_or_was_given_up() {
-        let run = |step, job| continuation(EarlierRun { step, job, has_position: true });
+        let run = |step, job| continuation(PreviousRun { step, job, has_position: true });
 
         assert_eq!(run(BatchStatus::Completed, BatchStatus::Completed), Continuation::Behind);
         // A later step has failed: a restart does not run this one again.
@@ -63,7 +63,7 @@ mod tests {
         fn nobody_goes_on_behind_what_can_still_move(
             step in status(), job in status(), has_position in any::<bool>(),
         ) {
-            let found = continuation(EarlierRun { step, job, has_position });
+            let found = continuation(PreviousRun { step, job, has_position });
 
             if found == Continuation::Behind {
                 prop_assert!(has_position);

@@ -27,8 +27,8 @@ use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, RenderId, Trouble, Uid};
 use tidemill_domain::time::Clock;
 use tidemill_engine::clock::random_bytes;
-use tidemill_engine::render::shelf::{Content, Sight};
-use tidemill_engine::render::{Asking, Shelf};
+use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::{Asking, Storage};
 
 /// Where files lie, and how patient we are with the file systems.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,13 +69,13 @@ impl ShelfOptions {
 
 /// The file systems that renders touch.
 #[derive(Clone, Debug)]
-pub struct NasShelf {
+pub struct NasStorage {
     options: Arc<ShelfOptions>,
     blocking_pool: Arc<BlockingPool>,
     clock: Arc<dyn Clock>,
 }
 
-impl NasShelf {
+impl NasStorage {
     /// Touches nothing yet. The clock tells how old parts are.
     pub fn new(options: ShelfOptions, clock: Arc<dyn Clock>) -> Self {
         let blocking_pool = Arc::new(BlockingPool::new(options.patience));
@@ -93,7 +93,7 @@ impl NasShelf {
     }
 }
 
-impl Shelf for NasShelf {
+impl Storage for NasStorage {
     fn check(&self) -> Asking<'_, ()> {
         self.on_pool(&self.options.output.folder, |options, _| {
             options.staging.open()?;

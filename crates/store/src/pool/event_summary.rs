@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use crate::tx::Pools;
 use std::time::Duration;
 use tidemill_domain::pool::event::Event;
-use tidemill_domain::pool::story::{peak, story};
+use tidemill_domain::pool::event_summary::{peak, story};
 use tidemill_domain::pool::usage::STEP;
 use tidemill_domain::pool::{Holder, PoolName, TicketId};
 use tidemill_domain::time::Timestamp;

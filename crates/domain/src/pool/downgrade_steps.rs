@@ -7,12 +7,12 @@ use std::num::NonZeroU32;
 ///
 /// ```
 /// # use std::num::NonZeroU32;
-/// # use tidemill_domain::pool::ladder::ladder;
+/// # use tidemill_domain::pool::downgrade_steps::downgrade_steps;
 /// let some = |number| NonZeroU32::new(number).unwrap();
-/// let steps: Vec<u32> = ladder(some(25), some(2)).map(NonZeroU32::get).collect();
+/// let steps: Vec<u32> = downgrade_steps(some(25), some(2)).map(NonZeroU32::get).collect();
 /// assert_eq!(steps, [25, 12, 6, 3, 2]);
 /// ```
-pub fn ladder(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Item = NonZeroU32> {
+pub fn downgrade_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Item = NonZeroU32> {
     let least = least.min(asked);
     std::iter::successors(Some(asked), move |step| {
         if *step == least {
@@ -30,7 +30,7 @@ mod tests {
 
     fn steps(asked: u32, least: u32) -> Vec<u32> {
         let some = |number| NonZeroU32::new(number).unwrap();
-        ladder(some(asked), some(least)).map(NonZeroU32::get).collect()
+        downgrade_steps(some(asked), some(least)).map(NonZeroU32::get).collect()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{Read, Write};
 use tidemill_domain::render::Trouble;
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::storage::Content;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
