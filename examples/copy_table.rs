@@ -9,7 +9,6 @@
 
 use std::process::ExitCode;
 use tidemill::prelude::*;
-use tidemill::sqlx;
 
 const CHUNK: usize = 500;
 
@@ -32,7 +31,7 @@ const DIFFERENCES: &str = "
     with wanted as (select id, name, amount from source where amount >= 0)
     select (select count(*) from (select id, name, amount from wanted except select id, name, amount from target) a)
          + (select count(*) from (select id, name, amount from target except select id, name, amount from wanted) b)
-         + (select count(*) - count(distinct id) from target)";
+         + (select count(*) - count(distinct id) from target) as differences";
 
 /// Makes the tables. A tasklet is called in a transaction until it says that it is finished.
 struct Prepare {
@@ -45,19 +44,9 @@ impl Tasklet for Prepare {
     async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
         let tx = scope.tx().await?;
         for table in TABLES {
-            match tx.postgres() {
-                Some(connection) => sqlx::query(table).execute(connection).await.map(drop)?,
-                None => sqlx::query(table).execute(sqlite(tx)?).await.map(drop)?,
-            }
+            tx.execute(table, ()).await?;
         }
-        match tx.postgres() {
-            Some(connection) => {
-                sqlx::query(FILL).bind(self.rows).bind(self.refused).execute(connection).await.map(drop)?;
-            }
-            None => {
-                sqlx::query(FILL).bind(self.rows).bind(self.refused).execute(sqlite(tx)?).await.map(drop)?;
-            }
-        }
+        tx.execute(FILL, (self.rows, self.refused)).await?;
         Ok(RepeatStatus::Finished)
     }
 }
@@ -68,19 +57,12 @@ struct Verify;
 impl Tasklet for Verify {
     async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
         let tx = scope.tx().await?;
-        let differences: i64 = match tx.postgres() {
-            Some(connection) => sqlx::query_scalar(DIFFERENCES).fetch_one(connection).await?,
-            None => sqlx::query_scalar(DIFFERENCES).fetch_one(sqlite(tx)?).await?,
-        };
+        let differences: i64 = tx.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
         match differences {
             0 => Ok(RepeatStatus::Finished),
             _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
         }
     }
-}
-
-fn sqlite(tx: &mut Tx) -> Result<&mut sqlx::SqliteConnection, ItemError> {
-    tx.sqlite().ok_or_else(|| ItemError::new(ErrorKind::FATAL, "there are only two databases"))
 }
 
 fn main() -> ExitCode {

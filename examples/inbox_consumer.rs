@@ -9,7 +9,6 @@
 
 use std::process::ExitCode;
 use tidemill::prelude::*;
-use tidemill::sqlx;
 use tidemill::{Init, StoreOptions};
 
 /// What a client of Kafka would bring: ids and what they say. The second one comes again, as after a crash.
@@ -18,30 +17,22 @@ const MESSAGES: [(&str, i64); 4] = [("1", 500), ("2", 700), ("2", 700), ("3", 90
 const ADD: &str = "update balance set cents = cents + $1";
 
 /// Adds the cents of a message, unless that was done before. Both commit, or neither does.
-async fn deal_with(store: &Store, id: &str, cents: i64) -> Result<bool, StoreError> {
+async fn deal_with(store: &Store, id: &str, cents: i64) -> Result<bool, ItemError> {
     let mut tx = store.begin().await?;
     let is_first = tx.first_time("balance", id).await?;
     if is_first {
-        if let Some(connection) = tx.postgres() {
-            sqlx::query(ADD).bind(cents).execute(connection).await?;
-        } else if let Some(connection) = tx.sqlite() {
-            sqlx::query(ADD).bind(cents).execute(connection).await?;
-        }
+        tx.execute(ADD, (cents,)).await?;
     }
     tx.commit().await?;
     Ok(is_first) // only now may the offset be committed
 }
 
-async fn run(url: &str) -> Result<(), StoreError> {
+async fn run(url: &str) -> Result<(), ItemError> {
     let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
     store.initialise(Init::Always).await?; // elsewhere `tidemill db migrate` does this
     let mut tx = store.begin().await?;
     for statement in ["create table balance (cents bigint not null)", "insert into balance values (0)"] {
-        if let Some(connection) = tx.postgres() {
-            sqlx::query(statement).execute(connection).await?;
-        } else if let Some(connection) = tx.sqlite() {
-            sqlx::query(statement).execute(connection).await?;
-        }
+        tx.execute(statement, ()).await?;
     }
     tx.commit().await?;
 
@@ -59,7 +50,7 @@ fn main() -> ExitCode {
     match runtime.block_on(run(&url)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}: {}", error.fix());
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -22,12 +22,8 @@ fn paid(id: i64, cents: i64) -> NewEvent {
 }
 
 /// The row first, then the event: under the lock of its row, the events of a payment are in order.
-async fn pay(tx: &mut Tx, id: i64, cents: i64) -> Result<(), StoreError> {
-    if let Some(connection) = tx.postgres() {
-        sqlx::query(PAY).bind(id).bind(cents).execute(connection).await?;
-    } else if let Some(connection) = tx.sqlite() {
-        sqlx::query(PAY).bind(id).bind(cents).execute(connection).await?;
-    }
+async fn pay(tx: &mut Tx, id: i64, cents: i64) -> Result<(), ItemError> {
+    tx.execute(PAY, (id, cents)).await?;
     tx.publish(&paid(id, cents)).await?;
     Ok(())
 }
@@ -41,15 +37,12 @@ async fn pay_by_sqlx(url: &str, id: i64, cents: i64) -> Result<(), StoreError> {
     Ok(transaction.commit().await?)
 }
 
-async fn run(url: &str) -> Result<(), StoreError> {
+async fn run(url: &str) -> Result<(), ItemError> {
     let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
     store.initialise(Init::Always).await?; // elsewhere `tidemill db migrate` does this
     let mut tx = store.begin().await?;
     let table = "create table if not exists payment (id bigint not null primary key, cents bigint not null)";
-    match tx.postgres() {
-        Some(connection) => sqlx::query(table).execute(connection).await?.rows_affected(),
-        None => sqlx::query(table).execute(tx.sqlite().expect("it is one of the two")).await?.rows_affected(),
-    };
+    tx.execute(table, ()).await?;
     tx.commit().await?;
 
     let mut tx = store.begin().await?;
@@ -76,7 +69,7 @@ fn main() -> ExitCode {
     match runtime.block_on(run(&url)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}: {}", error.fix());
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

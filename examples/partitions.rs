@@ -10,7 +10,6 @@
 
 use std::process::ExitCode;
 use tidemill::prelude::*;
-use tidemill::sqlx;
 
 const PARTS: usize = 64;
 const CHUNK: usize = 500;
@@ -28,7 +27,7 @@ const FILL: &str = "
 /// Rows that are missing or wrong, and rows that are there twice.
 const DIFFERENCES: &str = "
     select (select count(*) from (select id, amount from origin except select id, amount from parted) a)
-         + (select count(*) - count(distinct id) from parted)";
+         + (select count(*) - count(distinct id) from parted) as differences";
 
 struct Prepare(i64);
 
@@ -36,15 +35,9 @@ impl Tasklet for Prepare {
     async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
         let tx = scope.tx().await?;
         for table in TABLES {
-            match tx.postgres() {
-                Some(connection) => sqlx::query(table).execute(connection).await.map(drop)?,
-                None => sqlx::query(table).execute(sqlite(tx)?).await.map(drop)?,
-            }
+            tx.execute(table, ()).await?;
         }
-        match tx.postgres() {
-            Some(connection) => sqlx::query(FILL).bind(self.0).execute(connection).await.map(drop)?,
-            None => sqlx::query(FILL).bind(self.0).execute(sqlite(tx)?).await.map(drop)?,
-        }
+        tx.execute(FILL, (self.0,)).await?;
         Ok(RepeatStatus::Finished)
     }
 }
@@ -54,19 +47,12 @@ struct Verify;
 impl Tasklet for Verify {
     async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
         let tx = scope.tx().await?;
-        let differences: i64 = match tx.postgres() {
-            Some(connection) => sqlx::query_scalar(DIFFERENCES).fetch_one(connection).await?,
-            None => sqlx::query_scalar(DIFFERENCES).fetch_one(sqlite(tx)?).await?,
-        };
+        let differences: i64 = tx.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
         match differences {
             0 => Ok(RepeatStatus::Finished),
             _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
         }
     }
-}
-
-fn sqlite(tx: &mut Tx) -> Result<&mut sqlx::SqliteConnection, ItemError> {
-    tx.sqlite().ok_or_else(|| ItemError::new(ErrorKind::FATAL, "there are only two databases"))
 }
 
 fn main() -> ExitCode {

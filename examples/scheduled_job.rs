@@ -27,14 +27,7 @@ impl Tasklet for Report {
 }
 
 fn job() -> Job {
-    let day = ParameterSpec {
-        name: "day".into(),
-        kind: ParameterType::Date,
-        is_required: true,
-        is_identifying: true,
-        accepted: Default::default(),
-    };
-    Job::new("report").parameter(day).step(Step::tasklet("write", |_| Ok(Report)))
+    Job::new("report").required_date("day").step(Step::tasklet("write", |_| Ok(Report)))
 }
 
 fn schedule() -> Schedule {

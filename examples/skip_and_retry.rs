@@ -54,9 +54,6 @@ impl ItemProcessor<Payment> for Bank {
 }
 
 fn main() -> ExitCode {
-    let Ok(growing) = Backoff::new(Duration::from_millis(20), 2.0, Duration::from_secs(1), 0.5) else {
-        return ExitCode::FAILURE;
-    };
     let send = Step::chunk("send", 5)
         // Parts are made when the step starts, so they can use the parameters of the job.
         .reader(|scope| Ok(CsvReader::<Payment>::new("payments", scope.text("input")?)))
@@ -64,7 +61,7 @@ fn main() -> ExitCode {
         .writer(|_| Ok(JsonLinesWriter::new("receipts", "receipts.jsonl")))
         .skip([ErrorKind::PARSE, ErrorKind::VALIDATION], 10)
         .retry([ErrorKind::TRANSIENT], 3)
-        .backoff(growing)
+        .backoff(Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1)))
         .rejects(Rejects::file("rejects.jsonl"))
         .build();
     App::new().job(Job::new("pay").step(send)).run()

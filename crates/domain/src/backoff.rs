@@ -21,6 +21,11 @@ pub enum BadBackoff {
 }
 
 impl Backoff {
+    /// A delay that doubles from `first` to `longest`, from which up to a half is taken away at random.
+    pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Self { base: first, factor: 2.0, cap: longest.max(first), jitter: 0.5 }
+    }
+
     /// A delay that starts at `base`, grows by `factor` per attempt up to `cap`, and from which up to the
     /// share `jitter` is taken away at random, so that those who failed together do not return together.
     pub fn new(base: Duration, factor: f64, cap: Duration, jitter: f64) -> Result<Self, BadBackoff> {

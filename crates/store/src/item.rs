@@ -34,7 +34,7 @@ pub use database::Database;
 pub use failure::{error_kind, kind_of_cause};
 pub use keyset::KeysetReader;
 pub use offset::OffsetReader;
-pub use query::SqlQuery;
+pub use query::{SqlQuery, Values};
 pub use table::{Mode, TableWriter};
 
 pub(crate) use database::Reading;

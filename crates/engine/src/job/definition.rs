@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
-use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 
 /// Work that can be restarted: steps, one after the other or as [`on`](Self::on) says.
@@ -129,6 +129,36 @@ impl Job {
     pub fn parameter(mut self, parameter: ParameterSpec) -> Self {
         self.parameters.push(parameter);
         self
+    }
+
+    /// Declares a text that has to be given, and tells instances apart.
+    pub fn required_text(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::Text))
+    }
+
+    /// Declares a whole number that has to be given, and tells instances apart.
+    pub fn required_long(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::Long))
+    }
+
+    /// Declares a number that has to be given, and tells instances apart.
+    pub fn required_double(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::Double))
+    }
+
+    /// Declares a date that has to be given, and tells instances apart.
+    pub fn required_date(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::Date))
+    }
+
+    /// Declares a time of day that has to be given, and tells instances apart.
+    pub fn required_time(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::Time))
+    }
+
+    /// Declares a date with a time of day that has to be given, and tells instances apart.
+    pub fn required_date_time(self, name: impl Into<String>) -> Self {
+        self.parameter(ParameterSpec::required(name, ParameterType::DateTime))
     }
 
     /// Says what a parameter is when nobody gives it. It is filled in when the job is launched and is a part of the

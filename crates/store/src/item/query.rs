@@ -19,6 +19,37 @@ pub struct SqlQuery {
     values: Vec<Value>,
 }
 
+/// Values for the places of a statement: a tuple such as `(7, "paid")`, or `()` when it has none.
+pub trait Values {
+    /// The values, in the order of their places.
+    fn into_values(self) -> Vec<Value>;
+}
+
+impl Values for Vec<Value> {
+    fn into_values(self) -> Vec<Value> {
+        self
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Into<Value>),*> Values for ($($name,)*) {
+            #[expect(non_snake_case, reason = "a value has the name of its type")]
+            fn into_values(self) -> Vec<Value> {
+                let ($($name,)*) = self;
+                vec![$($name.into()),*]
+            }
+        }
+    )*};
+}
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) }
+
+impl Values for () {
+    fn into_values(self) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
 impl SqlQuery {
     /// A query without values.
     pub fn new(text: impl Into<String>) -> Self {
@@ -27,6 +58,10 @@ impl SqlQuery {
         let kept = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace()).len();
         text.truncate(kept);
         Self { text, values: Vec::new() }
+    }
+
+    pub(crate) fn with(text: &str, values: impl Values) -> Self {
+        Self { values: values.into_values(), ..Self::new(text) }
     }
 
     #[must_use]

@@ -4,16 +4,52 @@
 use crate::item::database::Database;
 use crate::item::failure::{fatal, reading};
 use crate::item::link::Link;
-use crate::item::query::SqlQuery;
+use crate::item::query::{SqlQuery, Values};
 use crate::item::{mysql, postgres, sqlite};
 use crate::tx::Tx;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
 /// How statements begin that would end the transaction they run in, or open another.
 const OF_TRANSACTIONS: [&str; 8] =
     ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"];
 
 impl Tx {
+    /// Runs a statement of yours on whichever database this is, and says how many rows it has changed. Values are bound
+    /// to its places `$1`, `$2`, …
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let store = tidemill_store::Store::connect("sqlite::memory:").await?;
+    /// let mut tx = store.begin().await?;
+    /// tx.execute("create table payment (id bigint not null, state text not null)", ()).await?;
+    /// tx.execute("insert into payment (id, state) values ($1, $2)", (7, "paid")).await?;
+    /// let rows = tx.fetch("select state from payment where id = $1", (7,)).await?;
+    /// assert_eq!(rows[0].get::<String>("state")?, "paid");
+    /// # Ok::<(), tidemill_domain::item::ItemError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn execute(&mut self, sql: &str, values: impl Values) -> Result<u64, ItemError> {
+        self.run_statements(&[SqlQuery::with(sql, values)]).await
+    }
+
+    /// Runs a query of yours on whichever database this is, and returns its rows. For many rows, use a reader.
+    pub async fn fetch(&mut self, sql: &str, values: impl Values) -> Result<Vec<Row>, ItemError> {
+        let query = SqlQuery::with(sql, values);
+        check(std::slice::from_ref(&query))?;
+        let rows = if let Some(connection) = self.postgres() {
+            let plan = postgres::prepare(connection, query.text()).await?;
+            query.check_places(plan.places())?;
+            postgres::fetch(connection, &plan, query.values()).await?
+        } else if let Some(connection) = self.sqlite() {
+            let plan = sqlite::prepare(connection, query.text()).await?;
+            query.check_places(plan.places())?;
+            sqlite::fetch(connection, &plan, query.values()).await?
+        } else {
+            return Err(fatal("the transaction is on neither database"));
+        };
+        rows.into_iter().map(|row| row.map_err(|bad| bad.error)).collect()
+    }
+
     /// Runs statements of the author's in this transaction, one after the other, and says how many rows they have
     /// changed. One that ends the transaction is an error: what is confirmed with it would be confirmed for nothing.
     pub async fn run_statements(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {

@@ -20,6 +20,14 @@ pub struct ParameterSpec {
     pub accepted: Accepted,
 }
 
+impl ParameterSpec {
+    /// One that has to be given, tells instances apart, and may have any value of its type.
+    pub fn required(name: impl Into<String>, kind: ParameterType) -> Self {
+        let accepted = Accepted::default();
+        Self { name: name.into(), kind, is_required: true, is_identifying: true, accepted }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterProblem {

@@ -17,7 +17,25 @@ mod in_the_steps_transaction {
         a_statement_that_ends_the_transaction_is_refused,
         values_and_places_have_to_agree,
         a_text_with_two_statements_is_refused,
+        a_statement_and_its_values_are_given_in_one_line,
     );
+
+    async fn a_statement_and_its_values_are_given_in_one_line(bench: Bench) {
+        let mut tx = bench.store.begin().await.unwrap();
+        tx.execute("create table t (id bigint primary key, name text)", ()).await.unwrap();
+        let inserted = tx.execute("insert into t (id, name) values ($1, $2)", (7, "'; drop table t")).await;
+        tx.execute("insert into t (id, name) values ($1, $2)", (8, None::<String>)).await.unwrap();
+
+        let rows = tx.fetch("select id, name from t where id >= $1 order by id", (7,)).await.unwrap();
+
+        let row =
+            |n: usize| (rows[n].get::<i64>("id").unwrap(), rows[n].get::<Option<String>>("name").unwrap());
+        assert_eq!(inserted.unwrap(), 1);
+        assert_eq!([row(0), row(1)], [(7, Some("'; drop table t".to_owned())), (8, None)]);
+        let missing = tx.fetch("select id from t where id = $1", ()).await.unwrap_err();
+        assert!(missing.to_string().contains("values"), "{missing}");
+        assert!(tx.fetch("commit", ()).await.is_err());
+    }
 
     async fn table(bench: &Bench) {
         let mut tx = bench.store.begin().await.unwrap();
