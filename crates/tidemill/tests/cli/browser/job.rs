@@ -11,7 +11,7 @@ const STEPS: &str = "tbody[data-live=steps] tr";
 /// Loading may take a while on a machine that is busy with other tests.
 pub(super) const LATER: Duration = Duration::from_secs(120);
 
-/// Loads the orders of a day, five hundred in a chunk, and tells somebody after two seconds.
+/// Loads the orders of a day, five hundred in a chunk, and tells somebody after two seconds, or much later if there is a file `wait`.
 pub(super) const NIGHTLY: &str = r#"
 job: nightly-orders
 description: Loads the orders of a day.
@@ -26,7 +26,7 @@ steps:
     write: { csv: { path: "out-${date}.csv", columns: [id, cents] } }
     retry: { limit: 3, on: [transient] }
   - name: publish
-    command: ["sleep", "2"]
+    command: ["sh", "-c", "if [ -e wait ]; then exec sleep 600; fi; exec sleep 2"]
 schedule: { cron: "0 2 * * *", zone: Asia/Seoul, parameters: { date: "${tick.date-1d}" } }
 "#;
 
@@ -112,6 +112,8 @@ fn an_open_list_tells_what_becomes_of_a_job_and_a_stop_asks_first() {
 
     page.wait_until(LATER, |page| has_row(page, JOBS, &["COMPLETED", "nightly-orders"])).unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
+    // However long it takes to press the buttons, it is still running.
+    scene.write("wait", "");
     run(&scene, "2026-11-15");
     page.wait_until(LATER, |page| has_row(page, STEPS, &["publish", "STARTED"])).unwrap();
     page.click("[data-live=actions] details.confirm > summary").unwrap();
