@@ -36,28 +36,31 @@ const NO_SUCH_DATABASE: &str = "3D000";
 /// `one_thread:` they run on the thread of the test.
 #[macro_export]
 macro_rules! on_both {
-    (empty: $($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres(TWO) $($name)+ } };
-    (one_thread: $($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres_with_schema(ONE) $($name)+ } };
-    ($($name:ident),+ $(,)?) => { $crate::on_both! { @ postgres_with_schema(TWO) $($name)+ } };
-    (@ $postgres:ident(ONE) $($name:ident)+) => {
-        $crate::on_both! { @@ $postgres [#[tokio::test]] $($name)+ }
+    (empty: $($name:ident),+ $(,)?) => {
+        $crate::on_both! { postgres, tokio::test(flavor = "multi_thread", worker_threads = 2); $($name)+ }
     };
-    (@ $postgres:ident(TWO) $($name:ident)+) => {
-        $crate::on_both! { @@ $postgres [#[tokio::test(flavor = "multi_thread", worker_threads = 2)]] $($name)+ }
+    (one_thread: $($name:ident),+ $(,)?) => {
+        $crate::on_both! { postgres_with_schema, tokio::test; $($name)+ }
     };
-    (@@ $postgres:ident $test:tt $($name:ident)+) => {
+    ($($name:ident),+ $(,)?) => {
+        $crate::on_both! {
+            postgres_with_schema, tokio::test(flavor = "multi_thread", worker_threads = 2); $($name)+
+        }
+    };
+    ($postgres:ident, $test:meta; $($name:ident)+) => {
         mod on_sqlite {
-            $($crate::on_both! { @@@ $test async fn $name() { super::$name($crate::scratch::Scratch::file()).await } })+
+            $(#[$test]
+            async fn $name() { super::$name($crate::scratch::Scratch::file()).await })+
         }
         mod on_postgres {
-            $($crate::on_both! { @@@ $test async fn $name() {
+            $(#[$test]
+            async fn $name() {
                 if let Some(scratch) = $crate::scratch::Scratch::$postgres().await {
                     super::$name(scratch).await;
                 }
-            } })+
+            })+
         }
     };
-    (@@@ [$($test:tt)*] $($function:tt)*) => { $($test)* $($function)* };
 }
 
 /// An empty database of a test's own. Its schema is made by [`Scratch::store`], or not at all.
