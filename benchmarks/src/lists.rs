@@ -22,7 +22,7 @@ const LISTS: [&str; 24] = [
     "/executions/{middle}",
     "/pools",
     "/outbox",
-    "/outbox/dead",
+    "/outbox/failed",
     "/render",
     "/render/workers",
     "/alerts",

@@ -1,4 +1,4 @@
-//! What others do, as one would write it first. It has no leases, no retries and no exceptions, and it hands its rows to
+//! What others do, as one would write it first. It has no leases, no retries and no failed events, and it hands its rows to
 //! nobody, so it does less than a relay of ours.
 
 use super::case::{BATCH, Case, Design, Measured};

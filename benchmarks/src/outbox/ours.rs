@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::outbox::Record;
-use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::failed_event::RetryPolicy;
 use tidemill_domain::process::Identity;
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::publisher::Publishing;

@@ -6,7 +6,7 @@ use super::stage::Stage;
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{EventId, Mark, Seq, Slot, Window};
+use tidemill_domain::outbox::{EventId, Seq, Slot, Snapshot, Window};
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::outbox::reading::{Page, Reading};
@@ -41,10 +41,10 @@ pub(super) async fn measure(stage: &mut Stage, retained: u64) -> Result<Late> {
     .execute(&mut *writing)
     .await?;
     stage.load("outbox_event", 1, retained).await?;
-    let mark: Mark = stage.text("select pg_current_snapshot()::text").await?.parse()?;
+    let snapshot: Snapshot = stage.text("select pg_current_snapshot()::text").await?.parse()?;
     stage.load("outbox_event", retained + 1, retained + NEW).await?;
     stage.tidy("outbox_event").await?;
-    let reader = Reader::new(&stage.url, mark).await?;
+    let reader = Reader::new(&stage.url, snapshot).await?;
     let (whole, page) = (reader.median(limit()).await?, reader.median(BATCH).await?);
     writing.commit().await?;
     let first = reader.read(limit()).await?.events.first().map(|event| event.id);
@@ -69,10 +69,10 @@ struct Reader {
 }
 
 impl Reader {
-    async fn new(url: &str, mark: Mark) -> Result<Self> {
+    async fn new(url: &str, snapshot: Snapshot) -> Result<Self> {
         let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
         let slots = (0..=255).map(|slot| (Slot::new(slot), Seq::default())).collect();
-        Ok(Self { store, cursor: Cursor { window: Window::at(mark), slots }, clock: SystemClock::new() })
+        Ok(Self { store, cursor: Cursor { window: Window::at(snapshot), slots }, clock: SystemClock::new() })
     }
 
     async fn read(&self, limit: u32) -> Result<Page> {

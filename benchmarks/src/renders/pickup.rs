@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, Policy};
-use tidemill_engine::render::{Places, Worker, WorkerOptions, World};
+use tidemill_engine::render::{Backends, Places, Worker, WorkerOptions};
 use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_store::Store;
 use tidemill_store::sqlx::{self, Connection, PgConnection};
@@ -51,8 +51,9 @@ pub(super) async fn measure(url: &str, pickups: u32) -> Result<Waits> {
         let mut options =
             WorkerOptions::new(SystemIds.process(), &format!("worker-{number}"), Policy::standard()?, places);
         options.capacity = NonZeroUsize::new(4).context("a number")?;
-        let world = World { farm: Arc::new(Nobody), inspector: Arc::new(Nobody), storage: Arc::new(Nobody) };
-        let worker = Worker::new(store, Arc::new(SystemClock::new()), world, options);
+        let backends =
+            Backends { farm: Arc::new(Nobody), inspector: Arc::new(Nobody), storage: Arc::new(Nobody) };
+        let worker = Worker::new(store, Arc::new(SystemClock::new()), backends, options);
         let told = stop.subscribe();
         workers.spawn(async move { worker.run(told).await });
     }

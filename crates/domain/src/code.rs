@@ -162,9 +162,9 @@ codes! {
     1401 BadEvent -> Usage, "the event is not accepted";
     1402 BadSink -> Usage, "the sink is not understood";
     1403 VerifyFailed -> Failure, "the published records do not match the outbox";
-    1404 UnknownException -> NotFound, "there is no such excepted event";
-    1405 ExceptionRefused -> Conflict, "the event does not allow this now";
-    1406 NoticeUnsupported -> Conflict, "this database has no notifications";
+    1404 UnknownFailedEvent -> NotFound, "there is no such failed event";
+    1405 FailedEventRefused -> Conflict, "the event does not allow this now";
+    1406 NotifyUnsupported -> Conflict, "this database has no notifications";
     1407 RelayRefused -> Conflict, "the relay may not join the others";
     1408 EventNotFound -> NotFound, "there is no such event";
     1409 DamagedRelay -> Failure, "the row of a relay is damaged";
@@ -172,10 +172,10 @@ codes! {
     1420 BadKafkaOption -> Usage, "an option of the Kafka client is not allowed";
     1421 BadKafkaSettings -> Usage, "the settings of Kafka are not accepted";
     1430 BadTableName -> Usage, "the name of the table is not accepted";
-    1431 TableNotFit -> Conflict, "the table cannot be adopted as it is";
-    1432 AdoptUnsupported -> Conflict, "this database cannot have adopted tables";
-    1433 NotAdopted -> NotFound, "the table is not adopted";
-    1434 AdoptedRowRefused -> Conflict, "the row does not allow this now";
+    1431 TableNotFit -> Conflict, "the table cannot be attached as it is";
+    1432 AttachUnsupported -> Conflict, "this database cannot have attached tables";
+    1433 NotAttached -> NotFound, "the table is not attached";
+    1434 AttachedRowRefused -> Conflict, "the row does not allow this now";
     1440 ReceiptsNotFit -> Conflict, "the topic of receipts cannot be used as it is";
     1441 ReceiptsOfAnother -> Conflict, "the receipts are those of another database";
     1442 BadReceipt -> Failure, "a receipt cannot be read";

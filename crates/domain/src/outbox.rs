@@ -1,11 +1,11 @@
 //! The outbox: what happened, published in order for each aggregate by any number of relays.
 //!
 //! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] (an event in its
-//! table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
+//! table, and on its way out as a [`line`]), [`snapshot`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
-//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`event_outcome`] (what
-//! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`adopted`] (tables that were there
+//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether snapshots still mean anything), [`verify`] and [`event_outcome`] (what
+//! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`attached`] (tables that were there
 //! before).
 
 pub mod event;
@@ -14,8 +14,8 @@ pub mod stored;
 
 pub mod cursor;
 pub mod id_range;
-pub mod mark;
 pub mod place;
+pub mod snapshot;
 pub mod window;
 
 pub mod admission;
@@ -35,9 +35,9 @@ pub mod verify;
 
 pub mod event_outcome;
 
-pub mod telling;
+pub mod lifecycle_events;
 
-pub mod adopted;
+pub mod attached;
 
 #[cfg(test)]
 mod tests;
@@ -49,16 +49,16 @@ pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, S
 pub use group::{Group, Unit};
 pub use instance::{BadInstance, Instance};
 pub use line::Published;
-pub mod exception;
+pub mod failed_event;
 pub use event_outcome::EventOutcome;
-pub use exception::{Exception, ExceptionState};
+pub use failed_event::{FailedEvent, FailedEventState};
 pub use id_range::IdRange;
-pub use mark::Mark;
+pub use lifecycle_events::LifecycleEvents;
 pub use place::Place;
 pub use receipt::Receipt;
 pub use relay::{LiveRelay, RelayId};
+pub use snapshot::Snapshot;
 pub use stored::{Record, StoredEvent, StoredHeaders};
 pub use tally::{Effort, Tally};
-pub use telling::Telling;
 pub use verify::{Auditor, Verdict};
 pub use window::Window;

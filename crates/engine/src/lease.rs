@@ -81,7 +81,7 @@ impl Process {
 
     /// Takes a lease for the life of this process that was given in somebody else's transaction. Between that and
     /// this call, [`acquiring`](Self::acquiring) has to be held.
-    pub(crate) fn adopt(&self, key: &LeaseKey, sent: Monotonic, granted: &Granted) -> HeldLease {
+    pub(crate) fn attach(&self, key: &LeaseKey, sent: Monotonic, granted: &Granted) -> HeldLease {
         self.take(key, Term::Process, sent, granted)
     }
 

@@ -1,14 +1,14 @@
 //! Renders: a worker that takes them from the queue, has them rendered by nexrender, and publishes what is good.
 //!
-//! Reading order: [`world`] (who renders, who looks at files), [`storage`] (where files go), [`places`]
+//! Reading order: [`backends`] (who renders, who looks at files), [`storage`] (where files go), [`places`]
 //! (where exactly), [`licence`] (how many at once), [`material`] (what a render is made of), [`options`] and [`worker`]
 //! (how it works); then what it is made of: `held` (what it has), `task` (one render), `composition_cache` (what is known of
 //! compositions), `report` (what was found in a file), `claiming`, `renewal`, `reaping`, `orphan_job` and `checkup` (its
 //! loops), `worker_context` (what they share), `tell` (what people hear); [`health`] and [`gauge`] (how it stands). Whoever talks
 //! to nexrender, to ffmpeg and to a NAS lives with its adapter.
 
+pub mod backends;
 pub mod storage;
-pub mod world;
 
 pub mod licence;
 pub mod material;
@@ -33,6 +33,7 @@ pub mod gauge;
 pub mod health;
 pub(crate) mod metrics;
 
+pub use backends::{Backends, Farm, Inspector};
 pub use health::Health;
 pub use licence::Licence;
 pub use material::{BadMaterial, Material};
@@ -40,7 +41,6 @@ pub use options::WorkerOptions;
 pub use places::Places;
 pub use storage::Storage;
 pub use worker::{Worker, WorkerHandle};
-pub use world::{Farm, Inspector, World};
 
 use crate::clock::pause_after;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! What goes with a record: its place in the outbox, the event's own headers, and those of CloudEvents if wanted.
 
 use rdkafka::message::{Header, OwnedHeaders};
-use tidemill_domain::outbox::adopted::TableName;
+use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::outbox::{Payload, Record};
 
 /// What the names of our own headers begin with. Headers of events that begin so are left out: they would pretend to be
@@ -83,7 +83,7 @@ fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str
     }
 }
 
-/// Numbers are unique within one table only, so each adopted table is a source of its own: together with the number that is
+/// Numbers are unique within one table only, so each attached table is a source of its own: together with the number that is
 /// what an event is known by. A source is a URI, so letters beyond ASCII are written as it wants them.
 fn source_of(source: &str, table: &TableName) -> String {
     let mut text = format!("{}/", source.trim_end_matches('/'));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_adopted_tables_are_other_events_than_those_of_the_same_number() {
+    fn rows_of_attached_tables_are_other_events_than_those_of_the_same_number() {
         let of = |source: &str, table: Option<(&str, &str)>| {
             let table = table.map(|(schema, table)| TableName::new(schema, table).unwrap());
             let record = Record { table, ..record(&[], Payload::Tombstone) };

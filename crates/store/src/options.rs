@@ -4,7 +4,7 @@ use crate::render::Keys;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::outbox::Telling;
+use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Clock;
 
 tidemill_domain::words! {
@@ -63,7 +63,7 @@ pub struct StoreOptions {
     /// A password that is kept out of the URL.
     pub password: Option<String>,
     /// What of our own doings becomes events.
-    pub telling: Telling,
+    pub lifecycle_events: LifecycleEvents,
     /// The keys under which the data of renders is stored; in clear without one.
     pub render_keys: Keys,
     /// Tells the time instead of the database; for tests.
@@ -80,7 +80,7 @@ impl Default for StoreOptions {
             synchronous: Synchronous::default(),
             pooler: Pooler::default(),
             password: None,
-            telling: Telling::default(),
+            lifecycle_events: LifecycleEvents::default(),
             render_keys: Keys::default(),
             clock: None,
         }
@@ -98,7 +98,7 @@ impl fmt::Debug for StoreOptions {
             .field("synchronous", &self.synchronous)
             .field("pooler", &self.pooler)
             .field("password", &self.password.as_ref().map(|_| "***"))
-            .field("telling", &self.telling)
+            .field("telling", &self.lifecycle_events)
             .field("render_keys", &self.render_keys)
             .field("clock", &self.clock)
             .finish()

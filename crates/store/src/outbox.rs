@@ -1,20 +1,20 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 //!
 //! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
-//! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
-//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; [`receipt`], what
-//! is known of receipts; and [`adopted`], tables that were there before.
+//! (what is published next), [`failed event`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
+//! [`retention`], [`restore`], [`notify`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; [`receipt`], what
+//! is known of receipts; and [`attached`], tables that were there before.
 
 pub mod detail;
 pub mod event;
-pub mod exception;
+pub mod failed_event;
 pub mod reading;
 pub mod receipt;
 pub mod relay;
 
 pub mod backlog;
 pub mod lag;
-pub mod notice;
+pub mod notify;
 pub mod partition;
 pub mod place;
 pub mod restore;
@@ -22,15 +22,15 @@ pub mod retention;
 
 pub mod audit;
 
-pub mod adopted;
+pub mod attached;
 
-pub use adopted::{AdoptError, AdoptedRecord, AdoptedStanding, TableLook};
-pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
-pub use backlog::{Backlog, Excepted};
+pub use attached::{AttachError, AttachedRecord, AttachedStanding, TableLook};
+pub use audit::{AuditFrom, AuditedEvent, AuditedFailedEvent, OutboxStanding};
+pub use backlog::{Backlog, FailedEventCounts};
 pub use detail::{EventDetail, RelayDetail};
 pub use event::{EventFilter, EventRecord, publish_on};
 pub use lag::{OutboxStats, SlotLag};
-pub use notice::{Notice, NoticeError};
+pub use notify::{Notify, NotifyError};
 pub use partition::{Extended, Partition};
 pub use restore::Checked;
 pub use retention::Retained;
@@ -39,7 +39,7 @@ use crate::error::{StoreError, damaged};
 use crate::statement::Columns;
 use tidemill_domain::outbox::Slot;
 
-const EXCEPTION: (&str, &str) = ("tidemill_outbox_exception", "event_id");
+const FAILED_EVENT: (&str, &str) = ("tidemill_outbox_exception", "event_id");
 
 /// Topic of the wake-up that is sent when events were written.
 pub const EVENTS: &str = "outbox";

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::outbox::Telling;
+use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Clock;
 
 /// One database, and this process's connections to it. Cheap to clone.
@@ -26,7 +26,7 @@ struct Inner {
     backend: Backend,
     url: DatabaseUrl,
     clock: Option<Arc<dyn Clock>>,
-    telling: Telling,
+    lifecycle_events: LifecycleEvents,
     render_keys: Keys,
     hub: Hub,
 }
@@ -68,7 +68,7 @@ impl Store {
                 backend,
                 url,
                 clock: options.clock.clone(),
-                telling: options.telling.clone(),
+                lifecycle_events: options.lifecycle_events.clone(),
                 render_keys: options.render_keys.clone(),
                 hub: Hub::default(),
             }),
@@ -205,8 +205,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn telling(&self) -> &Telling {
-        &self.inner.telling
+    pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
+        &self.inner.lifecycle_events
     }
 
     pub(crate) fn render_keys(&self) -> &Keys {

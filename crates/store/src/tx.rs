@@ -6,13 +6,13 @@ use crate::render::Keys;
 use crate::statement::Database;
 use crate::store::Store;
 use std::ops::{Deref, DerefMut};
-use tidemill_domain::outbox::Telling;
+use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
 
 pub(crate) use crate::statements::job::partition::{ClaimFilterRow, PartitionRows};
 pub(crate) use crate::statements::job::{ContextColumns, ExitColumns, StatusChange};
 pub(crate) use crate::statements::lease::Renewal;
-pub(crate) use crate::statements::outbox::exception::{EditColumns, ExceptionChange, NewExceptionRow};
+pub(crate) use crate::statements::outbox::failed_event::{EditColumns, FailedEventChange, NewFailedEventRow};
 pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
 pub(crate) use crate::statements::render::{
     AttemptEnd, AttemptNote, ClaimedRow, NewLeftover, NewRenderRow, Renewed, Saving, Since, Takeover,
@@ -110,8 +110,8 @@ impl Tx {
     }
 
     /// What of our own doings becomes events.
-    pub(crate) fn telling(&self) -> &Telling {
-        self.store.telling()
+    pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
+        self.store.lifecycle_events()
     }
 
     /// The keys under which the data of renders is stored. Cheap to clone.

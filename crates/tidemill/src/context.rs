@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
-use tidemill_domain::outbox::Telling;
+use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
@@ -153,28 +153,28 @@ impl Context {
                 config::Pooler::Transaction => Pooler::Transaction,
             },
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
-            telling: self.telling()?,
+            lifecycle_events: self.lifecycle_events()?,
             render_keys: self.render_keys()?,
             clock: None,
         })
     }
 
     /// What of our own doings becomes events.
-    fn telling(&self) -> Result<Telling, Failure> {
+    fn lifecycle_events(&self) -> Result<LifecycleEvents, Failure> {
         let settings = self.settings();
-        let mut telling = Telling::new(&settings.outbox.events_topic).map_err(|bad| {
+        let mut lifecycle_events = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
             Failure::new(Code::BadValue, format!("outbox.events_topic: {bad}"), "set it to another topic")
         })?;
         if settings.jobs.events == config::Events::On {
-            telling = telling.of_jobs();
+            lifecycle_events = lifecycle_events.of_jobs();
         }
         if settings.pools.events == config::Events::On {
-            telling = telling.of_pools();
+            lifecycle_events = lifecycle_events.of_pools();
         }
         if settings.render.events == config::Events::On {
-            telling = telling.of_renders();
+            lifecycle_events = lifecycle_events.of_renders();
         }
-        Ok(telling)
+        Ok(lifecycle_events)
     }
 
     /// With what the data of renders is encrypted.

@@ -29,7 +29,7 @@ Commands:
   chaos outbox                 kill and stop relays, restart their database and lose what it answers, and look whether
                                anything is lost, out of order or there too often; [--kills 100] [--minutes 5] [--seed N]
                                [--kafka], which is paused and killed as well, [--transactional], the same with
-                               transactions of Kafka, or [--adopted], a table that was there before
+                               transactions of Kafka, or [--attached], a table that was there before
   size                         count the lines of product code, by crate
   help                         show this
 

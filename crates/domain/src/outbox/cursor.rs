@@ -2,7 +2,7 @@
 //! more when it has taken slots that were left at another place.
 
 use super::event::{Seq, Slot};
-use super::mark::Mark;
+use super::snapshot::Snapshot;
 use super::window::Window;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,9 +98,9 @@ pub fn advanced(cursors: Vec<Cursor>, advance: &Advance<'_>) -> Vec<Cursor> {
 
 /// Up to where the cursor that is furthest behind is to be read next: to where the next one stands, so that they go on
 /// together from there. None: up to now.
-pub fn next_stop(cursors: &[Cursor]) -> Option<&Mark> {
+pub fn next_stop(cursors: &[Cursor]) -> Option<&Snapshot> {
     let (first, others) = cursors.split_first()?;
-    others.iter().map(|other| &other.window.from).find(|mark| **mark > first.window.from)
+    others.iter().map(|other| &other.window.from).find(|snapshot| **snapshot > first.window.from)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
 
     fn cursor(up_to: i64, slots: &[u8]) -> Cursor {
         let slots = slots.iter().map(|slot| (Slot::new(*slot), Seq::new(1))).collect();
-        Cursor { window: Window::at(Mark::up_to(up_to)), slots }
+        Cursor { window: Window::at(Snapshot::up_to(up_to)), slots }
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_let_go_keeps_its_place() {
         let mut one = cursor(9, &[1, 2]);
-        one.window = one.window.opened(Mark::up_to(20)).after(EventId::new(12));
+        one.window = one.window.opened(Snapshot::up_to(20)).after(EventId::new(12));
 
         let (kept, left) = without(vec![one.clone()], &[Slot::new(2), Slot::new(7)]);
         let again = with_taken(kept.clone(), left.clone());
@@ -145,7 +145,7 @@ mod tests {
     fn who_was_taken_while_others_were_read_stays_where_it_is() {
         let before = cursor(9, &[1, 2]);
         let read_for = BTreeSet::from([Slot::new(1), Slot::new(2)]);
-        let window = before.window.clone().opened(Mark::up_to(20)).after(EventId::new(15)).closed();
+        let window = before.window.clone().opened(Snapshot::up_to(20)).after(EventId::new(15)).closed();
         // At the very place of the others, so it is put together with them.
         let all = merged(vec![before, cursor(9, &[7])]);
 
@@ -160,7 +160,7 @@ mod tests {
             after[1].slots,
             BTreeMap::from([(Slot::new(1), Seq::new(5)), (Slot::new(2), Seq::new(1))])
         );
-        assert_eq!(after[1].window.from, Mark::up_to(20));
+        assert_eq!(after[1].window.from, Snapshot::up_to(20));
     }
 
     #[test]

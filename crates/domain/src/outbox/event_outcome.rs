@@ -1,27 +1,27 @@
 //! What became of an event, as far as its table and the positions of relays tell.
 
-use super::exception::StateWord;
+use super::failed_event::StateWord;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EventOutcome {
     /// No relay has acknowledged it.
     Pending,
     Published,
-    Excepted(StateWord),
+    Failed(StateWord),
 }
 
 impl EventOutcome {
-    /// By whether the position of its slot has passed it, and by its exception. An exception counts more: it is made
+    /// By whether the position of its slot has passed it, and by its failed_event. A failed event counts more: it is made
     /// when the event is read, and gone when the event has arrived.
     ///
     /// ```
-    /// # use tidemill_domain::outbox::{EventOutcome, exception::StateWord};
+    /// # use tidemill_domain::outbox::{EventOutcome, failed_event::StateWord};
     /// assert_eq!(EventOutcome::of(true, None).as_str(), "published");
     /// assert_eq!(EventOutcome::of(true, Some(StateWord::Parked)).as_str(), "parked");
     /// ```
-    pub const fn of(is_read: bool, exception: Option<StateWord>) -> Self {
-        match (exception, is_read) {
-            (Some(state), _) => Self::Excepted(state),
+    pub const fn of(is_read: bool, failed_event: Option<StateWord>) -> Self {
+        match (failed_event, is_read) {
+            (Some(state), _) => Self::Failed(state),
             (None, true) => Self::Published,
             (None, false) => Self::Pending,
         }
@@ -31,7 +31,7 @@ impl EventOutcome {
         match self {
             Self::Pending => "pending",
             Self::Published => "published",
-            Self::Excepted(state) => state.as_str(),
+            Self::Failed(state) => state.as_str(),
         }
     }
 }
@@ -42,14 +42,14 @@ mod tests {
 
     #[test]
     fn each_fate_has_a_word_of_its_own() {
-        let excepted = StateWord::ALL.map(EventOutcome::Excepted);
-        let all = [EventOutcome::Pending, EventOutcome::Published].into_iter().chain(excepted);
+        let failed = StateWord::ALL.map(EventOutcome::Failed);
+        let all = [EventOutcome::Pending, EventOutcome::Published].into_iter().chain(failed);
 
         let words: std::collections::BTreeSet<_> = all.map(EventOutcome::as_str).collect();
 
         assert_eq!(words.len(), 6);
         for state in StateWord::ALL {
-            assert_eq!(EventOutcome::of(false, Some(state)), EventOutcome::Excepted(state));
+            assert_eq!(EventOutcome::of(false, Some(state)), EventOutcome::Failed(state));
         }
         assert_eq!(EventOutcome::of(false, None), EventOutcome::Pending);
     }

@@ -41,7 +41,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mark::Mark;
+    use super::super::snapshot::Snapshot;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -54,9 +54,9 @@ mod tests {
     proptest! {
         #[test]
         fn with_one_writer_an_id_says_it_all(from in 0..20_i64, to in prop::option::of(0..20_i64), last in 0..20_i64) {
-            let mut window = Window::at(Mark::up_to(from));
+            let mut window = Window::at(Snapshot::up_to(from));
             if let Some(to) = to {
-                window = window.opened(Mark::up_to(to)).after(EventId::new(last));
+                window = window.opened(Snapshot::up_to(to)).after(EventId::new(last));
             }
             let place = place(window);
 
@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn an_owned_slot_stands_where_its_relay_says() {
-        let left = place(Window::at(Mark::up_to(3)));
-        let read = Window::at(Mark::up_to(9));
+        let left = place(Window::at(Snapshot::up_to(3)));
+        let read = Window::at(Snapshot::up_to(9));
         let of =
             |slot| Cursor { window: read.clone(), slots: BTreeMap::from([(Slot::new(slot), Seq::new(5))]) };
 

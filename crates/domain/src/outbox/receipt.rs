@@ -104,7 +104,7 @@ pub fn may_come_again(event: Receipted, window: Option<&Window>, floor: EventId)
 #[cfg(test)]
 mod tests {
     use super::super::event::Aggregate;
-    use super::super::mark::Mark;
+    use super::super::snapshot::Snapshot;
     use super::super::{Headers, Seq};
     use super::*;
     use crate::lease::Epoch;
@@ -149,7 +149,7 @@ mod tests {
         #[test]
         fn what_was_read_does_not_come_again(id in 1..30_i64, read in 0..30_i64, floor in 0..30_i64) {
             let event = Receipted { id: EventId::new(id), xid: id.unsigned_abs(), slot: Slot::new(0) };
-            let window = Window::at(Mark::up_to(read));
+            let window = Window::at(Snapshot::up_to(read));
 
             let comes = may_come_again(event, Some(&window), EventId::new(floor));
 

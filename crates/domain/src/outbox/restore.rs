@@ -1,19 +1,19 @@
-//! Whether the marks of the outbox still mean something. They are numbers of transactions of one server: once the
+//! Whether the snapshots of the outbox still mean something. They are numbers of transactions of one server: once the
 //! database was dumped and restored into another one, they say nothing about what is written there.
 
-use super::mark::Mark;
+use super::snapshot::Snapshot;
 
-/// The server that marks are from.
+/// The server that snapshots are from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerIdentity {
     /// What tells one cluster from all others; none when the database user may not ask.
     pub system_identifier: Option<String>,
     /// The history of the cluster: it grows when a standby is promoted or a backup is rolled forward.
     pub timeline: String,
-    pub mark: Mark,
+    pub snapshot: Snapshot,
 }
 
-/// The server that the stored marks are from, as it was written down.
+/// The server that the stored snapshots are from, as it was written down.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KnownServer {
     pub system_identifier: Option<String>,
@@ -30,10 +30,10 @@ pub enum RestoreState {
     Restored,
 }
 
-/// Compares what was written down with the server as it is. `newest` is the newest mark that is stored.
-pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Mark>) -> RestoreState {
+/// Compares what was written down with the server as it is. `newest` is the newest snapshot that is stored.
+pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Snapshot>) -> RestoreState {
     // A server never takes back the number of a transaction that it has committed.
-    if newest.is_some_and(|mark| mark.xmax() > current.mark.xmax()) {
+    if newest.is_some_and(|snapshot| snapshot.xmax() > current.snapshot.xmax()) {
         return RestoreState::Restored;
     }
     if let (Some(known), Some(now)) = (&known.system_identifier, &current.system_identifier)
@@ -60,7 +60,7 @@ mod tests {
 
     fn server(system: Option<&str>, timeline: &str, xmax: i64) -> ServerIdentity {
         let system_identifier = system.map(str::to_owned);
-        ServerIdentity { system_identifier, timeline: timeline.to_owned(), mark: Mark::up_to(xmax) }
+        ServerIdentity { system_identifier, timeline: timeline.to_owned(), snapshot: Snapshot::up_to(xmax) }
     }
 
     fn known(system: Option<&str>, timeline: Option<&str>) -> KnownServer {
@@ -84,7 +84,7 @@ mod tests {
             (known(None, Some("00000002")), server(None, "00000001", 90), RestoreState::Restored),
         ];
         for (known, current, expected) in cases {
-            let standing = check(&known, &current, Some(&Mark::up_to(50)));
+            let standing = check(&known, &current, Some(&Snapshot::up_to(50)));
             assert_eq!(standing, expected, "{known:?} {current:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! An event as it is stored, for people to look at, and as it is published. Programs of others write the table too, so
 //! what the database cannot check may break our rules: it is then shown as it is, and why it is not accepted.
 
-use super::adopted::TableName;
+use super::attached::TableName;
 use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Seq, Slot, headers_of};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub id: EventId,
-    /// The adopted table that it is from; none of those of the outbox itself.
+    /// The attached table that it is from; none of those of the outbox itself.
     pub table: Option<TableName>,
     pub slot: Slot,
     pub epoch: Epoch,

@@ -1,11 +1,11 @@
 //! The auditor of the outbox: compares what was published with what the table says was read.
 //!
-//! It is fed in rounds. In each, first the table: how far every slot was read, what is excepted, and the events, all
+//! It is fed in rounds. In each, first the table: how far every slot was read, what has failed, and the events, all
 //! from one snapshot; then what the sink has got since the last round. In this order whatever counts as read has to be
 //! in the sink. What is published while the round goes on is not in the snapshot: it is looked up afterwards.
 
 use super::event::{Aggregate, EventId, Seq, Slot};
-use super::exception::StateWord;
+use super::failed_event::StateWord;
 use super::line::Published;
 use super::numbers::Numbers;
 use md5::{Digest, Md5};
@@ -47,7 +47,7 @@ impl Auditor {
         Self::default()
     }
 
-    /// A round begins: what was excepted may no longer be.
+    /// A round begins: what had failed may no longer be.
     pub fn begin(&mut self) {
         self.excused = Numbers::default();
         self.excuses = Excused::default();
@@ -64,8 +64,8 @@ impl Auditor {
         self.acknowledged.insert(slot, seq);
     }
 
-    /// The table says: this event is excepted.
-    pub fn exception(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: StateWord) {
+    /// The table says: this event has failed.
+    pub fn failed_event(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: StateWord) {
         self.excused.insert(id.get());
         self.excused_seqs.entry(slot).or_default().insert(seq.get());
         self.excuses.count(excuse);
@@ -151,7 +151,7 @@ impl Auditor {
         self.lowest.is_none_or(|lowest| id < lowest)
     }
 
-    /// Places of slots, up to where they were read, that neither the sink nor an exception has.
+    /// Places of slots, up to where they were read, that neither the sink nor a failed event has.
     fn gaps(&self) -> impl Iterator<Item = (Slot, Seq)> + '_ {
         self.acknowledged.iter().flat_map(|(slot, last)| {
             let sets = [self.seqs.get(slot), self.excused_seqs.get(slot)];

@@ -221,7 +221,7 @@ impl Launching<'_> {
     /// The transaction has committed: the execution runs from here on. None when nothing was launched.
     pub fn committed(self) -> Option<Running> {
         let (job, launched) = self.prepared?;
-        let lease = self.launcher.process().adopt(&launched.lease, self.sent, &launched.granted);
+        let lease = self.launcher.process().attach(&launched.lease, self.sent, &launched.granted);
         // Whoever launches next counts this one.
         let running = self.launcher.start(job, launched, lease);
         drop(self.one_at_a_time);

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tidemill_domain::outbox::{RelayId, Tally};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{AdoptedStanding, OutboxStats};
+use tidemill_store::outbox::{AttachedStanding, OutboxStats};
 use tidemill_store::{Store, StoreError};
 
 /// Pause between two looks; those who scrape seldom come more often.
@@ -21,25 +21,25 @@ pub async fn run(store: Store) {
     let mut service = Service::new("measuring the outbox", PAUSE);
     while service.is_due().await {
         let seen = look(&store).await;
-        if let Ok((stats, adopted)) = &seen {
+        if let Ok((stats, attached)) = &seen {
             let now = Tallies::of(stats);
-            tables = metrics::adopted(adopted, stats.at, &tables);
+            tables = metrics::attached(attached, stats.at, &tables);
             metrics::measured(Some(stats), before.as_ref().and_then(|before| now.since(before)));
             before = Some(now);
         } else {
             metrics::measured(None, None);
-            metrics::nothing_adopted(&tables);
+            metrics::nothing_attached(&tables);
             before = None;
         }
         service.ended(seen.map(drop));
     }
 }
 
-async fn look(store: &Store) -> Result<(OutboxStats, Vec<AdoptedStanding>), StoreError> {
+async fn look(store: &Store) -> Result<(OutboxStats, Vec<AttachedStanding>), StoreError> {
     let mut tx = store.read().await?;
     let stats = tx.outbox().stats(COUNT_MAX).await?;
-    let adopted = tx.outbox().adopted_standings(COUNT_MAX).await?;
-    Ok((stats, adopted))
+    let attached = tx.outbox().attached_standings(COUNT_MAX).await?;
+    Ok((stats, attached))
 }
 
 /// What relays have done between two looks.

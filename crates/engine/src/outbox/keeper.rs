@@ -46,7 +46,7 @@ impl Default for KeeperOptions {
 /// What one round came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// Whether marks are from this server, and what was done about it.
+    /// Whether snapshots are from this server, and what was done about it.
     pub checked: Checked,
     pub extended: Extended,
     pub retained: Retained,
@@ -116,11 +116,11 @@ pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, Engine
     let retained = store.retain_outbox(options.keep_for, options.most_per_round).await;
     let unseen = store.retain_inbox(options.keep_seen_for, options.most_per_round).await;
     let kept = Kept { checked: checked?, extended: extended?, retained: retained?, unseen: unseen? };
-    if kept.checked.excepted > 0 {
+    if kept.checked.failed > 0 {
         tracing::warn!(
-            excepted = kept.checked.excepted,
-            "the outbox was restored into another server; {} events that were not read are excepted",
-            kept.checked.excepted
+            failed = kept.checked.failed,
+            "the outbox was restored into another server; {} events that were not read have failed",
+            kept.checked.failed
         );
     }
     Ok(kept)

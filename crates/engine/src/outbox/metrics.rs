@@ -4,16 +4,16 @@ use super::gauge::Done;
 use metrics::{describe_gauge, gauge};
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::Count;
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats};
+use tidemill_store::outbox::{AttachedStanding, Backlog, OutboxStats};
 
-const ADOPTED_OLDEST: &str = "tidemill_outbox_adopted_oldest_seconds";
-const ADOPTED_ROWS: &str = "tidemill_outbox_adopted_rows";
+const ATTACHED_OLDEST: &str = "tidemill_outbox_attached_oldest_seconds";
+const ATTACHED_ROWS: &str = "tidemill_outbox_attached_rows";
 const DEFAULT_ROWS: &str = "tidemill_outbox_default_rows";
 const EMPTY_POLLS: &str = "tidemill_outbox_empty_poll_ratio";
-const EXCEPTIONS: &str = "tidemill_outbox_exceptions";
-const EXCEPTIONS_OLDEST: &str = "tidemill_outbox_exceptions_oldest_seconds";
+const FAILED_EVENTS: &str = "tidemill_outbox_failed_events";
+const FAILED_EVENTS_OLDEST: &str = "tidemill_outbox_failed_events_oldest_seconds";
 const LAG: &str = "tidemill_outbox_lag_events";
 const OLDEST: &str = "tidemill_outbox_oldest_seconds";
 const PUBLISHED: &str = "tidemill_outbox_published_per_second";
@@ -27,12 +27,12 @@ const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     super::relay::describe();
-    describe_gauge!(ADOPTED_OLDEST, "Age of the oldest row of an adopted table that is to be sent.");
-    describe_gauge!(ADOPTED_ROWS, "Rows of an adopted table that are not published, by status.");
+    describe_gauge!(ATTACHED_OLDEST, "Age of the oldest row of an attached table that is to be sent.");
+    describe_gauge!(ATTACHED_ROWS, "Rows of an attached table that are not published, by status.");
     describe_gauge!(DEFAULT_ROWS, "Events in the default partition, because no other one was there.");
     describe_gauge!(EMPTY_POLLS, "Which part of the polls of all relays found nothing, since the last look.");
-    describe_gauge!(EXCEPTIONS, "Events that were not taken, and those behind them, by state.");
-    describe_gauge!(EXCEPTIONS_OLDEST, "Age of the oldest event that was not taken, by state.");
+    describe_gauge!(FAILED_EVENTS, "Events that were not taken, and those behind them, by state.");
+    describe_gauge!(FAILED_EVENTS_OLDEST, "Age of the oldest event that was not taken, by state.");
     describe_gauge!(LAG, "Events that no relay has read yet.");
     describe_gauge!(OLDEST, "Age of the oldest event that no relay has read yet.");
     describe_gauge!(PUBLISHED, "Events per second of all relays, since the last look.");
@@ -52,12 +52,12 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(UNPUBLISHED).set(found(|stats| rows(stats.unpublished())));
     gauge!(UNPUBLISHED_OLDEST).set(found(|stats| age(stats.unpublished(), stats.at)));
     for state in StateWord::ALL {
-        let excepted = stats.map(|stats| stats.exceptions.of(state));
-        gauge!(EXCEPTIONS, "state" => state.as_str()).set(rows(excepted));
+        let failed = stats.map(|stats| stats.failed_events.of(state));
+        gauge!(FAILED_EVENTS, "state" => state.as_str()).set(rows(failed));
     }
     for state in StateWord::OPEN {
-        let oldest = stats.map_or(f64::NAN, |stats| age(Some(stats.exceptions.of(state)), stats.at));
-        gauge!(EXCEPTIONS_OLDEST, "state" => state.as_str()).set(oldest);
+        let oldest = stats.map_or(f64::NAN, |stats| age(Some(stats.failed_events.of(state)), stats.at));
+        gauge!(FAILED_EVENTS_OLDEST, "state" => state.as_str()).set(oldest);
     }
     gauge!(DEFAULT_ROWS).set(found(|stats| stats.default_rows.map_or(f64::NAN, number)));
     gauge!(RELAYS).set(found(|stats| stats.relays.len() as f64));
@@ -69,9 +69,9 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(QUERIES).set(known(|done| done.tally.queries_per_10000_events()));
 }
 
-/// What a look has found of adopted tables. Those of an earlier one that are no longer adopted are not known any more.
-pub(super) fn adopted(
-    standings: &[AdoptedStanding],
+/// What a look has found of attached tables. Those of an earlier one that are no longer attached are not known any more.
+pub(super) fn attached(
+    standings: &[AttachedStanding],
     now: Timestamp,
     before: &BTreeSet<String>,
 ) -> BTreeSet<String> {
@@ -84,24 +84,24 @@ pub(super) fn adopted(
             counts.map(|counts| counts.failed),
         ];
         let oldest = counts.map(|counts| Backlog { rows: counts.pending, oldest: counts.oldest });
-        set_adopted(&table, known.map(|count| count.map_or(f64::NAN, number)), age(oldest, now));
+        set_attached(&table, known.map(|count| count.map_or(f64::NAN, number)), age(oldest, now));
     }
-    nothing_adopted(&before.difference(&tables).cloned().collect());
+    nothing_attached(&before.difference(&tables).cloned().collect());
     tables
 }
 
 /// Nothing is known of these tables.
-pub(super) fn nothing_adopted(tables: &BTreeSet<String>) {
+pub(super) fn nothing_attached(tables: &BTreeSet<String>) {
     for table in tables {
-        set_adopted(table, [f64::NAN; 3], f64::NAN);
+        set_attached(table, [f64::NAN; 3], f64::NAN);
     }
 }
 
-fn set_adopted(table: &str, rows: [f64; 3], oldest: f64) {
+fn set_attached(table: &str, rows: [f64; 3], oldest: f64) {
     for (status, rows) in ["pending", "sending", "failed"].into_iter().zip(rows) {
-        gauge!(ADOPTED_ROWS, "table" => table.to_owned(), "status" => status).set(rows);
+        gauge!(ATTACHED_ROWS, "table" => table.to_owned(), "status" => status).set(rows);
     }
-    gauge!(ADOPTED_OLDEST, "table" => table.to_owned()).set(oldest);
+    gauge!(ATTACHED_OLDEST, "table" => table.to_owned()).set(oldest);
 }
 
 fn rows(backlog: Option<Backlog>) -> f64 {

@@ -3,12 +3,12 @@
 //! It acts on its lease only as long as it can be sure of it by its own monotonic clock. When it cannot renew in time,
 //! or finds that others have given it up, it drops everything and joins again as another relay.
 
-mod adopted;
+mod attached;
 mod batch;
-mod excepted;
 mod group;
 mod member;
 mod metrics;
+mod retry;
 mod sink;
 mod slots;
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::error_chain::ErrorChain;
-use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::failed_event::RetryPolicy;
 use tidemill_domain::outbox::relay::transactional_id;
 use tidemill_domain::outbox::{Instance, JoinRefusal, Unit};
 use tidemill_domain::process::{Identity, ProcessId};
@@ -123,7 +123,7 @@ pub struct Relay {
     store: Store,
     clock: Arc<dyn Clock>,
     publisher: Arc<dyn Publisher>,
-    /// Where records of adopted tables go.
+    /// Where records of attached tables go.
     beside: Arc<dyn Publisher>,
     /// What it shares with others.
     unit: Unit,

@@ -200,8 +200,13 @@ impl Verifier {
         for (slot, seq) in standing.seqs() {
             self.auditor.slot(slot, seq);
         }
-        for exception in &standing.exceptions {
-            self.auditor.exception(exception.id, exception.slot, exception.seq, exception.excuse);
+        for failed_event in &standing.failed_events {
+            self.auditor.failed_event(
+                failed_event.id,
+                failed_event.slot,
+                failed_event.seq,
+                failed_event.excuse,
+            );
         }
         let mut first_open = standing.first_running();
         let mut from = self.from;

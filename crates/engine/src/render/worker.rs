@@ -8,11 +8,11 @@
 //!   checkup  ──pause, resume──► claiming
 //! ```
 
+use super::backends::Backends;
 use super::health::Health;
 use super::held::Instruction;
 use super::options::WorkerOptions;
 use super::worker_context::WorkerContext;
-use super::world::World;
 use super::{checkup, claiming, reaping, renewal};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,9 +48,9 @@ impl WorkerHandle {
 }
 
 impl Worker {
-    /// A worker on this queue and this world.
-    pub fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
-        Self { context: Arc::new(WorkerContext::new(store, clock, world, options)) }
+    /// A worker on this queue with these backends.
+    pub fn new(store: Store, clock: Arc<dyn Clock>, backends: Backends, options: WorkerOptions) -> Self {
+        Self { context: Arc::new(WorkerContext::new(store, clock, backends, options)) }
     }
 
     /// What others may ask of it.

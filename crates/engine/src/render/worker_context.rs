@@ -1,12 +1,12 @@
 //! What all tasks of a worker share.
 
+use super::backends::{Backends, Farm, Inspector};
 use super::composition_cache::CompositionCache;
 use super::health::{Health, Reading, Vitals};
 use super::held::Registry;
 use super::metrics;
 use super::options::WorkerOptions;
 use super::storage::Storage;
-use super::world::{Farm, Inspector, World};
 use crate::locked;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,8 +71,13 @@ pub(super) struct Took {
 }
 
 impl WorkerContext {
-    pub(super) fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
-        let World { farm, inspector, storage } = world;
+    pub(super) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        backends: Backends,
+        options: WorkerOptions,
+    ) -> Self {
+        let Backends { farm, inspector, storage } = backends;
         let capacity = options.capacity.get();
         Self {
             store,

@@ -1,12 +1,12 @@
 //! The outbox: where records go, and whether they have arrived.
 
-mod adopted;
+mod attached;
 mod down;
-mod excepted;
 mod idle;
 mod keeper;
 mod latency;
 mod relay;
+mod retry;
 mod sink;
 mod site;
 mod stdout;

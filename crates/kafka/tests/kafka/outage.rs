@@ -61,7 +61,7 @@ async fn a_broker_that_is_paused_and_restarted_loses_and_reorders_nothing() {
     // Only what was under way when the broker did not answer.
     let in_doubt = sink.in_doubt();
     assert!(doubles <= in_doubt, "{doubles} doubles, and {in_doubt} records without an answer");
-    assert!(site.exceptions().await.is_empty());
+    assert!(site.failed_events().await.is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::broker::{Read, consume, doubles_in_order, json, publisher, record, sh
 use super::site::Site;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{NewEvent, Payload, Record};
 use tidemill_engine::outbox::{Outcome, Publisher};
 
@@ -52,11 +52,11 @@ async fn what_a_broker_finds_too_large_is_parked_while_others_flow() {
         site.until_settled(304).await;
         relay.stop().await;
 
-        let exceptions = site.exceptions().await;
+        let failed_events = site.failed_events().await;
         let states: Vec<(i64, StateWord)> =
-            exceptions.iter().map(|(id, state, _)| (id.get(), *state)).collect();
+            failed_events.iter().map(|(id, state, _)| (id.get(), *state)).collect();
         assert_eq!(states, [(152, StateWord::Parked), (202, StateWord::Held)]);
-        assert!(exceptions[0].2.as_ref().unwrap().contains("too large"), "{:?}", exceptions[0].2);
+        assert!(failed_events[0].2.as_ref().unwrap().contains("too large"), "{:?}", failed_events[0].2);
         let reads = consume(&servers, &name, &[]);
         doubles_in_order(&reads);
         let bad: Vec<i64> = reads.iter().filter(|read| read.key == "bad").map(Read::id).collect();

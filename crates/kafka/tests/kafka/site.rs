@@ -4,14 +4,14 @@ use super::broker::topic;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::outbox::exception::{RetryPolicy, StateWord};
+use tidemill_domain::outbox::failed_event::{RetryPolicy, StateWord};
 use tidemill_domain::outbox::{EventId, NewEvent};
 use tidemill_domain::process::Identity;
 use tidemill_engine::outbox::Publisher;
 use tidemill_engine::outbox::relay::{Relay, RelayError, RelayOptions};
 use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_store::Store;
-use tidemill_store::outbox::exception::ExceptionFilter;
+use tidemill_store::outbox::failed_event::FailedEventFilter;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::kafka::find_home;
 use tidemill_testkit::skip::require;
@@ -64,7 +64,7 @@ impl Site {
         Running { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }
     }
 
-    /// Waits until the relays count so many events as published or excepted.
+    /// Waits until the relays count so many events as published or failed.
     pub(super) async fn until_settled(&self, count: i64) {
         let reached = async {
             loop {
@@ -80,11 +80,12 @@ impl Site {
         tokio::time::timeout(SOON, reached).await.expect("all events are settled");
     }
 
-    /// The states of what is excepted, in the order of events.
-    pub(super) async fn exceptions(&self) -> Vec<(EventId, StateWord, Option<String>)> {
+    /// The states of what has failed, in the order of events.
+    pub(super) async fn failed_events(&self) -> Vec<(EventId, StateWord, Option<String>)> {
         let mut tx = self.store.read().await.unwrap();
-        let found = tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 100).await.unwrap();
-        found.into_iter().map(|record| (record.id, record.exception.state.word(), record.error)).collect()
+        let found =
+            tx.outbox().failed_events(&FailedEventFilter::default(), EventId::ZERO, 100).await.unwrap();
+        found.into_iter().map(|record| (record.id, record.failed_event.state.word(), record.error)).collect()
     }
 }
 

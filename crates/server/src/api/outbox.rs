@@ -1,7 +1,7 @@
-//! The outbox: its events, those that were not taken and what operators do about them, who publishes, and adopted tables.
+//! The outbox: its events, those that were not taken and what operators do about them, who publishes, and attached tables.
 
-pub mod adopted;
+pub mod attached;
 pub mod event;
-pub mod exception;
+pub mod failed_event;
 pub mod relay;
 pub mod stats;

@@ -21,7 +21,7 @@ pub enum Page {
     Pool(PoolPage, Buttons),
     Outbox,
     /// Events that were not taken.
-    DeadEvents,
+    FailedEvents,
     Alerts,
     /// The renders: all, or those of one status.
     Renders(Option<Status>, Buttons),
@@ -59,7 +59,7 @@ impl Page {
             Self::Pools(buttons) => format!("pools:{}", buttons.as_str()),
             Self::Pool(page, buttons) => format!("pool:{page}:{}", buttons.as_str()),
             Self::Outbox => "outbox".to_owned(),
-            Self::DeadEvents => "dead".to_owned(),
+            Self::FailedEvents => "failed".to_owned(),
             Self::Alerts => "alerts".to_owned(),
             Self::Renders(status, buttons) => {
                 format!("renders:{}:{}", status.map_or("all", Status::as_str), buttons.as_str())
@@ -77,7 +77,7 @@ impl Page {
             ("overview", "") => Self::Overview,
             ("alerts", "") => Self::Alerts,
             ("outbox", "") => Self::Outbox,
-            ("dead", "") => Self::DeadEvents,
+            ("failed", "") => Self::FailedEvents,
             ("render-workers", "") => Self::RenderWorkers,
             ("settings", "") => Self::Settings,
             ("executions", view) => ExecutionsView::of_word(view).map_or(Self::Other, Self::Executions),
@@ -218,7 +218,7 @@ mod tests {
             Page::Overview,
             Page::Alerts,
             Page::Outbox,
-            Page::DeadEvents,
+            Page::FailedEvents,
             Page::RenderWorkers,
             Page::Execution(ExecutionId::new(8812)),
             Page::Executions(ExecutionsView::new("load", "FAILED", Some(3), Some(99))),

@@ -95,7 +95,7 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
         Page::Executions(view) => vec![Executions::read(&mut tx, view).await?.region(state, times)],
         Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
         Page::Pools(_) | Page::Pool(..) => pool::live::regions(state, &mut tx, page, times).await?,
-        Page::Outbox | Page::DeadEvents => outbox::live::regions(state, &mut tx, page, times).await?,
+        Page::Outbox | Page::FailedEvents => outbox::live::regions(state, &mut tx, page, times).await?,
         Page::Renders(..) | Page::Render(..) | Page::RenderWorkers => {
             render::live::regions(state, &mut tx, page, times).await?
         }

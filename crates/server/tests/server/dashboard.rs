@@ -451,7 +451,7 @@ async fn every_link_of_a_page_is_below_the_base_path() {
         "/mill",
         "/mill/pools",
         "/mill/outbox",
-        "/mill/outbox/dead",
+        "/mill/outbox/failed",
         "/mill/alerts",
         "/mill/settings",
         "/mill/settings/tokens",

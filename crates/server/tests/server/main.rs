@@ -13,7 +13,7 @@ mod jwt;
 mod lambda;
 mod live;
 mod outbox;
-mod outbox_exception;
+mod outbox_failed_event;
 mod pool;
 mod render;
 mod schedule;

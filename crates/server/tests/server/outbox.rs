@@ -1,5 +1,5 @@
 //! The outbox over HTTP.
 
-mod adopted;
+mod attached;
 mod event;
 mod stats;

@@ -9,7 +9,7 @@ use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, InstanceId};
 use tidemill_domain::lease::{Fence, LeaseKey};
-use tidemill_domain::outbox::telling::{ExecutionChange, ExecutionTold};
+use tidemill_domain::outbox::lifecycle_events::{ExecutionChange, ExecutionTransition};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -36,7 +36,7 @@ impl Stored for ExecutionHead {
 /// What is known of a change where it happens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusNews<'a> {
-    pub(super) what: ExecutionTold,
+    pub(super) what: ExecutionTransition,
     pub(super) status: BatchStatus,
     pub(super) exit_code: Option<&'a str>,
     pub(super) at: Timestamp,
@@ -61,8 +61,11 @@ impl Jobs<'_> {
         let change =
             StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
         self.job_execution_save_status(&change).await?;
-        self.tell_of_execution(id, StatusNews { what: ExecutionTold::Started, status, exit_code: None, at })
-            .await?;
+        self.tell_of_execution(
+            id,
+            StatusNews { what: ExecutionTransition::Started, status, exit_code: None, at },
+        )
+        .await?;
         Ok(true)
     }
 
@@ -114,7 +117,7 @@ impl Jobs<'_> {
             .from_to(before.as_str(), after.as_str())
             .because(&exit.code);
         self.audit_insert(&entry, now.into()).await?;
-        let (what, exit_code) = (ExecutionTold::Ended, Some(exit.code.as_str()));
+        let (what, exit_code) = (ExecutionTransition::Ended, Some(exit.code.as_str()));
         self.tell_of_execution(id, StatusNews { what, status: after, exit_code, at: now }).await?;
         // The id of an execution is never used again, so the row of its lease is not needed either.
         Ok(self.lease_forget(lease, fence).await? == 1)
@@ -150,14 +153,14 @@ impl Jobs<'_> {
         id: ExecutionId,
         told: StatusNews<'_>,
     ) -> Result<(), StoreError> {
-        if !self.telling().tells_of_jobs() {
+        if !self.lifecycle_events().includes_jobs() {
             return Ok(());
         }
         let Some((instance, job)) = self.job_execution_job(id.get()).await? else { return Ok(()) };
         let StatusNews { what, status, exit_code, at } = told;
         let instance = InstanceId::new(instance);
         let change = ExecutionChange { execution: id, instance, job: &job, what, status, exit_code, at };
-        if let Some(event) = self.telling().of_execution(&change) {
+        if let Some(event) = self.lifecycle_events().of_execution(&change) {
             self.publish(&event).await?;
         }
         Ok(())

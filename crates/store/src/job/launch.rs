@@ -15,7 +15,7 @@ use tidemill_domain::job::next::RUN_ID;
 use tidemill_domain::job::parameter::ParametersInvalid;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
 use tidemill_domain::lease::{LeaseKey, Term};
-use tidemill_domain::outbox::telling::ExecutionTold;
+use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 use tidemill_domain::process::ProcessId;
 
 /// What is to be launched, and by whom.
@@ -124,7 +124,7 @@ impl Jobs<'_> {
         let entry = AuditEntry::new(request.actor.clone(), "execution.launch", &object(execution))
             .because(&format!("job {}", request.job));
         self.audit_insert(&entry, now.into()).await?;
-        let (what, status) = (ExecutionTold::Launched, BatchStatus::Starting);
+        let (what, status) = (ExecutionTransition::Launched, BatchStatus::Starting);
         self.tell_of_execution(execution, StatusNews { what, status, exit_code: None, at: now }).await?;
         crash_point!("job_launched");
         let parameters = request.parameters.clone();

@@ -8,7 +8,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_domain::lease::{Fence, Lease, Life};
-use tidemill_domain::outbox::telling::ExecutionTold;
+use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 
 /// What became of an operator's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ impl Jobs<'_> {
             self.job_execution_save_status(&change).await?;
             let reason_text = reason.map(columns::storable);
             self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now.into()).await?;
-            self.audit_order(&head, actor, ExecutionTold::Stopping, to, reason).await?;
+            self.audit_order(&head, actor, ExecutionTransition::Stopping, to, reason).await?;
         }
         // The first wake-up may have been lost.
         self.wake(&stop_topic(id));
@@ -82,7 +82,7 @@ impl Jobs<'_> {
                 StatusChange { id: id.get(), status: to, started_at: None, ended_at, exit: None, now };
             self.job_execution_save_status(&change).await?;
             self.job_orphan_restart_taken(id.get()).await?;
-            self.audit_order(&head, actor, ExecutionTold::Abandoned, to, Some(reason)).await?;
+            self.audit_order(&head, actor, ExecutionTransition::Abandoned, to, Some(reason)).await?;
         }
         Ok(Operated::Done { from, to })
     }
@@ -120,7 +120,7 @@ impl Jobs<'_> {
         let message = columns::exit(&exit).0.message;
         self.job_step_fail_unknown(id.get(), &message, now).await?;
         self.save_end(id, to, &exit, now, false).await?;
-        self.audit_order(&head, actor, ExecutionTold::Recovered, to, Some(reason)).await?;
+        self.audit_order(&head, actor, ExecutionTransition::Recovered, to, Some(reason)).await?;
         Ok(Operated::Done { from, to })
     }
 
@@ -148,13 +148,13 @@ impl Jobs<'_> {
         &mut self,
         head: &ExecutionHead,
         actor: &Actor,
-        what: ExecutionTold,
+        what: ExecutionTransition,
         to: BatchStatus,
         reason: Option<&str>,
     ) -> Result<(), StoreError> {
         let action = match what {
-            ExecutionTold::Stopping => "execution.stop",
-            ExecutionTold::Abandoned => "execution.abandon",
+            ExecutionTransition::Stopping => "execution.stop",
+            ExecutionTransition::Abandoned => "execution.abandon",
             _ => "execution.recover",
         };
         let id = head.id;

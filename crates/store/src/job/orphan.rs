@@ -13,7 +13,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, OnCrash};
 use tidemill_domain::job::pool::RUN_PREFIX;
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
-use tidemill_domain::outbox::telling::ExecutionTold;
+use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
 
@@ -149,7 +149,7 @@ impl Jobs<'_> {
             .from_to(before.as_str(), after.as_str())
             .because(&exit.description);
         self.audit_insert(&entry, now.into()).await?;
-        let (what, exit_code) = (ExecutionTold::Lost, Some(exit.code.as_str()));
+        let (what, exit_code) = (ExecutionTransition::Lost, Some(exit.code.as_str()));
         self.tell_of_execution(execution, StatusNews { what, status: after, exit_code, at: now }).await?;
         if is_restart_due {
             self.wake(RESTART_DUE);

@@ -3,31 +3,31 @@
 //! All of it in one transaction that reads from one snapshot: an event is judged by the place of its slot at the same
 //! instant.
 
-use super::{EXCEPTION, slot, slot_of};
+use super::{FAILED_EVENT, slot, slot_of};
 use crate::codec::DbText;
 use crate::error::{StoreError, damaged};
 use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::HashMap;
-use tidemill_domain::outbox::exception::StateWord;
-use tidemill_domain::outbox::{Aggregate, EventId, Mark, Seq, Slot, Window};
+use tidemill_domain::outbox::failed_event::StateWord;
+use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot, Snapshot, Window};
 
 /// How far the outbox was read, at an instant.
 #[derive(Clone, Debug)]
 pub struct OutboxStanding {
     places: HashMap<Slot, (Window, Seq)>,
-    /// Up to here marks tell nothing; what is not excepted counts as read.
+    /// Up to here snapshots tell nothing; what is not failed counts as read.
     floor: EventId,
-    mark: Mark,
+    snapshot: Snapshot,
     /// The first event that is still there.
     pub lowest: Option<EventId>,
     /// What was read and not taken.
-    pub exceptions: Vec<AuditedException>,
+    pub failed_events: Vec<AuditedFailedEvent>,
 }
 
 /// An event that was read and not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AuditedException {
+pub struct AuditedFailedEvent {
     pub id: EventId,
     pub slot: Slot,
     /// Its place among the events of its slot.
@@ -46,8 +46,8 @@ pub struct AuditedEvent {
     pub is_read: bool,
 }
 
-impl Stored for AuditedException {
-    const PLACE: (&'static str, &'static str) = EXCEPTION;
+impl Stored for AuditedFailedEvent {
+    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
@@ -104,7 +104,7 @@ impl OutboxStanding {
 
     /// The first transaction that may have written what this snapshot does not show.
     pub fn first_running(&self) -> u64 {
-        self.mark.running().first().copied().unwrap_or_else(|| self.mark.xmax())
+        self.snapshot.running().first().copied().unwrap_or_else(|| self.snapshot.xmax())
     }
 
     fn is_read(&self, slot: Slot, id: EventId, xid: u64) -> bool {
@@ -115,16 +115,16 @@ impl OutboxStanding {
 impl Outbox<'_> {
     /// How far the outbox was read. In a transaction that reads from one snapshot.
     pub async fn standing(&mut self) -> Result<OutboxStanding, StoreError> {
-        let mark = self.outbox_audit_mark().await?;
-        let mark = mark.parse().map_err(|_| damaged("outbox_event", "xid", mark))?;
+        let snapshot = self.outbox_audit_snapshot().await?;
+        let snapshot = snapshot.parse().map_err(|_| damaged("outbox_event", "xid", snapshot))?;
         let places = self.places().await?;
         let places = places.into_iter().map(|place| (place.slot, (place.window, place.seq))).collect();
         Ok(OutboxStanding {
             places,
             floor: self.floor().await?,
-            mark,
+            snapshot,
             lowest: self.lowest().await?,
-            exceptions: self.outbox_audit_exceptions().await?,
+            failed_events: self.outbox_audit_failed_events().await?,
         })
     }
 

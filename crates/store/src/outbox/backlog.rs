@@ -7,7 +7,7 @@ use crate::outbox::lag::SlotLag;
 use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{Count, Slot};
 use tidemill_domain::time::Timestamp;
 
@@ -35,7 +35,7 @@ impl Backlog {
 
 /// Events that were read and not taken, by state; the oldest is the one with the lowest number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Excepted {
+pub struct FailedEventCounts {
     /// The next attempt has its time.
     pub waiting: Backlog,
     /// Behind another one of their aggregate.
@@ -46,7 +46,7 @@ pub struct Excepted {
     slots: BTreeMap<Slot, Backlog>,
 }
 
-impl Excepted {
+impl FailedEventCounts {
     /// Those that are still to be published: all but the skipped.
     pub fn open(&self) -> Backlog {
         self.waiting.plus(self.held).plus(self.parked)
@@ -73,10 +73,10 @@ impl Excepted {
         if self.open().rows.is_exact() { Count::Exactly(0) } else { Count::AtLeast(0) }
     }
 
-    fn new(rows: &[ExceptedRow], count_max: u32) -> Self {
+    fn new(rows: &[FailedCountsRow], count_max: u32) -> Self {
         let mut states: BTreeMap<StateWord, (u64, Option<Timestamp>)> = BTreeMap::new();
         let mut slots: BTreeMap<Slot, Backlog> = BTreeMap::new();
-        for &ExceptedRow { state, slot, rows: count, oldest } in rows {
+        for &FailedCountsRow { state, slot, rows: count, oldest } in rows {
             let (rows, known) = states.entry(state).or_default();
             *rows += count;
             *known = [*known, oldest].into_iter().flatten().min();
@@ -101,7 +101,7 @@ impl Excepted {
 }
 
 /// Events of one slot that were read and not taken, in one state.
-pub(crate) struct ExceptedRow {
+pub(crate) struct FailedCountsRow {
     state: StateWord,
     slot: Slot,
     rows: u64,
@@ -109,7 +109,7 @@ pub(crate) struct ExceptedRow {
     oldest: Option<Timestamp>,
 }
 
-impl Stored for ExceptedRow {
+impl Stored for FailedCountsRow {
     const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "state");
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
@@ -123,9 +123,9 @@ impl Stored for ExceptedRow {
 }
 
 impl Outbox<'_> {
-    /// What is excepted, each state counted up to `count_max`.
-    pub async fn excepted(&mut self, count_max: u32) -> Result<Excepted, StoreError> {
-        let rows = self.outbox_excepted_rows(i64::from(count_max) + 1).await?;
-        Ok(Excepted::new(&rows, count_max))
+    /// What has failed, each state counted up to `count_max`.
+    pub async fn failed_event_counts(&mut self, count_max: u32) -> Result<FailedEventCounts, StoreError> {
+        let rows = self.outbox_failed_counts(i64::from(count_max) + 1).await?;
+        Ok(FailedEventCounts::new(&rows, count_max))
     }
 }

@@ -1,6 +1,6 @@
 //! All about one event, and the relays as people see them.
 
-use super::exception::ExceptionDetail;
+use super::failed_event::FailedEventDetail;
 use crate::codec::{DbId, DbTime};
 use crate::error::{StoreError, damaged};
 use crate::tx::Outbox;
@@ -22,7 +22,7 @@ pub struct EventDetail {
     /// How many owners the slot has had.
     pub epoch: Epoch,
     /// Why it was not taken, and what operators made of it.
-    pub exception: Option<ExceptionDetail>,
+    pub failed_event: Option<FailedEventDetail>,
 }
 
 /// A relay whose lease is good.
@@ -51,17 +51,17 @@ impl Outbox<'_> {
     /// All about one event; none when it is not there, or no longer. In a transaction that reads from one snapshot.
     pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
         let Some(event) = self.event(id).await? else { return Ok(None) };
-        let exception = self.exception(id).await?;
+        let failed_event = self.failed_event(id).await?;
         let floor = self.floor().await?;
         let place = self.places().await?.into_iter().find(|place| place.slot == event.slot);
         let is_read = id <= floor || place.as_ref().is_some_and(|place| place.window.covers(id, event.xid));
-        let state = exception.as_ref().map(|exception| exception.record.exception.state.word());
+        let state = failed_event.as_ref().map(|failed_event| failed_event.record.failed_event.state.word());
         Ok(Some(EventDetail {
             fate: EventOutcome::of(is_read, state),
             owner: place.as_ref().and_then(|place| place.owner),
             epoch: place.map_or(Epoch::ZERO, |place| place.epoch),
             event,
-            exception,
+            failed_event,
         }))
     }
 

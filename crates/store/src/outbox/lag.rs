@@ -1,4 +1,4 @@
-//! What is measured about the outbox: what was not read yet, what is excepted, and who reads. What is not known is
+//! What is measured about the outbox: what was not read yet, what has failed, and who reads. What is not known is
 //! told as not known.
 
 use super::place::PlaceColumns;
@@ -6,7 +6,7 @@ use super::slot_of;
 use crate::codec::{DbText, DbTime};
 use crate::error::StoreError;
 use crate::outbox::retention::RELAYS_KEPT;
-use crate::outbox::{Backlog, Excepted, Partition, RelayDetail};
+use crate::outbox::{Backlog, FailedEventCounts, Partition, RelayDetail};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
@@ -38,7 +38,7 @@ pub struct OutboxStats {
     /// What was not read yet; none when nobody can say, because the database was restored into another server and no
     /// relay has come since.
     pub lag: Option<Vec<SlotLag>>,
-    pub exceptions: Excepted,
+    pub failed_events: FailedEventCounts,
     /// How many events are in the default partition; none where there are no partitions.
     pub default_rows: Option<Count>,
     /// The partitions; empty where there are none.
@@ -56,7 +56,7 @@ pub struct OutboxStats {
 impl OutboxStats {
     /// What is still to be published: what no relay has read, and what was not taken. None when that is not known.
     pub fn unpublished(&self) -> Option<Backlog> {
-        Some(self.unread()?.plus(self.exceptions.open()))
+        Some(self.unread()?.plus(self.failed_events.open()))
     }
 
     /// What no relay has read yet; none when that is not known.
@@ -148,7 +148,7 @@ impl Outbox<'_> {
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(OutboxStats {
             lag: self.lag(count_max).await?,
-            exceptions: self.excepted(count_max).await?,
+            failed_events: self.failed_event_counts(count_max).await?,
             default_rows: self.default_rows(count_max).await?,
             partitions: self.partitions().await?,
             missing_shares: missing_shares(&live),

@@ -33,7 +33,7 @@ impl Outbox<'_> {
         Ok(rows.iter().filter_map(|row| row.cursors().err()).collect())
     }
 
-    /// The id up to which marks mean nothing: those events were read, or are excepted.
+    /// The id up to which marks mean nothing: those events were read, or have failed.
     pub async fn floor(&mut self) -> Result<EventId, StoreError> {
         Ok(self.outbox_row().await?.floor)
     }
@@ -98,7 +98,7 @@ pub(crate) struct PlaceColumns {
     pub(crate) seq: Vec<i64>,
     /// The same in one number, where there is one writer at a time.
     pub(crate) up_to: Vec<i64>,
-    /// Events up to this id were read, or are excepted.
+    /// Events up to this id were read, or have failed.
     pub(crate) floor: i64,
 }
 

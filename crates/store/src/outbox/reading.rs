@@ -2,7 +2,7 @@
 //!
 //! On PostgreSQL there are two ways. A window of a page at most is read at once by the index of transactions. A larger
 //! one is frozen first and read in the order of ids, from the lowest id that is in it to the highest; what was running at
-//! its first mark may have much lower ids and is found by the index of transactions, so that one late event does not make
+//! its first snapshot may have much lower ids and is found by the index of transactions, so that one late event does not make
 //! the reader go through everything that was written since.
 
 use super::event::EventRow;
@@ -10,7 +10,7 @@ use crate::error::{StoreError, damaged};
 use crate::store::Store;
 use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::mark::Mark;
+use tidemill_domain::outbox::snapshot::Snapshot;
 use tidemill_domain::outbox::stored::StoredEvent;
 use tidemill_domain::outbox::{EventId, IdRange, Slot, Window};
 
@@ -23,7 +23,7 @@ pub struct Reading<'a> {
     /// How far these slots were read.
     pub cursor: &'a Cursor,
     /// Where a new window ends; now, when there is none.
-    pub stop: Option<&'a Mark>,
+    pub stop: Option<&'a Snapshot>,
     /// Up to this id, nothing is read.
     pub floor: EventId,
     /// What the page before has told about its window; of no use for another one.
@@ -36,8 +36,8 @@ pub struct Reading<'a> {
 /// lose what lies outside of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Low {
-    from: Mark,
-    to: Option<Mark>,
+    from: Snapshot,
+    to: Option<Snapshot>,
     span: Span,
     /// How large its events were so far.
     size: Size,
@@ -59,8 +59,8 @@ pub struct Page {
     pub window: Window,
     /// Between which ids the window lies, for its next page.
     pub low: Option<Low>,
-    /// The mark of the instant of reading, if a window was opened; and which history of the server it is from.
-    pub seen: Option<(Mark, Option<String>)>,
+    /// The snapshot of the instant of reading, if a window was opened; and which history of the server it is from.
+    pub seen: Option<(Snapshot, Option<String>)>,
     /// How many statements it took.
     pub queries: u32,
 }
@@ -110,7 +110,7 @@ impl Outbox<'_> {
             else {
                 return Ok(None);
             };
-            let now: Mark = now.parse().map_err(|_| damaged("pg_current_snapshot", "mark", &now))?;
+            let now: Snapshot = now.parse().map_err(|_| damaged("pg_current_snapshot", "snapshot", &now))?;
             size = size_of(&rows);
             let is_whole = rows.len() <= reading.limit as usize && size == Size::Small;
             page.window = page.window.opened(reading.stop.unwrap_or(&now).clone());

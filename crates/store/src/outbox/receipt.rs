@@ -9,7 +9,7 @@ use tidemill_domain::outbox::{Cursor, EventId, Slot, Window};
 
 impl Outbox<'_> {
     /// Those of these published events that may be sent once more by whoever reads on from these cursors, or tries again
-    /// what is excepted. What is no longer in its table is not among them.
+    /// what has failed. What is no longer in its table is not among them.
     pub async fn unsettled(
         &mut self,
         ids: &[EventId],
@@ -34,8 +34,8 @@ impl Outbox<'_> {
                 unsettled.insert(event.id);
             }
         }
-        for row in self.exception_standing(&numbers).await? {
-            if row.exception.state.is_open() {
+        for row in self.failed_event_standing(&numbers).await? {
+            if row.failed_event.state.is_open() {
                 unsettled.insert(EventId::new(row.event_id));
             }
         }

@@ -3,7 +3,7 @@
 //! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
 //! can do any more once the relay was retired. So there is one fence for all its slots.
 
-use super::adopted::row::named;
+use super::attached::row::named;
 use super::detail::RelayRow;
 use super::place::SlotRow;
 use super::{SLOTS, own_slot};
@@ -14,10 +14,10 @@ use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::adopted::AdoptedTable;
+use tidemill_domain::outbox::attached::AttachedTable;
 use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
-use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::relay::transactional_id;
+use tidemill_domain::outbox::snapshot::Snapshot;
 use tidemill_domain::outbox::{
     Effort, EventId, Instance, JoinRefusal, LiveRelay, Place, RelayId, Slot, Unit, admit,
 };
@@ -44,10 +44,10 @@ pub struct Joining<'a> {
 pub struct View {
     /// How many acknowledgements of its own are written down.
     pub acks: i64,
-    pub mark: Mark,
+    pub snapshot: Snapshot,
     /// Which history of the server this is; none on SQLite.
     pub timeline: Option<String>,
-    /// After a restore: events up to here are not read by marks.
+    /// After a restore: events up to here are not read by snapshots.
     pub floor: EventId,
     /// The relays whose lease is good, itself included.
     pub live: Vec<LiveRelay>,
@@ -57,10 +57,10 @@ pub struct View {
     pub free: Vec<Slot>,
     /// Whether there is something to read for the slots that were asked for.
     pub has_events: bool,
-    /// Whether an excepted event of these slots is due.
+    /// Whether a failed event of these slots is due.
     pub is_due: bool,
-    /// The adopted tables. Whether something is due there is asked of each by itself.
-    pub adopted: Vec<AdoptedTable>,
+    /// The attached tables. Whether something is due there is asked of each by itself.
+    pub attached: Vec<AttachedTable>,
 }
 
 /// The fence of a relay: its row as it knows it.
@@ -71,7 +71,7 @@ pub struct RelayFence<'a> {
     pub acks: i64,
     /// For how long its word counts from the next acknowledgement on.
     pub lease: Duration,
-    /// The history of the server that its marks are from, if it has seen one. After a fail-over the same numbers may
+    /// The history of the server that its snapshots are from, if it has seen one. After a fail-over the same numbers may
     /// belong to other transactions.
     pub timeline: Option<&'a str>,
     /// What it has asked of the database since it joined. Written with whatever it writes.
@@ -81,8 +81,8 @@ pub struct RelayFence<'a> {
 #[derive(Clone, Debug)]
 pub struct Looking<'a> {
     pub fence: RelayFence<'a>,
-    /// The mark up to which its slots were read.
-    pub from: &'a Mark,
+    /// The snapshot up to which its slots were read.
+    pub from: &'a Snapshot,
     pub slots: &'a [Slot],
     /// How far they were read, when that is to be written down; this counts as an acknowledgement.
     pub cursors: Option<&'a [Cursor]>,
@@ -141,7 +141,7 @@ impl Outbox<'_> {
         let row = self.outbox_look(looking, cursors.as_deref(), now).await?;
         let Some(acks) = row.acks else { return Ok(None) };
         let now = Timestamp::from(row.now);
-        let mark = row.mark.parse().map_err(|_| damaged("outbox_event", "xid", &row.mark))?;
+        let snapshot = row.snapshot.parse().map_err(|_| damaged("outbox_event", "xid", &row.snapshot))?;
         let relays: Vec<RelayRow> = serde_json::from_str(&row.relays)
             .map_err(|_| damaged("tidemill_outbox_relay", "name", "of a look"))?;
         let free: Vec<i16> = serde_json::from_str(&row.free)
@@ -154,7 +154,7 @@ impl Outbox<'_> {
             .collect::<Result<_, _>>()?;
         Ok(Some(View {
             acks,
-            mark,
+            snapshot,
             timeline: row.timeline,
             floor: EventId::new(row.floor_id),
             live,
@@ -162,7 +162,7 @@ impl Outbox<'_> {
             free: free.into_iter().map(own_slot).collect::<Result<_, _>>()?,
             has_events: row.has_events,
             is_due: row.is_due,
-            adopted: named(&row.adopted)?,
+            attached: named(&row.attached)?,
         }))
     }
 
@@ -312,14 +312,14 @@ crate::statement::row! {
     pub(crate) struct LookRow {
         acks: Option<i64>,
         now: DbTime,
-        mark: String,
+        snapshot: String,
         timeline: Option<String>,
         floor_id: i64,
         relays: String,
         free: String,
         has_events: bool,
         is_due: bool,
-        adopted: String,
+        attached: String,
     }
 }
 

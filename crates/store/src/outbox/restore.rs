@@ -1,6 +1,6 @@
-//! The marks of the outbox belong to one server. When the database was restored into another one, nothing that they say
-//! holds for what is written there: then all events that were not read become exceptions, in their order, and slots
-//! begin anew at a mark of this server.
+//! The snapshots of the outbox belong to one server. When the database was restored into another one, nothing that they say
+//! holds for what is written there: then all events that were not read become failed events, in their order, and slots
+//! begin anew at a snapshot of this server.
 
 use super::place::PlaceColumns;
 use crate::error::StoreError;
@@ -11,16 +11,16 @@ use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::restore::{KnownServer, RestoreState, ServerIdentity, check};
-use tidemill_domain::outbox::{EventId, Mark, Place, Window};
+use tidemill_domain::outbox::{EventId, Place, Snapshot, Window};
 
 /// What was found, and done about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
     pub standing: RestoreState,
-    pub excepted: u64,
+    pub failed: u64,
 }
 
-/// The server as it was written down, and the id below which marks mean nothing.
+/// The server as it was written down, and the id below which snapshots mean nothing.
 pub(crate) struct OutboxRow {
     server: KnownServer,
     pub(super) floor: EventId,
@@ -37,14 +37,14 @@ impl Stored for OutboxRow {
 }
 
 impl Store {
-    /// Compares the marks of the outbox with the server, and sets right what is not. To be done before anything is read
+    /// Compares the snapshots of the outbox with the server, and sets right what is not. To be done before anything is read
     /// from the outbox over a new connection; it costs a few short statements.
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
         let standing = tx.outbox().server_standing().await?;
         if standing == RestoreState::Same {
             tx.rollback().await?;
-            return Ok(Checked { standing, excepted: 0 });
+            return Ok(Checked { standing, failed: 0 });
         }
         let checked = tx.outbox().reconcile().await?;
         tx.commit().await?;
@@ -53,14 +53,14 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// The server, as it is now; none on SQLite, whose marks mean the same wherever the file is.
+    /// The server, as it is now; none on SQLite, whose snapshots mean the same wherever the file is.
     pub async fn server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
         Ok(self.outbox_server().await?)
     }
 
-    /// Whether the marks of the outbox are from this server.
+    /// Whether the snapshots of the outbox are from this server.
     pub async fn server_standing(&mut self) -> Result<RestoreState, StoreError> {
-        // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
+        // The snapshots before the server: of the other order, a relay that goes on meanwhile would look like a restore.
         let places = self.places().await?;
         let known = self.outbox_row().await?.server;
         Ok(match self.server().await? {
@@ -69,33 +69,33 @@ impl Outbox<'_> {
         })
     }
 
-    /// Writes down which server this is. If it is another one than that of the marks, ends all relays, makes exceptions
+    /// Writes down which server this is. If it is another one than that of the snapshots, ends all relays, makes failed events
     /// of all events that were not read, and lets all slots begin anew. Waits for those who write events, for at most
     /// five seconds ([`StoreError::Busy`] then).
     pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
         let standing = self.server_standing().await?;
         let Some(server) = self.outbox_server().await? else {
-            return Ok(Checked { standing, excepted: 0 });
+            return Ok(Checked { standing, failed: 0 });
         };
-        let excepted = match standing {
-            RestoreState::Same => return Ok(Checked { standing, excepted: 0 }),
+        let failed = match standing {
+            RestoreState::Same => return Ok(Checked { standing, failed: 0 }),
             RestoreState::First => 0,
             RestoreState::NewTimeline => {
                 self.audit().record(&entry("outbox.new_timeline", &server)).await?;
                 0
             }
             RestoreState::Restored => {
-                let excepted = self.begin_anew().await?;
-                let why = format!("{excepted} events were not read before and are excepted");
+                let failed = self.begin_anew().await?;
+                let why = format!("{failed} events were not read before and have failed");
                 self.audit().record(&entry("outbox.restored", &server).because(&why)).await?;
                 self.wake(EVENTS);
-                excepted
+                failed
             }
         };
         let now = self.now().await?;
         self.outbox_record_server(&server, now.into()).await?;
-        Ok(Checked { standing, excepted })
+        Ok(Checked { standing, failed })
     }
 
     async fn begin_anew(&mut self) -> Result<u64, StoreError> {
@@ -108,14 +108,14 @@ impl Outbox<'_> {
         let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
         // Nothing up to the floor is ever read.
         self.outbox_raise_numbers(floor.get()).await?;
-        // Nobody writes events now: whoever is about to, this mark does not see.
+        // Nobody writes events now: whoever is about to, this snapshot does not see.
         let Some(server) = self.server().await? else { return Ok(0) };
         let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();
         let (mut slots, mut windows, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
         for place in &places {
             let slot = i16::from(place.slot.get());
             let high = place.window.high.max(floor);
-            let window = Window { high, ..Window::at(server.mark.clone()) };
+            let window = Window { high, ..Window::at(server.snapshot.clone()) };
             slots.push(slot);
             windows.push(serde_json::json!(window).to_string());
             seqs.push(last.get(&slot).copied().unwrap_or(place.seq.get()));
@@ -125,10 +125,10 @@ impl Outbox<'_> {
     }
 }
 
-/// The newest mark that is stored.
-fn newest(places: &[Place]) -> Option<&Mark> {
-    let marks = places.iter().map(|place| place.window.to.as_ref().unwrap_or(&place.window.from));
-    marks.max_by_key(|mark| mark.xmax())
+/// The newest snapshot that is stored.
+fn newest(places: &[Place]) -> Option<&Snapshot> {
+    let snapshots = places.iter().map(|place| place.window.to.as_ref().unwrap_or(&place.window.from));
+    snapshots.max_by_key(|snapshot| snapshot.xmax())
 }
 
 fn entry(action: &str, server: &ServerIdentity) -> AuditEntry {

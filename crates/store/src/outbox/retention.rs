@@ -1,9 +1,9 @@
 //! Events are forgotten that every slot has passed, that are old, and that nobody needs any more: on PostgreSQL by
 //! dropping whole partitions, on SQLite and in the default partition in portions.
 //!
-//! That a partition may go is decided in two steps. The first looks at all its events, under no lock, and keeps the mark
+//! That a partition may go is decided in two steps. The first looks at all its events, under no lock, and keeps the snapshot
 //! of its look. The second has the table for itself, for an instant: it only makes sure that nothing was written since
-//! that mark. Slots never go back and what was read is never excepted later, so what the first has found still holds.
+//! that snapshot. Slots never go back and what was read is never failed later, so what the first has found still holds.
 
 use super::place::PlaceColumns;
 use crate::error::StoreError;
@@ -36,7 +36,7 @@ impl Store {
     pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained, StoreError> {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
-        // What marks of another server say of what was written here is not to be believed.
+        // What snapshots of another server say of what was written here is not to be believed.
         if tx.outbox().server_standing().await? == RestoreState::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
@@ -73,13 +73,13 @@ impl Store {
     async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool, StoreError> {
         let mut tx = self.read().await?;
         let places = tx.outbox().outbox_place_columns().await?;
-        let excepted = tx.outbox_is_excepted(range).await?;
-        let mark = match excepted {
+        let failed = tx.outbox_is_failed(range).await?;
+        let snapshot = match failed {
             true => None,
             false => tx.outbox_passed(range, &places, before.into()).await?,
         };
         drop(tx);
-        let Some(mark) = mark else { return Ok(false) };
+        let Some(snapshot) = snapshot else { return Ok(false) };
 
         let mut tx = self.begin().await?;
         if !tx.outbox_keeper_lock().await? || !tx.outbox().outbox_has(range).await? {
@@ -87,8 +87,8 @@ impl Store {
         }
         tx.outbox_hurry().await?;
         tx.outbox_lock_alone().await?;
-        if tx.outbox_is_written_since(range, &mark, places.floor).await?
-            || tx.outbox_is_excepted(range).await?
+        if tx.outbox_is_written_since(range, &snapshot, places.floor).await?
+            || tx.outbox_is_failed(range).await?
         {
             return Ok(false);
         }

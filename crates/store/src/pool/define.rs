@@ -114,7 +114,7 @@ impl Pools<'_> {
             entry = entry.because(reason);
         }
         self.audit_insert(&entry, now.into()).await?;
-        if let Some(event) = self.telling().of_removal(name, now) {
+        if let Some(event) = self.lifecycle_events().of_removal(name, now) {
             self.publish(&event).await?;
         }
         self.wake(POOL_CHANGED);

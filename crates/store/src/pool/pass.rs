@@ -167,12 +167,12 @@ impl Pools<'_> {
 
     /// Tells what was decided, if it is to be told.
     async fn tell_of_pools(&mut self, outcome: &Outcome) -> Result<(), StoreError> {
-        if !self.telling().tells_of_pools() {
+        if !self.lifecycle_events().includes_pools() {
             return Ok(());
         }
         let records =
             outcome.records.iter().flat_map(|(pool, records)| records.iter().map(move |one| (pool, one)));
-        let told = records.filter_map(|(pool, record)| self.telling().of_record(pool, record));
+        let told = records.filter_map(|(pool, record)| self.lifecycle_events().of_record(pool, record));
         let events: Vec<NewEvent> = told.collect();
         if !events.is_empty() {
             self.publish_all(&events).await?;

@@ -10,7 +10,7 @@ use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Renders, Saving};
 use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Lease};
-use tidemill_domain::outbox::telling::RenderChange;
+use tidemill_domain::outbox::lifecycle_events::RenderChange;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Act, Decision, Phase, Render, Status, Uid};
 use tidemill_domain::time::Timestamp;
@@ -150,7 +150,7 @@ impl Renders<'_> {
         if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
             return Ok(());
         }
-        let told = self.telling().of_render(&RenderChange {
+        let told = self.lifecycle_events().of_render(&RenderChange {
             render: after.id,
             composition: row.composition_id.as_deref(),
             cue_item: row.cue_item_id.as_deref(),

@@ -9,10 +9,7 @@ use tidemill_domain::alert::{Silence, Subject};
 statements! {
     fn alert_lock(rule: &str, subject: &str) -> Option<AlertRow> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
-         from tidemill_alert
-         where rule = $1
-           and subject = $2
-         {for update}"
+         from tidemill_alert where rule = $1 and subject = $2 {for update}"
     }
 
     fn alert_save(row: &AlertRow) -> () {
@@ -32,18 +29,14 @@ statements! {
     /// What is breached, and what people have not heard the end of.
     fn alert_open(limit: i64) -> Vec<AlertRow> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
-         from tidemill_alert
-         where state in ('pending', 'firing')
-            or announced_at is not null
-         order by rule, subject
-         limit $1"
+         from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
+         order by rule, subject limit $1"
     }
 
     /// The firing first, then the pending, then by the latest change.
     fn alert_list(limit: i64) -> Vec<AlertRow> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
-         from tidemill_alert
-         order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
+         from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
          limit $1"
     }
 
@@ -66,37 +59,24 @@ statements! {
             &silence.reason, &silence.by, DbTime(silence.created_at),
         )
         "insert into tidemill_alert_silence (rule, subject, until, reason, actor, created_at)
-         values ($1, $2, $3, $4, $5, $6)
-         returning id"
+         values ($1, $2, $3, $4, $5, $6) returning id"
     }
 
     /// Ends the silences of exactly this rule and subject; returns how many.
     fn alert_silence_end(rule: &str, subject: Option<&str>, now: DbTime) -> u64 {
-        "update tidemill_alert_silence
-         set ended_at = $3
-         where rule = $1
-           and subject {is} $2
-           and ended_at is null
-           and until > $3"
+        "update tidemill_alert_silence set ended_at = $3
+         where rule = $1 and subject {is} $2 and ended_at is null and until > $3"
     }
 
     fn alert_silence_in_force(now: DbTime, limit: i64) -> Vec<Silence> {
-        "select id, rule, subject, until, reason, actor, created_at, ended_at
-         from tidemill_alert_silence
-         where ended_at is null
-           and until > $1
-         order by until desc, id
-         limit $2"
+        "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
+         where ended_at is null and until > $1 order by until desc, id limit $2"
     }
 
     /// The silences that are in force for one alert.
     fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<Silence> {
-        "select id, rule, subject, until, reason, actor, created_at, ended_at
-         from tidemill_alert_silence
-         where rule = $1
-           and (subject is null or subject = $2)
-           and ended_at is null
-           and until > $3"
+        "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
+         where rule = $1 and (subject is null or subject = $2) and ended_at is null and until > $3"
     }
 
     fn alert_silence_prune(ended_before: DbTime, limit: i64) -> u64 {
@@ -137,31 +117,25 @@ statements! {
                  and earlier.delivered_at is null
                  and earlier.failed_at is null
            )
-         order by run_after, id
-         limit $2"
+         order by run_after, id limit $2"
     }
 
     fn alert_delivery_lock(id: i64) -> Option<AlertDeliveryRow> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
-         from tidemill_alert_delivery
-         where id = $1
-         {for update}"
+         from tidemill_alert_delivery where id = $1 {for update}"
     }
 
     fn alert_delivery_save(row: &AlertDeliveryRow) -> () {
         bind(row.id, row.attempt, row.run_after, row.delivered_at, row.failed_at, &row.last_error)
         "update tidemill_alert_delivery
-         set attempt = $2, run_after = $3, delivered_at = $4, failed_at = $5, last_error = $6
-         where id = $1"
+         set attempt = $2, run_after = $3, delivered_at = $4, failed_at = $5, last_error = $6 where id = $1"
     }
 
     fn alert_delivery_list(limit: i64) -> Vec<AlertDeliveryRow> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
-         from tidemill_alert_delivery
-         order by id desc
-         limit $1"
+         from tidemill_alert_delivery order by id desc limit $1"
     }
 
     fn alert_delivery_prune(ended_before: DbTime, limit: i64) -> u64 {
@@ -175,16 +149,10 @@ statements! {
     }
 
     fn alert_count_died(since: DbTime) -> One<i64> {
-        "select count(*)
-         from tidemill_process
-         where state = 'dead'
-           and ended_at > $1"
+        "select count(*) from tidemill_process where state = 'dead' and ended_at > $1"
     }
 
     fn alert_count_live(now: DbTime) -> One<i64> {
-        "select count(*)
-         from tidemill_process
-         where state = 'live'
-           and until > $1"
+        "select count(*) from tidemill_process where state = 'live' and until > $1"
     }
 }

@@ -59,8 +59,7 @@ statements! {
            and ($2{::timestamptz} is null or at >= $2)
            and ($3{::text} is null or actor = $3)
            and ($4{::text} is null or action = $4)
-         order by id desc
-         limit $5"
+         order by id desc limit $5"
     }
 
     /// The same for one object, by its index.
@@ -73,7 +72,6 @@ statements! {
            and ($2{::timestamptz} is null or at >= $2)
            and ($3{::text} is null or actor = $3)
            and ($4{::text} is null or action = $4)
-         order by id desc
-         limit $6"
+         order by id desc limit $6"
     }
 }

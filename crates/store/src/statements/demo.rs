@@ -5,23 +5,14 @@ use crate::statement::{One, statements};
 statements! {
     fn demo_create_payments() -> () {
         postgres {
-            "create table demo_payment (
-                 id bigint not null,
-                 account text,
-                 cents bigint
-             )"
+            "create table demo_payment (id bigint not null, account text, cents bigint)"
         }
         sqlite {
-            "create table demo_payment (
-                 id integer not null,
-                 account text,
-                 cents integer
-             )"
+            "create table demo_payment (id integer not null, account text, cents integer)"
         }
     }
 
     fn demo_count_payments() -> One<(i64, i64)> {
-        "select count(*), count(distinct id)
-         from demo_payment"
+        "select count(*), count(distinct id) from demo_payment"
     }
 }

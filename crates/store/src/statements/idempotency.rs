@@ -13,17 +13,11 @@ statements! {
 
     /// The fingerprint of the request, and the answer to it.
     fn idempotency_by_key(caller: &str, key: &str) -> Option<(Vec<u8>, i32, String)> {
-        "select fingerprint, status, body
-         from tidemill_idempotency
-         where caller = $1
-           and key = $2"
+        "select fingerprint, status, body from tidemill_idempotency where caller = $1 and key = $2"
     }
 
     fn idempotency_save_answer(caller: &str, key: &str, status: i32, body: &str) -> () {
-        "update tidemill_idempotency
-         set status = $3, body = $4
-         where caller = $1
-           and key = $2"
+        "update tidemill_idempotency set status = $3, body = $4 where caller = $1 and key = $2"
     }
 
     fn idempotency_prune(created_before: DbTime) -> u64 {

@@ -21,8 +21,7 @@ statements! {
     /// Makes sure that there is a row to lock.
     fn lease_insert_free(key: &LeaseKey) -> () {
         bind(key.kind(), key.name())
-        "insert into tidemill_lease (kind, name, epoch)
-         values ($1, $2, 0)
+        "insert into tidemill_lease (kind, name, epoch) values ($1, $2, 0)
          on conflict (kind, name) do nothing"
     }
 
@@ -30,16 +29,14 @@ statements! {
         postgres {
             bind(column(keys, LeaseKey::kind), column(keys, LeaseKey::name))
             "insert into tidemill_lease (kind, name, epoch)
-             select kind, name, 0
-             from unnest($1::text[], $2::text[]) as asked (kind, name)
+             select kind, name, 0 from unnest($1::text[], $2::text[]) as asked (kind, name)
              order by kind, name
              on conflict (kind, name) do nothing"
         }
         sqlite {
             for key in keys
             bind(key.kind(), key.name())
-            "insert into tidemill_lease (kind, name, epoch)
-             values ($1, $2, 0)
+            "insert into tidemill_lease (kind, name, epoch) values ($1, $2, 0)
              on conflict (kind, name) do nothing"
         }
     }
@@ -48,46 +45,35 @@ statements! {
     fn lease_lock_all(keys: &[LeaseKey]) -> Vec<LeaseRow> {
         postgres {
             bind(column(keys, LeaseKey::kind), column(keys, LeaseKey::name))
-            "select kind, name, epoch, owner, until, acquired_at
-             from tidemill_lease
+            "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
              where (kind, name) in (select kind, name from unnest($1::text[], $2::text[]) as asked (kind, name))
-             order by kind, name
-             for update"
+             order by kind, name for update"
         }
         sqlite {
             for key in keys
             bind(key.kind(), key.name())
-            "select kind, name, epoch, owner, until, acquired_at
-             from tidemill_lease
-             where kind = $1
-               and name = $2"
+            "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+             where kind = $1 and name = $2"
         }
     }
 
     fn lease_lock(key: &LeaseKey) -> Option<LeaseRow> {
         bind(key.kind(), key.name())
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease
-         where kind = $1
-           and name = $2
-         {for update}"
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+         where kind = $1 and name = $2 {for update}"
     }
 
     /// Without a lock: for who only wants to see.
     fn lease_find(key: &LeaseKey) -> Option<LeaseRow> {
         bind(key.kind(), key.name())
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease
-         where kind = $1
-           and name = $2"
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+         where kind = $1 and name = $2"
     }
 
     fn lease_save_held(key: &LeaseKey, fence: Fence, until: Option<DbTime>, now: DbTime) -> () {
         bind(key.kind(), key.name(), fence.epoch.get(), DbId::from(fence.owner), until, now)
-        "update tidemill_lease
-         set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
-         where kind = $1
-           and name = $2"
+        "update tidemill_lease set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
+         where kind = $1 and name = $2"
     }
 
     /// Saves many that one process has got, for as long as it lives.
@@ -101,16 +87,14 @@ statements! {
             "update tidemill_lease l
              set epoch = asked.epoch, owner = asked.owner, until = null, acquired_at = $5
              from unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) as asked (kind, name, epoch, owner)
-             where l.kind = asked.kind
-               and l.name = asked.name"
+             where l.kind = asked.kind and l.name = asked.name"
         }
         sqlite {
             for (key, fence) in held
             bind(key.kind(), key.name(), fence.epoch.get(), DbId::from(fence.owner), now)
             "update tidemill_lease
              set epoch = $3, owner = $4, until = null, acquired_at = $5, renewed_at = $5
-             where kind = $1
-               and name = $2"
+             where kind = $1 and name = $2"
         }
     }
 
@@ -119,11 +103,9 @@ statements! {
     fn lease_lock_free(keys: &[&LeaseKey]) -> Vec<(String, String)> {
         postgres {
             bind(column(keys, |key| key.kind()), column(keys, |key| key.name()))
-            "select kind, name
-             from tidemill_lease
+            "select kind, name from tidemill_lease
              where (kind, name) in (select kind, name from unnest($1::text[], $2::text[]) as asked (kind, name))
-             order by kind, name
-             for no key update skip locked"
+             order by kind, name for no key update skip locked"
         }
         sqlite |_connection| {
             // The one writer's transaction keeps everybody out by itself, so all can be had.
@@ -140,8 +122,7 @@ statements! {
                 column(renewals, |asked| asked.fence.owner.as_uuid()),
                 column(renewals, |asked| asked.until), now,
             )
-            "update tidemill_lease l
-             set until = asked.until, renewed_at = $6
+            "update tidemill_lease l set until = asked.until, renewed_at = $6
              from unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::timestamptz[])
                  as asked (kind, name, epoch, owner, until)
              where l.kind = asked.kind
@@ -163,8 +144,7 @@ statements! {
                 asked.key.kind(), asked.key.name(), asked.fence.epoch.get(), DbId::from(asked.fence.owner),
                 asked.until, now,
             )
-            "update tidemill_lease
-             set until = $5, renewed_at = $6
+            "update tidemill_lease set until = $5, renewed_at = $6
              where kind = $1
                and name = $2
                and epoch = $3
@@ -183,31 +163,20 @@ statements! {
     /// One guarded statement for `lease::next` with `Release`.
     fn lease_release(key: &LeaseKey, fence: Fence) -> u64 {
         bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
-        "update tidemill_lease
-         set owner = null, until = null, acquired_at = null
-         where kind = $1
-           and name = $2
-           and owner = $3
-           and epoch = $4"
+        "update tidemill_lease set owner = null, until = null, acquired_at = null
+         where kind = $1 and name = $2 and owner = $3 and epoch = $4"
     }
 
     /// Releases a lease on what will never be leased again, so that its row need not be kept.
     fn lease_forget(key: &LeaseKey, fence: Fence) -> u64 {
         bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
-        "delete from tidemill_lease
-         where kind = $1
-           and name = $2
-           and owner = $3
-           and epoch = $4"
+        "delete from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4"
     }
 
     /// The same for one that is free already.
     fn lease_forget_free(key: &LeaseKey) -> () {
         bind(key.kind(), key.name())
-        "delete from tidemill_lease
-         where kind = $1
-           and name = $2
-           and owner is null"
+        "delete from tidemill_lease where kind = $1 and name = $2 and owner is null"
     }
 
     /// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle. Returns
@@ -220,21 +189,14 @@ statements! {
              order by kind, name
              {for update}
          )
-         update tidemill_lease
-         set owner = null, until = null, acquired_at = null
-         where (kind, name) in (select kind, name from held)
-         returning kind"
+         update tidemill_lease set owner = null, until = null, acquired_at = null
+         where (kind, name) in (select kind, name from held) returning kind"
     }
 
     /// The fence: a lock that a take-over has to wait for, so the answer holds until the transaction ends.
     fn lease_confirm(key: &LeaseKey, fence: Fence) -> Exists {
         bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
-        "select 1
-         from tidemill_lease
-         where kind = $1
-           and name = $2
-           and owner = $3
-           and epoch = $4
+        "select 1 from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4
          {for key share}"
     }
 
@@ -265,8 +227,7 @@ statements! {
                  where l.kind = lapsed.kind
                    and l.name = lapsed.name
              )
-             select kind, name, epoch, owner, until, acquired_at
-             from lapsed"
+             select kind, name, epoch, owner, until, acquired_at from lapsed"
         }
         sqlite |tx: Tx| {
             let lapsed = tx.lease_lapsed(now, limit).await?;
@@ -277,8 +238,7 @@ statements! {
 
     /// On PostgreSQL a part of `lease_expire`.
     fn lease_lapsed(now: DbTime, limit: i64) -> Vec<LeaseRow> {
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease l
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease l
          where owner is not null
            and (
                until <= $1
@@ -288,31 +248,23 @@ statements! {
                      and p.state <> 'live'
                )
            )
-         order by kind, name
-         limit $2"
+         order by kind, name limit $2"
     }
 
     fn lease_free(leases: &[LeaseRow]) -> () {
         for lease in leases
         bind(&lease.kind, &lease.name)
-        "update tidemill_lease
-         set owner = null, until = null, acquired_at = null
-         where kind = $1
-           and name = $2"
+        "update tidemill_lease set owner = null, until = null, acquired_at = null
+         where kind = $1 and name = $2"
     }
 
     fn lease_owned_by(owner: DbId) -> Vec<LeaseRow> {
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease
-         where owner = $1"
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where owner = $1"
     }
 
     /// Those that are free, or those that are held, in the order of the primary key: nobody reads and sorts them all.
     fn lease_list(is_free: bool, limit: i64) -> Vec<LeaseRow> {
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease
-         where (owner is null) = $1
-         order by kind, name
-         limit $2"
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where (owner is null) = $1
+         order by kind, name limit $2"
     }
 }

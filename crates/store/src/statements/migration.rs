@@ -51,9 +51,7 @@ statements! {
     }
 
     fn migration_list() -> Vec<MigrationRow> {
-        "select version, name, checksum, breaking, applied_at
-         from tidemill_migration
-         order by version"
+        "select version, name, checksum, breaking, applied_at from tidemill_migration order by version"
     }
 
     fn migration_statement(text: &'static str) -> () {

@@ -1,11 +1,11 @@
 //! Statements on the outbox.
 
-pub(crate) mod adopted;
+pub(crate) mod attached;
 pub(crate) mod audit;
 pub(crate) mod event;
-pub(crate) mod exception;
+pub(crate) mod failed_event;
 pub(crate) mod lag;
-pub(crate) mod notice;
+pub(crate) mod notify;
 pub(crate) mod partition;
 pub(crate) mod reading;
 pub(crate) mod relay;

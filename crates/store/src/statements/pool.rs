@@ -51,21 +51,17 @@ statements! {
 
     fn pool_find(name: &str) -> Option<PoolRow> {
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
-         from tidemill_pool
-         where name = $1"
+         from tidemill_pool where name = $1"
     }
 
     fn pool_find_external(external_id: i64) -> Option<PoolRow> {
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
-         from tidemill_pool
-         where external_id = $1"
+         from tidemill_pool where external_id = $1"
     }
 
     fn pool_list(limit: i64) -> Vec<PoolRow> {
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
-         from tidemill_pool
-         order by name
-         limit $1"
+         from tidemill_pool order by name limit $1"
     }
 
     /// Name, version and external id of all pools.
@@ -77,62 +73,44 @@ statements! {
     fn pool_ticket_live(pool: &str) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
-         where pool = $1
-           and ended_at is null"
+         where pool = $1 and ended_at is null"
     }
 
     /// Those that were changed in passes after this one.
     fn pool_ticket_changed(pool: &str, since: i64) -> Vec<TicketRecord> {
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
-         where pool = $1
-           and version > $2
-         order by version"
+        "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
+         where pool = $1 and version > $2 order by version"
     }
 
     /// The pools of which a ticket has lapsed, or has to wait.
     fn pool_due(now: DbTime) -> Vec<String> {
-        "select pool
-         from tidemill_pool_ticket
-         where ended_at is null
-           and expires_at <= $1
+        "select pool from tidemill_pool_ticket where ended_at is null and expires_at <= $1
          union
-         select name
-         from tidemill_pool
-         where waiting > 0"
+         select name from tidemill_pool where waiting > 0"
     }
 
     fn pool_ticket_find(id: DbId) -> Option<TicketRecord> {
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
+        "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where id = $1"
     }
 
     /// The newest first, of all DAGs that have a run of this name.
     fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRecord> {
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
-         where run_id = $1
-         order by enqueued_at desc, id desc
-         limit $2"
+        "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
+         where run_id = $1 order by enqueued_at desc, id desc limit $2"
     }
 
     /// What these calls have ended before.
     fn pool_ended_by_calls(calls: &[&str]) -> Vec<EndedByCallRow> {
         bind(list(calls))
-        "select pool, end_call, state, units
-         from tidemill_pool_ticket
-         where end_call {in $1}"
+        "select pool, end_call, state, units from tidemill_pool_ticket where end_call {in $1}"
     }
 
     /// Locks these pools until the transaction ends, against other passes and not against rows that refer to them.
     fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
         bind(list(names))
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
-         from tidemill_pool
-         where name {in $1}
-         order by name
-         {for no key update}"
+         from tidemill_pool where name {in $1} order by name {for no key update}"
     }
 
     /// All that a pass writes, in one statement. The end counts from the pass, not from the later of two heartbeats: after the
@@ -190,8 +168,7 @@ statements! {
                         value ->> 'parallel', value ->> 'units', value ->> 'epoch', value ->> 'enqueued_at',
                         value ->> 'started_at', value ->> 'ended_at', value ->> 'ending', value ->> 'end_call',
                         value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail', $2
-                 from json_each($1)
-                 where true
+                 from json_each($1) where true
                  on conflict (id) do update
                  set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
                      units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
@@ -217,8 +194,7 @@ statements! {
                  set version = saved.value ->> 'version', usage = saved.value ->> 'usage',
                      active = saved.value ->> 'active', waiting = saved.value ->> 'waiting',
                      suspect = saved.value ->> 'suspect', changed_at = $2
-                 from json_each($1) as saved
-                 where tidemill_pool.name = saved.value ->> 'name'",
+                 from json_each($1) as saved where tidemill_pool.name = saved.value ->> 'name'",
             )
             .bind(listed(&pass.pools)?)
             .bind(now)
@@ -231,14 +207,9 @@ statements! {
     /// Locks those of these pools that have lapsed, so that a heartbeat which comes now waits for what is decided.
     fn pool_ticket_lapsed(pools: &[String], now: DbTime, limit: i64) -> Vec<(DbId, String)> {
         bind(list(pools), now, limit)
-        "select id, pool
-         from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
-         where ended_at is null
-           and expires_at <= $2
-           and pool {in $1}
-         order by expires_at, id
-         limit $3
-         {for update}"
+        "select id, pool from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
+         where ended_at is null and expires_at <= $2 and pool {in $1}
+         order by expires_at, id limit $3 {for update}"
     }
 
     /// Moves on those that run and still have their epoch; returns them. Those that a pass has in hand are left to the next
@@ -256,9 +227,7 @@ statements! {
              update tidemill_pool_ticket t
              set expires_at = coalesce($3 + lease_micros * interval '1 microsecond', expires_at),
                  heard_at = case when lease_micros is null then heard_at else $3 end
-             from alive
-             where alive.id = t.id
-             returning t.id"
+             from alive where alive.id = t.id returning t.id"
         }
         sqlite {
             bind(listed(&column(beats, |(id, epoch)| (DbId::from(*id), epoch.get())))?, now)
@@ -275,12 +244,8 @@ statements! {
 
     fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
-         where pool = $1
-           and state {in $2}
-         order by enqueued_at, id
-         limit $3"
+        "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
+         where pool = $1 and state {in $2} order by enqueued_at, id limit $3"
     }
 
     /// The oldest first, of those that have not ended: they are few, and have an index of their own.
@@ -288,23 +253,16 @@ statements! {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
-         where pool = $1
-           and ended_at is null
-           and state {in $2}
-         order by enqueued_at, id
-         limit $3"
+         where pool = $1 and ended_at is null and state {in $2}
+         order by enqueued_at, id limit $3"
     }
 
     /// Notes that tickets of versions up to this one are no longer there.
     fn pool_forget(name: &str, version: i64) -> () {
-        "update tidemill_pool
-         set forgotten = {greatest}(forgotten, $2)
-         where name = $1"
+        "update tidemill_pool set forgotten = {greatest}(forgotten, $2) where name = $1"
     }
 
     fn pool_begin_log(name: &str, version: i64) -> () {
-        "update tidemill_pool
-         set log_from = {greatest}(log_from, $2)
-         where name = $1"
+        "update tidemill_pool set log_from = {greatest}(log_from, $2) where name = $1"
     }
 }

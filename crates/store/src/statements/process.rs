@@ -14,36 +14,27 @@ statements! {
 
     fn process_by_id(id: DbId) -> Option<ProcessRow> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
-         from tidemill_process
-         where id = $1"
+         from tidemill_process where id = $1"
     }
 
     /// Keeps heartbeats out until the transaction ends, so that a process that is judged dead stays so.
     fn process_lock_shared(id: DbId) -> Option<ProcessRow> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
-         from tidemill_process
-         where id = $1
-         {for share}"
+         from tidemill_process where id = $1 {for share}"
     }
 
     fn process_lock(id: DbId) -> Option<ProcessRow> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
-         from tidemill_process
-         where id = $1
-         {for update}"
+         from tidemill_process where id = $1 {for update}"
     }
 
     fn process_heartbeat(id: DbId, now: DbTime, until: DbTime) -> () {
-        "update tidemill_process
-         set heartbeat_at = $2, until = $3
-         where id = $1"
+        "update tidemill_process set heartbeat_at = $2, until = $3 where id = $1"
     }
 
     fn process_save_state(id: DbId, state: ProcessState) -> () {
         bind(id, stored_state(state).0, stored_state(state).1)
-        "update tidemill_process
-         set state = $2, ended_at = $3
-         where id = $1"
+        "update tidemill_process set state = $2, ended_at = $3 where id = $1"
     }
 
     /// One guarded statement for `process::next` with `Expire`. A row in somebody's hands is left for the next time:
@@ -58,18 +49,14 @@ statements! {
              limit $2
              {for update skip locked}
          )
-         update tidemill_process
-         set state = 'dead', ended_at = $1
-         where id in (select id from silent)
+         update tidemill_process set state = 'dead', ended_at = $1 where id in (select id from silent)
          returning id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at"
     }
 
     /// The living first, then by the latest sign of life.
     fn process_list(limit: i64) -> Vec<ProcessRow> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
-         from tidemill_process
-         order by state <> 'live', heartbeat_at desc, id
-         limit $1"
+         from tidemill_process order by state <> 'live', heartbeat_at desc, id limit $1"
     }
 
     /// Removes processes that ended long ago and that no lease names.

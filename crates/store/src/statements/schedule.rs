@@ -36,16 +36,13 @@ statements! {
     fn schedule_lock(name: &str) -> Option<ScheduleRow> {
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-         from tidemill_schedule
-         where name = $1
-         {for update}"
+         from tidemill_schedule where name = $1 {for update}"
     }
 
     fn schedule_find(name: &str) -> Option<ScheduleRow> {
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-         from tidemill_schedule
-         where name = $1"
+         from tidemill_schedule where name = $1"
     }
 
     /// Locks the one that has been due for the longest, of these jobs; those that somebody else has locked are passed
@@ -54,44 +51,31 @@ statements! {
         bind(now, list(jobs))
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-         from tidemill_schedule
-         where look_at <= $1
-           and paused_at is null
-           and job {in $2}
-         order by look_at, name
-         limit 1
-         {for update skip locked}"
+         from tidemill_schedule where look_at <= $1 and paused_at is null and job {in $2}
+         order by look_at, name limit 1 {for update skip locked}"
     }
 
     /// When the next of these jobs is to be looked at.
     fn schedule_next_look(jobs: &[&str]) -> One<Option<DbTime>> {
         bind(list(jobs))
-        "select min(look_at)
-         from tidemill_schedule
-         where paused_at is null
-           and job {in $1}"
+        "select min(look_at) from tidemill_schedule where paused_at is null and job {in $1}"
     }
 
     fn schedule_save_standing(row: &ScheduleRow) -> () {
         bind(&row.name, row.next_at, row.is_waiting, row.look_at, row.last_tick_at)
-        "update tidemill_schedule
-         set next_at = $2, is_waiting = $3, look_at = $4, last_tick_at = $5
+        "update tidemill_schedule set next_at = $2, is_waiting = $3, look_at = $4, last_tick_at = $5
          where name = $1"
     }
 
     fn schedule_save_pause(row: &ScheduleRow) -> () {
         bind(&row.name, row.paused_at, &row.paused_by, &row.pause_reason)
-        "update tidemill_schedule
-         set paused_at = $2, paused_by = $3, pause_reason = $4
-         where name = $1"
+        "update tidemill_schedule set paused_at = $2, paused_by = $3, pause_reason = $4 where name = $1"
     }
 
     fn schedule_list(limit: i64) -> Vec<ScheduleRow> {
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-         from tidemill_schedule
-         order by name
-         limit $1"
+         from tidemill_schedule order by name limit $1"
     }
 
     /// Whether an execution of one of its ticks, or of the same instance after it, has not ended or is to be restarted
@@ -133,12 +117,9 @@ statements! {
     }
 
     fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRow> {
-        "select schedule, tick_at, outcome, reason, execution_id, at
-         from tidemill_schedule_tick
-         where schedule = $1
-           and ($2{::timestamptz} is null or tick_at < $2)
-         order by tick_at desc
-         limit $3"
+        "select schedule, tick_at, outcome, reason, execution_id, at from tidemill_schedule_tick
+         where schedule = $1 and ($2{::timestamptz} is null or tick_at < $2)
+         order by tick_at desc limit $3"
     }
 
     /// Forgets all but the newest.
@@ -157,7 +138,6 @@ statements! {
 
     /// Its ticks go with it.
     fn schedule_delete(name: &str) -> u64 {
-        "delete from tidemill_schedule
-         where name = $1"
+        "delete from tidemill_schedule where name = $1"
     }
 }

@@ -16,31 +16,23 @@ statements! {
 
     fn token_by_id(id: &str) -> Option<TokenRow> {
         "select id, name, role, scopes, secret_hash, created_at, created_by, expires_at, last_used_at, revoked_at
-         from tidemill_token
-         where id = $1"
+         from tidemill_token where id = $1"
     }
 
     fn token_list(limit: i64) -> Vec<TokenRecord> {
         "select id, name, role, scopes, created_at, created_by, expires_at, last_used_at, revoked_at
-         from tidemill_token
-         order by created_at desc, id
-         limit $1"
+         from tidemill_token order by created_at desc, id limit $1"
     }
 
     /// Notes that it was used; at most once per minute, so that a busy caller does not cost a write per request.
     fn token_touch(id: &str, now: DbTime, not_since: DbTime) -> () {
-        "update tidemill_token
-         set last_used_at = $2
-         where id = $1
-           and (last_used_at is null or last_used_at < $3)"
+        "update tidemill_token set last_used_at = $2
+         where id = $1 and (last_used_at is null or last_used_at < $3)"
     }
 
     /// No row: there is no such token, or it was revoked before.
     fn token_revoke(id: &str, now: DbTime) -> u64 {
-        "update tidemill_token
-         set revoked_at = $2
-         where id = $1
-           and revoked_at is null"
+        "update tidemill_token set revoked_at = $2 where id = $1 and revoked_at is null"
     }
 
     fn session_insert(secret_hash: &[u8], token_id: &str, now: DbTime, ends_at: DbTime) -> () {
@@ -50,17 +42,12 @@ statements! {
 
     /// Its token, when it was last used, and when it ends.
     fn session_by_hash(hash: &[u8]) -> Option<(String, DbTime, DbTime)> {
-        "select token_id, seen_at, ends_at
-         from tidemill_session
-         where secret_hash = $1"
+        "select token_id, seen_at, ends_at from tidemill_session where secret_hash = $1"
     }
 
     /// Notes that it was used; at most once per minute.
     fn session_touch(hash: &[u8], now: DbTime, not_since: DbTime) -> () {
-        "update tidemill_session
-         set seen_at = $2
-         where secret_hash = $1
-           and seen_at < $3"
+        "update tidemill_session set seen_at = $2 where secret_hash = $1 and seen_at < $3"
     }
 
     fn session_delete(hash: &[u8]) -> u64 {

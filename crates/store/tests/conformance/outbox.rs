@@ -1,20 +1,21 @@
 //! The outbox: events, and what becomes of them.
 
-mod adopted;
+mod attached;
 mod audit;
 mod crash;
 mod damaged;
 mod detail;
 mod event;
-mod exception;
+mod failed_event;
 mod foreign;
 mod garbled;
 mod group;
 mod interleaving;
 mod lag;
 mod large;
+mod lifecycle_events;
 mod naive;
-mod notice;
+mod notify;
 mod partition;
 mod place;
 mod plan;
@@ -26,12 +27,11 @@ mod retention;
 mod stage;
 mod step_back;
 mod stress;
-mod telling;
 mod window;
 
 use crate::Bench;
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::{Cursor, EventId, Mark, NewEvent, Payload, Seq, Slot, StoredEvent, Window};
+use tidemill_domain::outbox::{Cursor, EventId, NewEvent, Payload, Seq, Slot, Snapshot, StoredEvent, Window};
 
 use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::EventFilter;
@@ -96,13 +96,13 @@ async fn write(store: &Store, aggregate: &str, at: Timestamp) -> EventId {
 }
 
 /// What has committed now.
-async fn mark(store: &Store) -> Mark {
+async fn snapshot(store: &Store) -> Snapshot {
     let mut tx = store.begin().await.unwrap();
     match tx.outbox().server().await.unwrap() {
-        Some(server) => server.mark,
+        Some(server) => server.snapshot,
         None => {
             let last = sqlx::query_scalar("select coalesce(max(id), 0) from outbox_event");
-            Mark::up_to(last.fetch_one(tx.sqlite().unwrap()).await.unwrap())
+            Snapshot::up_to(last.fetch_one(tx.sqlite().unwrap()).await.unwrap())
         }
     }
 }
@@ -122,7 +122,7 @@ async fn rest(store: &Store, slot: Slot, window: &Window) {
 /// All that has committed was read.
 async fn read_all(store: &Store) {
     let high = numbers(store, "select coalesce(max(id), 0) from outbox_event").await[0];
-    let window = Window { high: EventId::new(high), ..Window::at(mark(store).await) };
+    let window = Window { high: EventId::new(high), ..Window::at(snapshot(store).await) };
     rest_all(store, &window).await;
 }
 
@@ -166,7 +166,7 @@ async fn relay(
     }
 }
 
-/// An exception of this event.
+/// A failed event of this event.
 async fn except(bench: &Bench, event: EventId, aggregate: &str, state: &str) {
     let now = match bench.store.dialect() {
         tidemill_store::url::Dialect::Postgres => format!("'{}'::timestamptz", bench.now()),

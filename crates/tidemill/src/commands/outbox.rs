@@ -1,12 +1,12 @@
 //! `tidemill outbox`: events that were committed together with the data, and what became of them.
 
 mod add;
-mod adopt;
-mod dead;
-mod failed;
+mod attach;
+mod failed_event;
+mod failed_row;
 mod filter;
 mod look;
-mod notice;
+mod notify;
 mod operate;
 mod payload;
 mod stats;
@@ -36,7 +36,8 @@ pub(crate) enum OutboxCommand {
     /// Compare what was published with the table: what is lost, came twice or is out of order
     Verify(verify::Verify),
     /// The events that a sink refused and nobody tries any more; with an id, all about one
-    Dead(dead::Dead),
+    #[command(alias = "dead")]
+    Failed(failed_event::Failed),
     /// Never publish events that were refused; those behind them go on
     Skip(operate::Many),
     /// Try events that were refused again at once
@@ -45,17 +46,17 @@ pub(crate) enum OutboxCommand {
     Redirect(operate::RedirectArguments),
     /// Publish something else in place of events that were refused
     Edit(operate::EditArguments),
-    /// What was not published yet, what is excepted, and who relays
+    /// What was not published yet, what has failed, and who relays
     Stats(stats::Stats),
     /// Whether relays are woken at once when other programs write events
     #[command(subcommand)]
-    Notice(notice::NoticeCommand),
+    Notify(notify::NotifyCommand),
     /// Let relays serve a table that was there before
-    Adopt(adopt::Adopt),
+    Attach(attach::Attach),
     /// The tables that relays serve beside the outbox
-    Adopted,
+    Attached,
     /// Stop serving a table
-    Unadopt(adopt::Unadopt),
+    Detach(attach::Detach),
 }
 
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
@@ -65,15 +66,15 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
         OutboxCommand::Show { id } => look::show(id, context).await,
         OutboxCommand::Relays => look::relays(context).await,
         OutboxCommand::Verify(arguments) => verify::run(arguments, context).await,
-        OutboxCommand::Dead(arguments) => dead::run(arguments, context).await,
+        OutboxCommand::Failed(arguments) => failed_event::run(arguments, context).await,
         OutboxCommand::Skip(arguments) => operate::skip(arguments, context).await,
         OutboxCommand::Replay(arguments) => operate::replay(arguments, context).await,
         OutboxCommand::Redirect(arguments) => operate::redirect(arguments, context).await,
         OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
         OutboxCommand::Stats(arguments) => stats::run(&arguments, context).await,
-        OutboxCommand::Adopt(arguments) => adopt::adopt(arguments, context).await,
-        OutboxCommand::Adopted => adopt::list(context).await,
-        OutboxCommand::Unadopt(arguments) => adopt::unadopt(arguments, context).await,
-        OutboxCommand::Notice(notice) => notice::run(&notice, context).await,
+        OutboxCommand::Attach(arguments) => attach::attach(arguments, context).await,
+        OutboxCommand::Attached => attach::list(context).await,
+        OutboxCommand::Detach(arguments) => attach::detach(arguments, context).await,
+        OutboxCommand::Notify(notify) => notify::run(&notify, context).await,
     }
 }

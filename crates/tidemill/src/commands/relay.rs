@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::failed_event::RetryPolicy;
 use tidemill_domain::outbox::relay::transactional_id;
 use tidemill_domain::outbox::{BadInstance, Group, Instance};
 use tidemill_engine::outbox::sink::SinkAddress;

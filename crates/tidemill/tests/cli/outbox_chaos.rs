@@ -77,12 +77,12 @@ async fn nothing_is_there_twice_in_kafka_with_transactions_whatever_happens_to_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_an_adopted_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database() {
+async fn nothing_of_an_attached_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database() {
     let Some(server) = server() else { return };
     let mut plan = Plan::new(5, &[]);
     plan.rate = 600;
 
-    play(plan, Way { source: Source::Adopted, sink: Sink::File }, server).await;
+    play(plan, Way { source: Source::Attached, sink: Sink::File }, server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! `tidemill outbox stats` and `tidemill outbox notice`.
+//! `tidemill outbox stats` and `tidemill outbox notify`.
 
 use crate::Stage;
 use crate::serve::Served;
@@ -93,8 +93,8 @@ async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_n
     for line in [
         "tidemill_outbox_unpublished_events 2",
         "tidemill_outbox_lag_events 1",
-        "tidemill_outbox_exceptions{state=\"parked\"} 1",
-        "tidemill_outbox_exceptions_oldest_seconds{state=\"waiting\"} 0",
+        "tidemill_outbox_failed_events{state=\"parked\"} 1",
+        "tidemill_outbox_failed_events_oldest_seconds{state=\"waiting\"} 0",
         "tidemill_outbox_relays 0",
         "tidemill_outbox_unowned_slots 256",
         "tidemill_outbox_published_per_second NaN",
@@ -104,7 +104,7 @@ async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_n
     }
     drop(served);
 
-    // Marks of another server tell nothing. Those of SQLite always hold.
+    // Snapshots of another server tell nothing. Those of SQLite always hold.
     if is_postgres {
         let mut tx = store.begin().await.unwrap();
         let place = "{\"from\":\"1099511627776:1099511627776:\"}";
@@ -123,7 +123,7 @@ async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_measures_adopted_tables_and_one_that_is_gone_is_no_number() {
+async fn a_server_measures_attached_tables_and_one_that_is_gone_is_no_number() {
     let Some(database) = Scratch::postgres().await else { return };
     let store = database.store(None).await.unwrap();
     let run = async |sql: &str| {
@@ -138,12 +138,12 @@ async fn a_server_measures_adopted_tables_and_one_that_is_gone_is_no_number() {
     .await;
     run("insert into moves (aggregate_id, status) values ('a', 'FAILED'), ('a', 'SENDING'), ('a', 'PUBLISHED')").await;
     let stage = Stage::on(database.url());
-    stage.run(&["outbox", "adopt", "moves", "--topic", "moves"]).succeeds();
+    stage.run(&["outbox", "attach", "moves", "--topic", "moves"]).succeeds();
     let lines = |rows: [&str; 3], oldest: &str| {
         let rows = ["pending", "sending", "failed"].into_iter().zip(rows).map(|(status, rows)| {
-            format!("tidemill_outbox_adopted_rows{{table=\"public.moves\",status=\"{status}\"}} {rows}")
+            format!("tidemill_outbox_attached_rows{{table=\"public.moves\",status=\"{status}\"}} {rows}")
         });
-        let oldest = format!("tidemill_outbox_adopted_oldest_seconds{{table=\"public.moves\"}} {oldest}");
+        let oldest = format!("tidemill_outbox_attached_oldest_seconds{{table=\"public.moves\"}} {oldest}");
         rows.chain([oldest]).collect::<Vec<_>>()
     };
 

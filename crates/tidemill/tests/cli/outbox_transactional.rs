@@ -81,7 +81,7 @@ impl Stand {
         self.written += count;
     }
 
-    /// Waits until all events are read and none is excepted.
+    /// Waits until all events are read and none has failed.
     async fn until_published(&self) {
         let published = async {
             loop {
@@ -226,18 +226,18 @@ async fn a_relay_that_dies_at_any_point_doubles_nothing(scratch: Scratch) {
     stand.store.close().await;
 }
 
-/// A topic that is not there yet makes exceptions; when it is there, they are published, and the relay dies before it can
+/// A topic that is not there yet makes failed events; when it is there, they are published, and the relay dies before it can
 /// say so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_excepted_event_that_arrived_before_the_relay_died_does_not_come_again() {
+async fn a_failed_event_that_arrived_before_the_relay_died_does_not_come_again() {
     let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
     let scratch = Scratch::file();
-    let mut stand = Stand::new("excepted", &scratch, &servers).await;
+    let mut stand = Stand::new("failed", &scratch, &servers).await;
     let late = format!("{}-late", stand.topic);
     stand.write_to(80, &late).await;
     let relay = stand.relay(None);
     let parked = async {
-        while !stand.stage.run(&["outbox", "dead", "-o", "json"]).stdout.contains("\"parked\"") {
+        while !stand.stage.run(&["outbox", "failed", "-o", "json"]).stdout.contains("\"parked\"") {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -255,7 +255,7 @@ async fn an_excepted_event_that_arrived_before_the_relay_died_does_not_come_agai
     end(heir);
 
     stand.topic = late;
-    stand.judge("excepted");
+    stand.judge("failed");
     stand.store.close().await;
 }
 

@@ -16,7 +16,7 @@ enum Way {
     /// The outbox to a real Kafka, with transactions.
     Transactional,
     /// A table that was there before, to a file.
-    Adopted,
+    Attached,
 }
 
 impl Way {
@@ -32,8 +32,8 @@ impl Way {
             Self::Transactional => {
                 "outbox_chaos::nothing_is_there_twice_in_kafka_with_transactions_whatever_happens_to_relays_database_and_broker"
             }
-            Self::Adopted => {
-                "outbox_chaos::nothing_of_an_adopted_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database"
+            Self::Attached => {
+                "outbox_chaos::nothing_of_an_attached_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database"
             }
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     command.env("TIDEMILL_TEST_SEED", order.seed.to_string());
     let told = match order.way {
         Way::Kafka | Way::Transactional => kafka::tell(&mut command, cancel),
-        Way::File | Way::Adopted => Ok(()),
+        Way::File | Way::Attached => Ok(()),
     };
     match told.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,12 +80,12 @@ fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
         let way = match name.as_str() {
             "--kafka" => Some(Way::Kafka),
             "--transactional" => Some(Way::Transactional),
-            "--adopted" => Some(Way::Adopted),
+            "--attached" => Some(Way::Attached),
             _ => None,
         };
         if let Some(way) = way {
             if order.way != Way::File {
-                return Err("--kafka, --transactional and --adopted are runs of their own".to_owned());
+                return Err("--kafka, --transactional and --attached are runs of their own".to_owned());
             }
             (order.way, rest) = (way, more);
             continue;
@@ -122,7 +122,7 @@ mod tests {
         check("--kills 3 --seed 9 --minutes 1", Ok(Order { kills: 3, minutes: 1, seed: 9, ..usual }));
         check("--kafka --kills 3", Ok(Order { way: Way::Kafka, kills: 3, ..usual }));
         check("--transactional", Ok(Order { way: Way::Transactional, ..usual }));
-        check("--minutes 1 --adopted", Ok(Order { way: Way::Adopted, minutes: 1, ..usual }));
+        check("--minutes 1 --attached", Ok(Order { way: Way::Attached, minutes: 1, ..usual }));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         check("--kills", Err("--kills needs a number"));
         check("--kills many", Err("--kills needs a number, not \"many\""));
         check("--rows 3", Err("cannot understand --rows"));
-        check("--kafka --adopted", Err("--kafka, --transactional and --adopted are runs of their own"));
+        check("--kafka --attached", Err("--kafka, --transactional and --attached are runs of their own"));
         check("--kills 0", Err("without kills and minutes there is nothing to see"));
     }
 }

@@ -107,18 +107,18 @@ proptest! {
     }
 
     #[test]
-    fn an_exception_excuses_what_is_missing(history in histories(), missing in index()) {
+    fn an_failed_event_excuses_what_is_missing(history in histories(), missing in index()) {
         let mut sent = history.records.clone();
         let dropped = sent.remove(missing.index(sent.len()));
         let mut auditor = history.table();
-        auditor.exception(dropped.id, dropped.slot, dropped.seq, StateWord::Parked);
+        auditor.failed_event(dropped.id, dropped.slot, dropped.seq, StateWord::Parked);
         feed(&mut auditor, &sent);
 
         prop_assert!(auditor.verdict().is_clean());
         prop_assert_eq!(auditor.verdict().excused, Excused { parked: 1, ..Excused::default() });
         prop_assert_eq!(auditor.verdict().gaps.count, 0);
 
-        // The exception is gone in the next round, and the record has not come.
+        // The failed event is gone in the next round, and the record has not come.
         auditor.begin();
         auditor.lowest(Some(EventId::new(1)));
         prop_assert_eq!(auditor.verdict().lost.first, vec![dropped.id]);

@@ -1,7 +1,7 @@
 //! What the auditor tells: how many of each kind, and where the first of them are.
 
 use super::super::event::{Aggregate, EventId, Seq, Slot};
-use crate::outbox::exception::StateWord;
+use crate::outbox::failed_event::StateWord;
 use std::collections::BinaryHeap;
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The signals of the outbox; of what adopted tables share with it the subject is `table/SCHEMA.NAME`. All are read from the
+//! The signals of the outbox; of what attached tables share with it the subject is `table/SCHEMA.NAME`. All are read from the
 //! rows, so it does not matter which process has the watch and which one relays.
 
 use super::{Observation, Observing, Signal, whole};
@@ -6,16 +6,16 @@ use crate::error::EngineError;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::outbox::Count;
-use tidemill_domain::outbox::adopted::TableName;
+use tidemill_domain::outbox::attached::TableName;
 use tidemill_store::outbox::Backlog;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
     /// The signals of the outbox.
     pub enum OutboxSignal {
-        /// Seconds since the oldest event was written that no relay has read yet, or since a row of an adopted table is due.
+        /// Seconds since the oldest event was written that no relay has read yet, or since a row of an attached table is due.
         LagSeconds = "outbox_lag_seconds",
-        /// Events, or rows of an adopted table, that nobody tries to publish any more.
+        /// Events, or rows of an attached table, that nobody tries to publish any more.
         Parked = "outbox_parked",
         /// Events in the default partition.
         DefaultRows = "outbox_default_rows",
@@ -53,7 +53,9 @@ impl OutboxSignal {
                     |backlog: Backlog| backlog.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());
                 backlog.map_or(f64::NAN, age)
             }
-            Self::Parked => super::number(tx.outbox().excepted(COUNT_MAX).await?.parked.rows.least()),
+            Self::Parked => {
+                super::number(tx.outbox().failed_event_counts(COUNT_MAX).await?.parked.rows.least())
+            }
             // Where there are no partitions there is nothing to see.
             Self::DefaultRows => match tx.outbox().default_rows(COUNT_MAX).await? {
                 Some(count) => super::number(count.least()),
@@ -68,24 +70,24 @@ impl OutboxSignal {
             }
             Self::MissingShares => super::number(tx.outbox().relays_alive().await?.1.len() as u64),
         });
-        seen.extend(self.look_at_adopted(tx).await?);
+        seen.extend(self.look_at_attached(tx).await?);
         Ok(seen)
     }
 
-    /// Of each adopted table. What nobody knows of one is no number.
-    async fn look_at_adopted(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
+    /// Of each attached table. What nobody knows of one is no number.
+    async fn look_at_attached(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let values: Vec<(TableName, Option<f64>)> = match self {
             Self::LagSeconds => {
                 let seconds = |(table, wait): (TableName, Option<Duration>)| {
                     (table, wait.map(|wait| wait.as_secs_f64()))
                 };
-                tx.outbox().adopted_waits().await?.into_iter().map(seconds).collect()
+                tx.outbox().attached_waits().await?.into_iter().map(seconds).collect()
             }
             Self::Parked => {
                 let number = |(table, rows): (TableName, Option<Count>)| {
                     (table, rows.map(|rows| super::number(rows.least())))
                 };
-                tx.outbox().adopted_parked(COUNT_MAX).await?.into_iter().map(number).collect()
+                tx.outbox().attached_parked(COUNT_MAX).await?.into_iter().map(number).collect()
             }
             Self::DefaultRows | Self::UnownedSlots | Self::MissingShares => Vec::new(),
         };

@@ -37,7 +37,7 @@ pub(super) async fn claim(
     tx.commit().await?;
     crash_point!("partition_claimed");
     let held = |claimed: Claimed| {
-        let lease = process.adopt(&claimed.lease, sent, &claimed.granted);
+        let lease = process.attach(&claimed.lease, sent, &claimed.granted);
         (claimed, lease)
     };
     Ok(claimed.into_iter().map(held).collect())

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
-use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
+use tidemill_domain::outbox::failed_event::{FailedEventState, after_refusal};
 use tidemill_domain::outbox::{Aggregate, EventId, Payload, Record, Seq, Slot, StoredEvent, Unit, Window};
-use tidemill_store::outbox::exception::NewException;
+use tidemill_store::outbox::failed_event::NewFailedEvent;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
@@ -64,8 +64,8 @@ impl Batch {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum EventResult {
     Published,
-    /// It becomes an exception: the state that it asks for, how often it was tried, and why.
-    Excepted(ExceptionState, u32, Option<String>),
+    /// It becomes a failed event: the state that it asks for, how often it was tried, and why.
+    Failed(FailedEventState, u32, Option<String>),
     /// Not yet known.
     Open,
 }
@@ -153,13 +153,13 @@ impl Member<'_> {
             for ((n, record), outcome) in places.iter().zip(&records).zip(outcomes) {
                 let result = match outcome {
                     Outcome::Delivered => EventResult::Published,
-                    Outcome::Held => EventResult::Excepted(ExceptionState::Held, 0, None),
+                    Outcome::Held => EventResult::Failed(FailedEventState::Held, 0, None),
                     Outcome::Refused { why, is_permanent } => {
                         metrics::refused();
                         tracing::warn!(event.id = %record.id, "event {} was refused: {why}", record.id);
                         let state =
                             after_refusal(0, is_permanent, &self.relay.options.retry, now, jitter_unit());
-                        EventResult::Excepted(state, 1, Some(why))
+                        EventResult::Failed(state, 1, Some(why))
                     }
                     Outcome::Unavailable { why } => {
                         why_not.get_or_insert(why);
@@ -203,7 +203,7 @@ impl Member<'_> {
             let seq = seqs.entry(event.slot).or_default();
             *seq = seq.next();
             if self.blocked.contains(&event.aggregate) || refused.contains(&event.aggregate) {
-                *result = EventResult::Excepted(ExceptionState::Held, 0, None);
+                *result = EventResult::Failed(FailedEventState::Held, 0, None);
                 continue;
             }
             match self.record(event, *seq) {
@@ -213,7 +213,7 @@ impl Member<'_> {
                 }
                 Err(why) => {
                     refused.insert(event.aggregate.clone());
-                    *result = EventResult::Excepted(ExceptionState::Parked, 1, Some(why));
+                    *result = EventResult::Failed(FailedEventState::Parked, 1, Some(why));
                 }
             }
         }
@@ -286,12 +286,12 @@ impl Member<'_> {
         let published =
             results.iter().take(settled).filter(|result| **result == EventResult::Published).count();
         let mut seqs = self.seqs();
-        let mut exceptions = Vec::new();
+        let mut failed_events = Vec::new();
         for (event, result) in batch.page.events.iter().zip(results).take(settled) {
             let seq = seqs.entry(event.slot).or_default();
             *seq = seq.next();
-            if let EventResult::Excepted(state, attempts, error) = result {
-                exceptions.push(NewException {
+            if let EventResult::Failed(state, attempts, error) = result {
+                failed_events.push(NewFailedEvent {
                     event_id: event.id,
                     slot: event.slot,
                     seq: *seq,
@@ -304,29 +304,29 @@ impl Member<'_> {
             }
         }
         let cursors = batch.advanced(&self.cursors, settled);
-        self.acknowledge(cursors, published, &exceptions).await?;
+        self.acknowledge(cursors, published, &failed_events).await?;
         if self.relay.unit == Unit::Group {
             let events: Vec<EventId> = batch.page.events.iter().take(settled).map(|event| event.id).collect();
             self.relay.publisher.settled(&events);
         }
-        self.blocked.extend(exceptions.into_iter().map(|exception| exception.aggregate));
+        self.blocked.extend(failed_events.into_iter().map(|failed_event| failed_event.aggregate));
         metrics::published(published);
         self.has_published |= published > 0;
         Ok(settled == batch.page.events.len())
     }
 
-    /// Writes down positions and exceptions, exactly once: whether a write whose answer was lost has happened is seen in
+    /// Writes down positions and failed events, exactly once: whether a write whose answer was lost has happened is seen in
     /// the number of acknowledgements.
     async fn acknowledge(
         &mut self,
         cursors: Vec<Cursor>,
         published: usize,
-        exceptions: &[NewException],
+        failed_events: &[NewFailedEvent],
     ) -> Result<(), Ended> {
         let mut failures = 0;
         loop {
             let sent = self.now();
-            match self.try_acknowledge(&cursors, published, exceptions).await {
+            match self.try_acknowledge(&cursors, published, failed_events).await {
                 Ok(true) => {
                     self.guard.acknowledged(sent);
                     self.acks += 1;
@@ -350,13 +350,13 @@ impl Member<'_> {
         &self,
         cursors: &[Cursor],
         published: usize,
-        exceptions: &[NewException],
+        failed_events: &[NewFailedEvent],
     ) -> Result<bool, StoreError> {
-        // Alone, or in a transaction with the clock and the exceptions.
-        self.counters.queried(if exceptions.is_empty() { 1 } else { 8 });
+        // Alone, or in a transaction with the clock and the failed events.
+        self.counters.queried(if failed_events.is_empty() { 1 } else { 8 });
         self.in_time(async {
             let published = published as u64;
-            if exceptions.is_empty() {
+            if failed_events.is_empty() {
                 let mut tx = self.relay.store.alone().await?;
                 let is_ours = tx.outbox().acknowledge(self.fence(), cursors, published).await?;
                 tx.commit().await?;
@@ -367,7 +367,7 @@ impl Member<'_> {
                 return Ok(false);
             }
             let now = tx.now().await?;
-            tx.outbox().except(exceptions, now).await?;
+            tx.outbox().except(failed_events, now).await?;
             tx.commit().await?;
             Ok(true)
         })
@@ -380,9 +380,9 @@ fn hold_back(results: &mut [EventResult], places: &[usize], records: &[Record]) 
     let mut refused: HashSet<&Aggregate> = HashSet::new();
     for (n, record) in places.iter().zip(records) {
         match results.get_mut(*n) {
-            Some(EventResult::Excepted(..)) => drop(refused.insert(&record.aggregate)),
+            Some(EventResult::Failed(..)) => drop(refused.insert(&record.aggregate)),
             Some(open @ EventResult::Open) if refused.contains(&record.aggregate) => {
-                *open = EventResult::Excepted(ExceptionState::Held, 0, None);
+                *open = EventResult::Failed(FailedEventState::Held, 0, None);
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! A relay that has joined: what it has, how it keeps it, and its turn of work.
 
-use super::adopted::Adopted;
+use super::attached::Attached;
 use super::batch::Batch;
 use super::group::Groups;
 use super::metrics::PollCounters;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{Aggregate, EventId, JoinRefusal, Mark, RelayId, Slot};
+use tidemill_domain::outbox::{Aggregate, EventId, JoinRefusal, RelayId, Slot, Snapshot};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
@@ -58,7 +58,7 @@ pub(super) struct Member<'a> {
     pub(super) acks: i64,
     pub(super) cursors: Vec<Cursor>,
     pub(super) epochs: BTreeMap<Slot, Epoch>,
-    /// Aggregates that have an open exception. One too many does no harm: its events go the way of exceptions.
+    /// Aggregates that have an open failed_event. One too many does no harm: its events go the way of failed events.
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
     pub(super) guard: LeaseGuard,
@@ -71,7 +71,7 @@ pub(super) struct Member<'a> {
     pub(super) sink_down: Option<SinkDown>,
     /// Whether this membership has brought out anything.
     pub(super) has_published: bool,
-    pub(super) adopted: Adopted,
+    pub(super) attached: Attached,
     pub(super) groups: Groups,
     /// Why the sink does not take its groups.
     pub(super) refusal: Option<SinkRefusal>,
@@ -93,7 +93,7 @@ impl<'a> Member<'a> {
             instance: relay.options.instance,
             lease: relay.options.lease,
         };
-        // Before any mark is trusted.
+        // Before any snapshot is trusted.
         relay.store.check_outbox().await?;
         let sent = relay.clock.monotonic();
         let mut tx = relay.store.begin().await?;
@@ -120,7 +120,7 @@ impl<'a> Member<'a> {
             is_due: false,
             sink_down: None,
             has_published: false,
-            adopted: Adopted::default(),
+            attached: Attached::default(),
             groups: Groups::default(),
             refusal: None,
             keeping: JoinSet::new(),
@@ -147,13 +147,13 @@ impl<'a> Member<'a> {
                     self.publish_due(stop).await?;
                 }
             }
-            self.serve_adopted(stop).await?;
+            self.serve_attached(stop).await?;
             let found = match ahead.take() {
                 None if !self.is_idle => self.read_patiently().await?,
                 found => found,
             };
             let Some(batch) = found else {
-                if !self.adopted.is_due(self.now()) {
+                if !self.attached.is_due(self.now()) {
                     self.rest(&mut events, &mut slots, stop).await;
                 }
                 continue;
@@ -206,7 +206,7 @@ impl<'a> Member<'a> {
         }
         if is_at_rest && !view.has_events {
             for cursor in &mut self.cursors {
-                cursor.window.from = view.mark.clone().max(cursor.window.from.clone());
+                cursor.window.from = view.snapshot.clone().max(cursor.window.from.clone());
             }
         } else {
             self.is_idle = false;
@@ -216,7 +216,7 @@ impl<'a> Member<'a> {
         }
         self.share(&view, ahead).await?;
         self.hold_groups().await?;
-        self.see_adopted(view.adopted).await?;
+        self.see_attached(view.attached).await?;
         self.keep();
         Ok(())
     }
@@ -250,7 +250,7 @@ impl<'a> Member<'a> {
 
     pub(super) async fn try_view(&self, writes: bool) -> Result<Option<View>, StoreError> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
-        let nothing = Mark::up_to(0);
+        let nothing = Snapshot::up_to(0);
         let from = self.cursors.first().map_or(&nothing, |cursor| &cursor.window.from);
         let cursors = writes.then_some(self.cursors.as_slice());
         let looking = Looking { fence: self.fence(), from, slots: &slots, cursors };
@@ -270,9 +270,9 @@ impl<'a> Member<'a> {
         Ok(view)
     }
 
-    /// Marks of another history of the server mean something else.
+    /// Snapshots of another history of the server mean something else.
     pub(super) fn check_server(&mut self, view: &View) -> Result<(), Ended> {
-        let is_ahead = self.cursors.iter().any(|cursor| cursor.window.from.xmax() > view.mark.xmax());
+        let is_ahead = self.cursors.iter().any(|cursor| cursor.window.from.xmax() > view.snapshot.xmax());
         if is_ahead || self.timeline.is_some() && self.timeline != view.timeline {
             tracing::warn!(relay.id = %self.id, "the database is not the one of before; relay {} begins anew", self.id);
             return Err(Ended::Moved);

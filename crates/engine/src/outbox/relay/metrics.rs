@@ -6,7 +6,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::outbox::Effort;
-use tidemill_domain::outbox::adopted::TableName;
+use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::time::Monotonic;
 
 const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
@@ -125,7 +125,7 @@ impl Member<'_> {
         Begun { at: self.now(), count }
     }
 
-    /// How long it took, now that it has ended; too long is worth a warning. The table is an adopted one.
+    /// How long it took, now that it has ended; too long is worth a warning. The table is an attached one.
     pub(super) fn batch_ended(&self, begun: &Begun, table: Option<&TableName>) -> Duration {
         let spent = self.now().since(begun.at);
         batch(spent);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::EventId;
-use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+use tidemill_domain::outbox::attached::{AttachedTable, TableName};
 use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_engine::alert::{Alerting, Channel, LogChannel, Watch, default_rules, signal};
 use tidemill_store::Store;
-use tidemill_store::outbox::adopted::RowOrder;
+use tidemill_store::outbox::attached::RowOrder;
 use tidemill_store::scratch::Scratch;
 
 async fn run(store: &Store, sql: &str) {
@@ -83,7 +83,7 @@ async fn what_is_wrong_is_seen() {
     assert_eq!(value("outbox_default_rows").await, None);
 }
 
-/// On PostgreSQL, because marks of SQLite always hold.
+/// On PostgreSQL, because snapshots of SQLite always hold.
 #[tokio::test]
 async fn what_nobody_can_know_is_no_number() {
     let Some(scratch) = Scratch::postgres_with_schema().await else { return };
@@ -99,14 +99,14 @@ async fn what_nobody_can_know_is_no_number() {
     assert_eq!(seen(&store, clock, "outbox_default_rows").await, Some(0.0));
 }
 
-/// On PostgreSQL, because SQLite adopts no tables.
+/// On PostgreSQL, because SQLite attaches no tables.
 #[tokio::test]
-async fn an_adopted_table_is_a_subject_of_its_own() {
+async fn an_attached_table_is_a_subject_of_its_own() {
     let Some(scratch) = Scratch::postgres_with_schema().await else { return };
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
     let store = scratch.store(Some(clock.clone())).await.unwrap();
     let name = TableName::new("public", "transfer_events").unwrap();
-    let table = AdoptedTable::new(name, "transfers", Some("account"), Some("transfer.done"), None).unwrap();
+    let table = AttachedTable::new(name, "transfers", Some("account"), Some("transfer.done"), None).unwrap();
     run(
         &store,
         "create table transfer_events (
@@ -115,9 +115,9 @@ async fn an_adopted_table_is_a_subject_of_its_own() {
          )",
     )
     .await;
-    store.index_adopted(&table.name).await.unwrap();
+    store.index_attached(&table.name).await.unwrap();
     let mut tx = store.begin().await.unwrap();
-    tx.outbox().adopt_table(&table, &Actor::system()).await.unwrap();
+    tx.outbox().attach_table(&table, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     let value = async |signal: &str| {
         let subject = Subject::new("table/public.transfer_events").unwrap();
@@ -142,7 +142,7 @@ async fn an_adopted_table_is_a_subject_of_its_own() {
     let ids = [EventId::new(1)];
     let _ordered = tx
         .outbox()
-        .order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test")
+        .order_attached(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test")
         .await
         .unwrap();
     tx.commit().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::partition::Range;
 use tidemill_domain::outbox::restore::RestoreState;
-use tidemill_domain::outbox::{Mark, Window};
+use tidemill_domain::outbox::{Snapshot, Window};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::outbox::KeeperOptions;
 use tidemill_engine::outbox::keeper::keep;
@@ -35,8 +35,8 @@ async fn on_postgres_a_round_does_all_of_it() {
     let first = keep(&store, &KeeperOptions::default()).await.unwrap();
     clock.advance(DAY * 8);
     let waiting = keep(&store, &KeeperOptions::default()).await.unwrap();
-    let mark = store.begin().await.unwrap().outbox().server().await.unwrap().unwrap().mark;
-    let place = serde_json::to_string(&Window::at(mark)).unwrap();
+    let snapshot = store.begin().await.unwrap().outbox().server().await.unwrap().unwrap().snapshot;
+    let place = serde_json::to_string(&Window::at(snapshot)).unwrap();
     run(&store, &format!("update tidemill_outbox_slot set place = '{place}'")).await;
     let read = keep(&store, &KeeperOptions::default()).await.unwrap();
 
@@ -58,7 +58,7 @@ async fn on_sqlite_a_round_forgets() {
         ),
     )
     .await;
-    let place = serde_json::to_string(&Window::at(Mark::up_to(1))).unwrap();
+    let place = serde_json::to_string(&Window::at(Snapshot::up_to(1))).unwrap();
     run(&bench.store, &format!("update tidemill_outbox_slot set place = '{place}'")).await;
     bench.clock.advance(DAY * 8);
 

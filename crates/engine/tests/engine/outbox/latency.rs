@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::{NewEvent, Payload};
 use tidemill_engine::outbox::RelayOptions;
-use tidemill_store::outbox::Notice;
+use tidemill_store::outbox::Notify;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::url::Dialect;
 
@@ -102,7 +102,7 @@ async fn what_others_write_is_out_at_the_next_look(scratch: Scratch) {
 async fn with_the_trigger_what_others_write_is_out_at_once() {
     let Some(site) = Site::postgres().await else { return };
     let mut tx = site.store.begin().await.unwrap();
-    assert!(tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(tx.outbox().set_notify(Notify::On, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
     let recorder = PrometheusBuilder::new().build_recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::failed_event::RetryPolicy;
 use tidemill_domain::outbox::{EventId, Record};
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_engine::outbox::relay::{Relay, RelayError, RelayOptions};

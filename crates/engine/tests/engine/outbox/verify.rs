@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use tidemill_domain::outbox::verify::Place;
-use tidemill_domain::outbox::{EventId, Mark, Record, Seq, Window};
+use tidemill_domain::outbox::{EventId, Record, Seq, Snapshot, Window};
 use tidemill_engine::outbox::sink::{FileSink, SinkAddress};
 use tidemill_engine::outbox::{Outcome, Publisher, Verifier};
 use tidemill_store::Store;
@@ -66,7 +66,7 @@ impl Outbox {
 
     /// All slots were read up to this event.
     async fn acknowledge(&self, id: i64) {
-        let place = serde_json::to_string(&Window::at(Mark::up_to(id))).unwrap();
+        let place = serde_json::to_string(&Window::at(Snapshot::up_to(id))).unwrap();
         self.execute(&format!("update tidemill_outbox_slot set place = '{place}'")).await;
     }
 
@@ -120,7 +120,7 @@ async fn faults_are_found_with_their_places() {
 }
 
 #[tokio::test]
-async fn an_exception_excuses_its_event_and_no_other() {
+async fn an_failed_event_excuses_its_event_and_no_other() {
     let outbox = Outbox::new().await;
     let records = outbox.add(1..=4).await;
     outbox.publish(&records[1..2]).await;

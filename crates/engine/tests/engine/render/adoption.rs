@@ -168,7 +168,7 @@ async fn a_ghost_that_wakes_up_writes_nothing(scratch: Scratch) {
     let (stop, stopped) = watch::channel(false);
     let own_clock: Arc<dyn Clock> = Arc::new(FakeClock::at(studio.clock.now()));
     let store = studio.another_store().await;
-    let world = fake.world();
+    let world = fake.backends();
     let ghost = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // Nothing else of it is under way when it freezes: an open transaction would hold up everybody on SQLite.

@@ -155,7 +155,7 @@ impl Studio {
         let store = self.another_store().await;
         let mut options = options("one");
         adapt(&mut options);
-        Running::start(Worker::new(store, self.clock.clone(), self.fake.world(), options))
+        Running::start(Worker::new(store, self.clock.clone(), self.fake.backends(), options))
     }
 
     pub(super) async fn another_store(&self) -> Store {

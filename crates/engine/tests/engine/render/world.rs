@@ -9,7 +9,7 @@ use tidemill_domain::render::check::{Decoded, Video};
 use tidemill_domain::render::output::{Output, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
 use tidemill_engine::render::storage::{Content, Sight};
-use tidemill_engine::render::{Asking, Farm, Inspector, Storage, World};
+use tidemill_engine::render::{Asking, Backends, Farm, Inspector, Storage};
 use tokio::sync::Notify;
 
 /// What the farm does with a job that it gets.
@@ -61,8 +61,8 @@ fn staging(uid: &str) -> String {
 }
 
 impl Fake {
-    pub(super) fn world(&self) -> World {
-        World {
+    pub(super) fn backends(&self) -> Backends {
+        Backends {
             farm: Arc::new(self.clone()),
             inspector: Arc::new(self.clone()),
             storage: Arc::new(self.clone()),

@@ -51,5 +51,5 @@ async fn a_broker_that_is_paused_and_restarted_doubles_nothing() {
     assert_eq!(doubles_in_order(&reads), 0);
     let ids: HashSet<i64> = reads.iter().map(Read::id).collect();
     assert_eq!(ids.len(), usize::try_from(written).unwrap());
-    assert!(site.exceptions().await.is_empty());
+    assert!(site.failed_events().await.is_empty());
 }

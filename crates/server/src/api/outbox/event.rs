@@ -122,7 +122,7 @@ pub struct OneEvent {
     /// The event.
     event: Event,
     /// `pending`, `published`, `waiting`, `held`, `parked` or `skipped`. Of the last four,
-    /// `/api/v1/outbox/exceptions/{id}` tells more.
+    /// `/api/v1/outbox/failed/{id}` tells more.
     state: String,
     /// The relay that has its slot.
     owner: Option<String>,

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State as Given;
 use serde::{Deserialize, Serialize};
 use tidemill_domain::outbox;
-use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats, SlotLag};
+use tidemill_store::outbox::{AttachedStanding, Backlog, OutboxStats, SlotLag};
 use utoipa::{IntoParams, ToSchema};
 
 /// How far is counted.
@@ -68,7 +68,7 @@ pub struct OutboxPartition {
 
 /// Events that were not taken, and those behind them.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct OutboxExceptions {
+pub struct OutboxFailedEvents {
     /// The next attempt has its time.
     waiting: Option<OutboxCount>,
     /// When the oldest of them was written; null when there is none, or it is not known.
@@ -85,7 +85,7 @@ pub struct OutboxExceptions {
 
 /// Rows of a table that was there before, by status; null when it cannot be read.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct OutboxAdopted {
+pub struct OutboxAttached {
     /// Its schema and its name.
     table: String,
     /// To be sent.
@@ -112,8 +112,8 @@ pub struct OutboxStanding {
     unread: Option<OutboxCount>,
     /// When the oldest of them was written; null when there is none, or it is not known.
     oldest_at: Option<String>,
-    /// What is excepted.
-    exceptions: OutboxExceptions,
+    /// What has failed.
+    failed_events: OutboxFailedEvents,
     /// Relays that are alive.
     relays: usize,
     /// Events per second of the live relays, over the life of each; null without one.
@@ -132,8 +132,8 @@ pub struct OutboxStanding {
     wal_bytes_per_event: Option<f64>,
     /// The partitions; empty where there are none.
     partitions: Vec<OutboxPartition>,
-    /// The adopted tables.
-    adopted: Vec<OutboxAdopted>,
+    /// The attached tables.
+    attached: Vec<OutboxAttached>,
     /// Slot by slot, if that was asked for and is known.
     slots: Option<Vec<OutboxSlot>>,
 }
@@ -151,15 +151,15 @@ pub(crate) async fn show(
 ) -> Result<Json<OutboxStanding>, Problem> {
     let mut tx = state.read().await?;
     let stats = tx.outbox().stats(COUNT_MAX).await?;
-    let adopted = tx.outbox().adopted_standings(COUNT_MAX).await?;
-    Ok(Json(standing(&stats, &adopted, asked.slots)))
+    let attached = tx.outbox().attached_standings(COUNT_MAX).await?;
+    Ok(Json(standing(&stats, &attached, asked.slots)))
 }
 
-fn standing(stats: &OutboxStats, adopted: &[AdoptedStanding], with_slots: bool) -> OutboxStanding {
+fn standing(stats: &OutboxStats, attached: &[AttachedStanding], with_slots: bool) -> OutboxStanding {
     let (unpublished, unread) = (stats.unpublished(), stats.unread());
-    let (exceptions, tally) = (&stats.exceptions, stats.tally());
+    let (failed_events, tally) = (&stats.failed_events, stats.tally());
     let slots = |lag: &Vec<SlotLag>| {
-        lag.iter().map(|lag| slot(lag, lag.unread().plus(exceptions.of_slot(lag.slot)))).collect()
+        lag.iter().map(|lag| slot(lag, lag.unread().plus(failed_events.of_slot(lag.slot)))).collect()
     };
     OutboxStanding {
         at: stats.at.to_string(),
@@ -167,13 +167,13 @@ fn standing(stats: &OutboxStats, adopted: &[AdoptedStanding], with_slots: bool) 
         unpublished_oldest_at: unpublished.and_then(oldest),
         unread: unread.and_then(|backlog| counted(backlog.rows)),
         oldest_at: unread.and_then(oldest),
-        exceptions: OutboxExceptions {
-            waiting: counted(exceptions.waiting.rows),
-            waiting_oldest_at: oldest(exceptions.waiting),
-            held: counted(exceptions.held.rows),
-            parked: counted(exceptions.parked.rows),
-            parked_oldest_at: oldest(exceptions.parked),
-            skipped: counted(exceptions.skipped),
+        failed_events: OutboxFailedEvents {
+            waiting: counted(failed_events.waiting.rows),
+            waiting_oldest_at: oldest(failed_events.waiting),
+            held: counted(failed_events.held.rows),
+            parked: counted(failed_events.parked.rows),
+            parked_oldest_at: oldest(failed_events.parked),
+            skipped: counted(failed_events.skipped),
         },
         relays: stats.relays.len(),
         published_per_second: stats.published_per_second(),
@@ -194,13 +194,13 @@ fn standing(stats: &OutboxStats, adopted: &[AdoptedStanding], with_slots: bool) 
                 bytes: partition.bytes,
             })
             .collect(),
-        adopted: adopted.iter().map(table).collect(),
+        attached: attached.iter().map(table).collect(),
         slots: stats.lag.as_ref().filter(|_| with_slots).map(slots),
     }
 }
 
-fn table(AdoptedStanding { name, counts }: &AdoptedStanding) -> OutboxAdopted {
-    OutboxAdopted {
+fn table(AttachedStanding { name, counts }: &AttachedStanding) -> OutboxAttached {
+    OutboxAttached {
         table: name.to_string(),
         pending: counts.and_then(|counts| counted(counts.pending)),
         sending: counts.and_then(|counts| counted(counts.sending)),

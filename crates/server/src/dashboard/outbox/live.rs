@@ -1,6 +1,6 @@
 //! What of the pages about the outbox changes by itself, for those that somebody looks at.
 
-use super::dead::list::count_regions;
+use super::failed_event::list::count_regions;
 use super::overview::OutboxOverview;
 use super::page::Regions;
 use crate::dashboard::instant::Times;
@@ -17,7 +17,7 @@ pub(crate) async fn regions(
 ) -> Result<Vec<Region>, StoreError> {
     match page {
         Page::Outbox => Ok(Regions::new(state, &OutboxOverview::read(tx).await?, times).into_vec()),
-        Page::DeadEvents => count_regions(tx).await,
+        Page::FailedEvents => count_regions(tx).await,
         _ => Ok(Vec::new()),
     }
 }

@@ -4,7 +4,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, state};
 use maud::{Markup, html};
 use tidemill_domain::outbox::{Count, LiveRelay, RelayId, missing_shares};
-use tidemill_store::outbox::{AdoptedStanding, Backlog, Excepted, RelayDetail, SlotLag};
+use tidemill_store::outbox::{AttachedStanding, Backlog, FailedEventCounts, RelayDetail, SlotLag};
 use tidemill_store::{StoreError, Tx};
 
 /// How far is counted; it is looked at every second while somebody watches.
@@ -14,9 +14,9 @@ const COUNT_MAX: u32 = 1_000;
 pub(crate) struct OutboxOverview {
     /// Slot by slot; none when nobody can say.
     pub(super) lag: Option<Vec<SlotLag>>,
-    pub(super) excepted: Excepted,
+    pub(super) failed: FailedEventCounts,
     pub(super) relays: Vec<RelayDetail>,
-    pub(super) adopted: Vec<AdoptedStanding>,
+    pub(super) attached: Vec<AttachedStanding>,
     missing: Vec<u32>,
 }
 
@@ -26,8 +26,8 @@ impl OutboxOverview {
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(Self {
             lag: tx.outbox().lag(COUNT_MAX).await?,
-            excepted: tx.outbox().excepted(COUNT_MAX).await?,
-            adopted: tx.outbox().adopted_standings(COUNT_MAX).await?,
+            failed: tx.outbox().failed_event_counts(COUNT_MAX).await?,
+            attached: tx.outbox().attached_standings(COUNT_MAX).await?,
             missing: missing_shares(&live),
             relays,
         })
@@ -39,7 +39,7 @@ impl OutboxOverview {
     }
 
     fn unpublished(&self) -> Option<Backlog> {
-        Some(self.lag.as_deref().map(Backlog::of)?.plus(self.excepted.open()))
+        Some(self.lag.as_deref().map(Backlog::of)?.plus(self.failed.open()))
     }
 
     /// How many slots no live relay has; none when nobody can say.

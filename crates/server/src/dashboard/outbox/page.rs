@@ -1,7 +1,7 @@
 //! The page of the outbox, and its parts that change by themselves.
 
 use super::overview::{OutboxOverview, count, oldest};
-use super::{adopted, relay, slot};
+use super::{attached, relay, slot};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
@@ -12,20 +12,20 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
 use maud::{Markup, html};
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_store::outbox::Backlog;
 
-const EXCEPTED_COLUMNS: &[(&str, bool)] =
+const FAILED_COLUMNS: &[(&str, bool)] =
     &[("State", false), ("Events", true), ("Oldest", false), ("What it means", false)];
 
 /// The parts that change by themselves. The page is put together from the very same.
 #[derive(Debug)]
 pub(crate) struct Regions {
     head: Region,
-    excepted: Region,
+    failed: Region,
     relays: Region,
     slots: Region,
-    adopted: Region,
+    attached: Region,
 }
 
 impl Regions {
@@ -34,24 +34,24 @@ impl Regions {
         let head = html! { div.body data-live="outbox-head" { (standing.markup(times)) } };
         Self {
             head: Region::whole("outbox-head", here, head),
-            excepted: excepted(state, standing, times),
+            failed: failed(state, standing, times),
             relays: relay::region(&standing.relays, times),
             slots: slot::region(standing, times),
-            adopted: adopted::region(&standing.adopted, times),
+            attached: attached::region(&standing.attached, times),
         }
     }
 
     /// As a list, for those who compare and send.
     pub(crate) fn into_vec(self) -> Vec<Region> {
-        vec![self.head, self.excepted, self.relays, self.slots, self.adopted]
+        vec![self.head, self.failed, self.relays, self.slots, self.attached]
     }
 }
 
-fn excepted(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
+fn failed(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
     let row = |word: StateWord, health: Health, means: &str| {
-        let backlog @ Backlog { rows, .. } = standing.excepted.of(word);
+        let backlog @ Backlog { rows, .. } = standing.failed.of(word);
         let health = if rows.least() == 0 { Health::Idle } else { health };
-        let address = state.path(&format!("/outbox/dead?state={word}"));
+        let address = state.path(&format!("/outbox/failed?state={word}"));
         html! {
             tr {
                 th scope="row" { a href=(address) { (state_word(health, word.as_str())) } }
@@ -62,14 +62,14 @@ fn excepted(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
         }
     };
     let markup = html! {
-        tbody data-live="outbox-excepted" {
+        tbody data-live="outbox-failed" {
             (row(StateWord::Parked, Health::Bad, "Nobody tries any more; replay it, or skip it."))
             (row(StateWord::Waiting, Health::Warn, "Was refused, and is tried again by itself."))
             (row(StateWord::Held, Health::Warn, "Waits behind an earlier event of its aggregate."))
             (row(StateWord::Skipped, Health::Idle, "Never published, by the word of an operator."))
         }
     };
-    Region::whole("outbox-excepted", Audience::On(&[Page::Outbox]), markup)
+    Region::whole("outbox-failed", Audience::On(&[Page::Outbox]), markup)
 }
 
 pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
@@ -84,14 +84,14 @@ pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
 
 fn content(visit: &PageContext, regions: &Regions) -> Markup {
     let nothing = html! {};
-    let all = html! { a href=(visit.state.path("/outbox/dead")) { "Look at them" } };
+    let all = html! { a href=(visit.state.path("/outbox/failed")) { "Look at them" } };
     html! {
         h1 { "Outbox" }
         (panel("standing", "How it stands", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
-        (panel("excepted", "Events that were not taken", &all,
-            &wide_table("Events that were not taken", EXCEPTED_COLUMNS, &regions.excepted.markup())))
+        (panel("failed", "Events that were not taken", &all,
+            &wide_table("Events that were not taken", FAILED_COLUMNS, &regions.failed.markup())))
         (panel("relays", "Relays", &nothing, &wide_table("Relays", relay::COLUMNS, &regions.relays.markup())))
         (panel("slots", "Slots", &html! { (command("tidemill outbox stats --slots")) }, &regions.slots.markup()))
-        (panel("adopted", "Adopted tables", &nothing, &wide_table("Adopted tables", adopted::COLUMNS, &regions.adopted.markup())))
+        (panel("attached", "Attached tables", &nothing, &wide_table("Attached tables", attached::COLUMNS, &regions.attached.markup())))
     }
 }

@@ -28,7 +28,7 @@ enum Load {
     /// Something is still to be published.
     Waits,
     /// Something was not taken.
-    Excepted,
+    Failed,
 }
 
 pub(super) fn region(standing: &OutboxOverview, times: &Times) -> Region {
@@ -60,10 +60,10 @@ fn owners(standing: &OutboxOverview) -> BTreeMap<RelayId, usize> {
 }
 
 fn load(standing: &OutboxOverview, slot: &SlotLag) -> Load {
-    match (standing.excepted.of_slot(slot.slot).rows.least(), slot.rows.least()) {
+    match (standing.failed.of_slot(slot.slot).rows.least(), slot.rows.least()) {
         (0, 0) => Load::None,
         (0, _) => Load::Waits,
-        _ => Load::Excepted,
+        _ => Load::Failed,
     }
 }
 
@@ -108,14 +108,14 @@ fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId
                     Load::Waits => rect.waits x=(from) y="10" width=(to - from + 1) height="4" {
                         title { (range(from, to)) ": events wait" }
                     }
-                    Load::Excepted => rect.excepted x=(from) y="10" width=(to - from + 1) height="4" {
+                    Load::Failed => rect.failed x=(from) y="10" width=(to - from + 1) height="4" {
                         title { (range(from, to)) ": events were not taken" }
                     }
                 }
             }
         }
         p.legend {
-            span.waits { "events wait" } " " span.excepted { "events were not taken" } " " span.free { "no owner" }
+            span.waits { "events wait" } " " span.failed { "events were not taken" } " " span.free { "no owner" }
         }
     }
 }
@@ -155,7 +155,7 @@ fn row(
     let epochs: Vec<i64> = slots.iter().map(|slot| slot.epoch.get()).collect();
     let (least, most) =
         (epochs.iter().min().copied().unwrap_or(0), epochs.iter().max().copied().unwrap_or(0));
-    let backlog = slots.iter().map(|slot| slot.unread().plus(standing.excepted.of_slot(slot.slot)));
+    let backlog = slots.iter().map(|slot| slot.unread().plus(standing.failed.of_slot(slot.slot)));
     let backlog = backlog.fold(Backlog::NONE, Backlog::plus);
     let is_gone = owner.is_some_and(|id| standing.relay(id).is_none());
     html! {

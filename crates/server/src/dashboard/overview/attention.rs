@@ -222,7 +222,7 @@ fn undelivered(state: &State, known: &Known<'_>) -> Vec<Concern> {
             since,
             what: "Parked events".to_owned(),
             why: format!("{count} were not taken, and nobody tries any more."),
-            address: state.path("/outbox/dead"),
+            address: state.path("/outbox/failed"),
         });
     }
     found

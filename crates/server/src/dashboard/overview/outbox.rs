@@ -27,11 +27,11 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
-        let excepted = tx.outbox().excepted(COUNT_MAX).await?;
+        let failed = tx.outbox().failed_event_counts(COUNT_MAX).await?;
         let unread = tx.outbox().lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
         Ok(Self {
-            unpublished: unread.map(|unread| unread.plus(excepted.open())),
-            parked: excepted.parked,
+            unpublished: unread.map(|unread| unread.plus(failed.open())),
+            parked: failed.parked,
             relays: tx.outbox().relays_alive().await?.0,
         })
     }

@@ -4,11 +4,11 @@ use super::{Browser, HOSTILE, between, has_button};
 use crate::App;
 use axum::http::{Method, StatusCode};
 use tidemill_domain::audit::Role;
-use tidemill_domain::outbox::exception::ExceptionState;
+use tidemill_domain::outbox::failed_event::FailedEventState;
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 use tidemill_domain::time::Clock;
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::outbox::exception::{ExceptionFilter, NewException};
+use tidemill_store::outbox::failed_event::{FailedEventFilter, NewFailedEvent};
 
 async fn overview(app: &App) -> String {
     app.ask(Method::GET, "/", &[], "").await.text
@@ -91,14 +91,14 @@ pub(super) async fn refuse(app: &App, id: i64, aggregate: &str, topic: &str, pay
     ))
     .await
     .unwrap();
-    let new = NewException {
+    let new = NewFailedEvent {
         event_id: EventId::new(id),
         slot: Slot::of(aggregate),
         seq: Seq::new(id),
         aggregate: Aggregate { kind: "order".into(), id: aggregate.into() },
         event_type: "order.paid".into(),
         attempts: 3,
-        state: ExceptionState::Parked,
+        state: FailedEventState::Parked,
         error: Some(format!("no to {id}\nat the second line")),
     };
     let now = tx.now().await.unwrap();
@@ -121,9 +121,9 @@ async fn refused() -> App {
 /// The state of each event.
 async fn states(app: &App) -> Vec<(i64, String)> {
     let mut tx = app.store.read().await.unwrap();
-    let found = tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 1_000).await.unwrap();
+    let found = tx.outbox().failed_events(&FailedEventFilter::default(), EventId::ZERO, 1_000).await.unwrap();
     tx.rollback().await.unwrap();
-    found.into_iter().map(|one| (one.id.get(), one.exception.state.word().to_string())).collect()
+    found.into_iter().map(|one| (one.id.get(), one.failed_event.state.word().to_string())).collect()
 }
 
 /// What people have done to events, the newest first: action, object and reason.
@@ -147,7 +147,7 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
     );
     assert!(panel(&empty, "relays").contains("No relay runs. Start one: tidemill relay"));
     assert!(panel(&empty, "slots").contains("▲ nobody 256 0–255"), "{}", panel(&empty, "slots"));
-    assert!(panel(&empty, "adopted").contains("No table is adopted."));
+    assert!(panel(&empty, "attached").contains("No table is attached."));
 
     refuse(&app, 1, "a", "orders", "{}").await;
     let (now, slot) = (app.clock.now().as_micros(), Slot::of("a").get());
@@ -187,7 +187,7 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
         "{slots}"
     );
     assert!(page.contains("<title>0–99: keeper</title>") && page.contains(": events were not taken</title>"));
-    assert!(panel(&page, "excepted").contains("✖ parked 1 0 s"), "{}", panel(&page, "excepted"));
+    assert!(panel(&page, "failed").contains("✖ parked 1 0 s"), "{}", panel(&page, "failed"));
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn events_that_were_not_taken_are_filtered_by_the_address_and_paged() {
     let app = refused().await;
     let viewer = Browser::log_in(&app, Role::Viewer).await;
     let listed = async |query: &str| {
-        let page = viewer.get(&format!("/outbox/dead{query}")).await.text;
+        let page = viewer.get(&format!("/outbox/failed{query}")).await.text;
         let ids =
             page.split("name=\"id\" value=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
         ids.collect::<Vec<_>>()
@@ -228,7 +228,7 @@ async fn events_that_were_not_taken_are_filtered_by_the_address_and_paged() {
     ] {
         assert_eq!(listed(query).await, expected, "{query}");
     }
-    let page = viewer.get("/outbox/dead").await.text;
+    let page = viewer.get("/outbox/failed").await.text;
     assert!(
         page.contains("no to 1 …") && !page.contains("second line") && !page.contains("secret"),
         "{page}"
@@ -236,15 +236,19 @@ async fn events_that_were_not_taken_are_filtered_by_the_address_and_paged() {
     assert!(panel(&page, "events").starts_with("Events 3 match."), "{}", panel(&page, "events"));
     assert!(page.contains("The role viewer may not operate.") && !page.contains("data-ask"));
     for bad in ["?state=dead", "?slot=256"] {
-        assert_eq!(viewer.get(&format!("/outbox/dead{bad}")).await.status, StatusCode::BAD_REQUEST, "{bad}");
+        assert_eq!(
+            viewer.get(&format!("/outbox/failed{bad}")).await.status,
+            StatusCode::BAD_REQUEST,
+            "{bad}"
+        );
     }
     for id in 10..70 {
         refuse(&app, id, &format!("x{id}"), "many", "{}").await;
     }
-    let first = viewer.get("/outbox/dead?topic=many").await.text;
+    let first = viewer.get("/outbox/failed?topic=many").await.text;
     let next = between(&first, "class=\"button\" href=\"", "\"").replace("&amp;", "&");
-    assert_eq!(next, "/outbox/dead?topic=many&after=59");
-    assert_eq!(listed(next.trim_start_matches("/outbox/dead")).await.len(), 10);
+    assert_eq!(next, "/outbox/failed?topic=many&after=59");
+    assert_eq!(listed(next.trim_start_matches("/outbox/failed")).await.len(), 10);
 }
 
 #[tokio::test]
@@ -254,31 +258,31 @@ async fn what_an_event_says_is_text_and_for_those_who_may_see_it() {
     let (admin, operator) =
         (Browser::log_in(&app, Role::Admin).await, Browser::log_in(&app, Role::Operator).await);
 
-    let page = admin.get("/outbox/dead/1").await.text;
+    let page = admin.get("/outbox/failed/1").await.text;
     assert!(
         page.contains("{&quot;secret&quot;:1,&quot;big&quot;:12345678901234567890.10}"),
         "no number is rounded: {page}"
     );
     assert!(page.contains("at the second line") && page.contains("trace"));
-    let hidden = operator.get("/outbox/dead/1").await.text;
+    let hidden = operator.get("/outbox/failed/1").await.text;
     assert!(
         !hidden.contains("secret") && hidden.contains("The role operator may not administer"),
         "{hidden}"
     );
-    let behind = operator.get("/outbox/dead/4").await.text;
+    let behind = operator.get("/outbox/failed/4").await.text;
     assert!(behind.contains("Not now: ") && behind.contains("Order is kept for each aggregate"), "{behind}");
     for path in [
-        "/outbox/dead/5",
-        "/outbox/dead",
-        "/outbox/dead/5/skip",
-        "/outbox/dead?topic=%3Cscript%3Ealert(1)%22",
-        "/outbox/dead/skip?id=5",
+        "/outbox/failed/5",
+        "/outbox/failed",
+        "/outbox/failed/5/skip",
+        "/outbox/failed?topic=%3Cscript%3Ealert(1)%22",
+        "/outbox/failed/skip?id=5",
     ] {
         let page = admin.get(path).await.text;
         assert!(!page.contains("<script>alert"), "{path}: {page}");
     }
-    assert_eq!(admin.get("/outbox/dead/99").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(admin.get("/outbox/dead/x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(admin.get("/outbox/failed/99").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(admin.get("/outbox/failed/x").await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
@@ -287,19 +291,21 @@ async fn one_event_is_replayed_or_skipped_after_a_question() {
     let (operator, viewer) =
         (Browser::log_in(&app, Role::Operator).await, Browser::log_in(&app, Role::Viewer).await);
 
-    let question = operator.get("/outbox/dead/1/replay").await.text;
+    let question = operator.get("/outbox/failed/1/replay").await.text;
     assert!(
         question.contains("Replay event 1, “order.paid”?")
             && question.contains("wait until it is taken or skipped")
     );
     assert!(question.contains("tidemill outbox replay 1 --reason WHY"));
-    let refusal = operator.get("/outbox/dead/4/replay").await.text;
+    let refusal = operator.get("/outbox/failed/4/replay").await.text;
     assert!(refusal.contains("Not now: ") && !refusal.contains("name=\"reason\""), "{refusal}");
-    let nothing = operator.submit("/outbox", "/outbox/dead/1/replay", "reason=&key=a").await;
+    let nothing = operator.submit("/outbox", "/outbox/failed/1/replay", "reason=&key=a").await;
     assert_eq!(nothing.status, StatusCode::BAD_REQUEST);
-    let conflict = operator.submit("/outbox", "/outbox/dead/4/replay", "reason=now&key=b").await;
+    let conflict = operator.submit("/outbox", "/outbox/failed/4/replay", "reason=now&key=b").await;
     assert!(conflict.status == StatusCode::CONFLICT && conflict.text.contains("TM1405"), "{conflict:?}");
-    for path in ["/outbox/dead/1/replay", "/outbox/dead/1/skip", "/outbox/dead/replay", "/outbox/dead/skip"] {
+    for path in
+        ["/outbox/failed/1/replay", "/outbox/failed/1/skip", "/outbox/failed/replay", "/outbox/failed/skip"]
+    {
         let body = "id=1&number=1&reason=x";
         assert_eq!(viewer.submit("/outbox", path, body).await.status, StatusCode::FORBIDDEN, "{path}");
         let forged = operator.post(path, &format!("{body}&form_token=forged")).await;
@@ -309,22 +315,22 @@ async fn one_event_is_replayed_or_skipped_after_a_question() {
 
     for _ in 0..2 {
         let done = operator
-            .submit("/outbox", "/outbox/dead/1/replay", "reason=topic+is+there&key=c&back=/outbox/dead")
+            .submit("/outbox", "/outbox/failed/1/replay", "reason=topic+is+there&key=c&back=/outbox/failed")
             .await;
         assert_eq!(
             (done.status, done.header("location")),
-            (StatusCode::SEE_OTHER, "/outbox/dead"),
+            (StatusCode::SEE_OTHER, "/outbox/failed"),
             "{done:?}"
         );
     }
-    assert!(operator.get("/outbox/dead/3/skip").await.text.contains("To confirm, type 3"));
+    assert!(operator.get("/outbox/failed/3/skip").await.text.contains("To confirm, type 3"));
     for typed in ["", "&confirm=4"] {
         let body = format!("reason=a+test&key=d{typed}");
-        let refused = operator.submit("/outbox", "/outbox/dead/3/skip", &body).await;
+        let refused = operator.submit("/outbox", "/outbox/failed/3/skip", &body).await;
         assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains("not 3"), "{refused:?}");
     }
-    let done = operator.submit("/outbox", "/outbox/dead/3/skip", "reason=a+test&key=d&confirm=3").await;
-    assert_eq!(done.header("location"), "/outbox/dead/3");
+    let done = operator.submit("/outbox", "/outbox/failed/3/skip", "reason=a+test&key=d&confirm=3").await;
+    assert_eq!(done.header("location"), "/outbox/failed/3");
     let expected = [(1, "waiting"), (2, "parked"), (3, "skipped"), (4, "waiting")];
     assert_eq!(states(&app).await, expected.map(|(id, state)| (id, state.to_owned())));
     let entry =
@@ -339,22 +345,22 @@ async fn those_that_were_picked_are_replayed_when_their_number_is_typed() {
     let app = refused().await;
     let operator = Browser::log_in(&app, Role::Operator).await;
 
-    let question = operator.get("/outbox/dead/replay?state=parked&id=1&id=2&id=4").await.text;
+    let question = operator.get("/outbox/failed/replay?state=parked&id=1&id=2&id=4").await.text;
     assert!(question.contains("Replay 3 events?") && question.contains("Events 1, 2, 4."), "{question}");
     assert!(question.contains("tidemill outbox replay 1 2 4 --reason WHY"));
     let wrong =
-        operator.submit("/outbox", "/outbox/dead/replay", "id=1&id=2&id=4&number=2&reason=go&key=a").await;
+        operator.submit("/outbox", "/outbox/failed/replay", "id=1&id=2&id=4&number=2&reason=go&key=a").await;
     assert_eq!(wrong.status, StatusCode::CONFLICT);
     assert!(wrong.text.contains("you typed “2”, and there are 3 events now"), "{}", wrong.text);
     assert_eq!(audited(&app).await, []);
 
     let done =
-        operator.submit("/outbox", "/outbox/dead/replay", "id=1&id=2&id=4&number=3&reason=go&key=b").await;
+        operator.submit("/outbox", "/outbox/failed/replay", "id=1&id=2&id=4&number=3&reason=go&key=b").await;
     assert_eq!(done.status, StatusCode::OK, "{done:?}");
     let told = words(&done.text);
     assert!(told.contains("Done to 2 events; 1 were refused.") && told.contains("4 "), "{told}");
     assert_eq!(states(&app).await.iter().filter(|(_, state)| state == "waiting").count(), 2);
-    let none = operator.get("/outbox/dead/replay?state=parked").await;
+    let none = operator.get("/outbox/failed/replay?state=parked").await;
     assert!(
         none.status == StatusCode::BAD_REQUEST && none.text.contains("No event was selected"),
         "{none:?}"
@@ -368,37 +374,38 @@ async fn all_that_match_are_replayed_when_their_number_is_typed_and_is_still_rig
         refuse(&app, id, &format!("x{id}"), "flood", "{}").await;
     }
     let operator = Browser::log_in(&app, Role::Operator).await;
-    let wide = operator.get("/outbox/dead").await.text;
+    let wide = operator.get("/outbox/failed").await.text;
     assert!(wide.contains("To act on all, first say which") && !wide.contains("all=1"), "{wide}");
-    let empty = operator.get("/outbox/dead/replay?all=1&state=parked").await;
+    let empty = operator.get("/outbox/failed/replay?all=1&state=parked").await;
     assert!(empty.status == StatusCode::BAD_REQUEST && empty.text.contains("Nothing limits the events"));
-    let forced = operator.submit("/outbox", "/outbox/dead/replay", "all=1&number=523&reason=x&key=z").await;
+    let forced = operator.submit("/outbox", "/outbox/failed/replay", "all=1&number=523&reason=x&key=z").await;
     assert_eq!(forced.status, StatusCode::BAD_REQUEST);
 
-    let narrow = operator.get("/outbox/dead?topic=flood").await.text;
+    let narrow = operator.get("/outbox/failed?topic=flood").await.text;
     assert!(
         narrow.contains("Replay all 520 matching…")
-            && narrow.contains("/outbox/dead/replay?topic=flood&amp;all=1")
+            && narrow.contains("/outbox/failed/replay?topic=flood&amp;all=1")
     );
-    let question = operator.get("/outbox/dead/replay?topic=flood&all=1").await.text;
+    let question = operator.get("/outbox/failed/replay?topic=flood&all=1").await.text;
     assert!(
         question.contains("Replay 520 events?") && question.contains("All with topic flood."),
         "{question}"
     );
     refuse(&app, 530, "late", "flood", "{}").await;
     let form = "all=1&topic=flood&reason=broker+is+back";
-    let stale = operator.submit("/outbox", "/outbox/dead/replay", &format!("{form}&number=520&key=a")).await;
+    let stale =
+        operator.submit("/outbox", "/outbox/failed/replay", &format!("{form}&number=520&key=a")).await;
     assert_eq!(stale.status, StatusCode::CONFLICT);
     assert!(stale.text.contains("there are 521 events now") && has_button(&stale.text, "Replay 521 events"));
     assert_eq!(audited(&app).await, []);
 
     for _ in 0..2 {
         let done =
-            operator.submit("/outbox", "/outbox/dead/replay", &format!("{form}&number=521&key=b")).await;
-        assert_eq!(done.header("location"), "/outbox/dead?topic=flood&done=replay&count=521", "{done:?}");
+            operator.submit("/outbox", "/outbox/failed/replay", &format!("{form}&number=521&key=b")).await;
+        assert_eq!(done.header("location"), "/outbox/failed?topic=flood&done=replay&count=521", "{done:?}");
     }
     assert_eq!(audited(&app).await.len(), 521, "each leaves an entry, and only one");
-    let told = operator.get("/outbox/dead?topic=flood&done=replay&count=521").await.text;
+    let told = operator.get("/outbox/failed?topic=flood&done=replay&count=521").await.text;
     assert!(words(&told).contains("521 events are tried again at once"), "{told}");
     assert_eq!(states(&app).await.iter().filter(|(_, state)| state == "parked").count(), 3, "no others");
 }

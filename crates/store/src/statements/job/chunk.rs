@@ -47,8 +47,7 @@ statements! {
                  where c.step_execution_id = $5
                    and $16::text is not null
              )
-             select step.version, coalesce(e.status = 'STOPPING', false)
-             from step
+             select step.version, coalesce(e.status = 'STOPPING', false) from step
              join batch_job_execution e on e.job_execution_id = $6"
         }
         sqlite |tx: Tx| {

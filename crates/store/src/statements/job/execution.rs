@@ -45,23 +45,19 @@ statements! {
     /// Without a lock: for who has to lock something else first.
     fn job_execution_find(id: i64) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
-         from batch_job_execution
-         where job_execution_id = $1"
+         from batch_job_execution where job_execution_id = $1"
     }
 
     /// Its instance, and the name of the job.
     fn job_execution_job(id: i64) -> Option<(i64, String)> {
-        "select i.job_instance_id, i.job_name
-         from batch_job_execution e
+        "select i.job_instance_id, i.job_name from batch_job_execution e
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
          where e.job_execution_id = $1"
     }
 
     fn job_execution_lock(id: i64) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
-         from batch_job_execution
-         where job_execution_id = $1
-         {for no key update}"
+         from batch_job_execution where job_execution_id = $1 {for no key update}"
     }
 
     /// What is absent stays as it is. The version grows, by which Spring's programs notice the change.
@@ -86,14 +82,12 @@ statements! {
 
     fn job_context_save_of_job(execution: i64, context: &ContextColumns<'_>) -> () {
         bind(execution, &context.short, context.long)
-        "update batch_job_execution_context
-         set short_context = $2, serialized_context = $3
+        "update batch_job_execution_context set short_context = $2, serialized_context = $3
          where job_execution_id = $1"
     }
 
     fn job_context_of_job(execution: i64) -> Option<String> {
-        "select coalesce(serialized_context, short_context)
-         from batch_job_execution_context
+        "select coalesce(serialized_context, short_context) from batch_job_execution_context
          where job_execution_id = $1"
     }
 
@@ -105,14 +99,12 @@ statements! {
 
     fn job_context_save_of_step(step: i64, context: &ContextColumns<'_>) -> () {
         bind(step, &context.short, context.long)
-        "update batch_step_execution_context
-         set short_context = $2, serialized_context = $3
+        "update batch_step_execution_context set short_context = $2, serialized_context = $3
          where step_execution_id = $1"
     }
 
     fn job_context_of_step(step: i64) -> Option<String> {
-        "select coalesce(serialized_context, short_context)
-         from batch_step_execution_context
+        "select coalesce(serialized_context, short_context) from batch_step_execution_context
          where step_execution_id = $1"
     }
 }

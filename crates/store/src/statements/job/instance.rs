@@ -6,18 +6,12 @@ use crate::statement::{Exists, One, statements};
 statements! {
     /// Serialises the launches of one instance.
     fn job_instance_lock(job: &str, key: &str) -> Option<i64> {
-        "select job_instance_id
-         from batch_job_instance
-         where job_name = $1
-           and job_key = $2
+        "select job_instance_id from batch_job_instance where job_name = $1 and job_key = $2
          {for no key update}"
     }
 
     fn job_instance_lock_by_id(id: i64) -> () {
-        "select job_instance_id
-         from batch_job_instance
-         where job_instance_id = $1
-         {for no key update}"
+        "select job_instance_id from batch_job_instance where job_instance_id = $1 {for no key update}"
     }
 
     /// Waits for whoever is just inserting or removing the same one. One that is there by then is locked by being written as
@@ -27,15 +21,13 @@ statements! {
             "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
              values (nextval('batch_job_seq'), 0, $1, $2)
              on conflict (job_name, job_key) do update
-             set version = i.version
-             returning job_instance_id"
+             set version = i.version returning job_instance_id"
         }
         sqlite |connection| {
             let id = execution::next_instance(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
-                 values ($1, 0, $2, $3)
-                 returning job_instance_id as job_instance_id",
+                 values ($1, 0, $2, $3) returning job_instance_id as job_instance_id",
             )
             .bind(id)
             .bind(job)
@@ -80,18 +72,13 @@ statements! {
 
     /// Names and statuses of the steps of one execution.
     fn job_instance_step_statuses(execution: i64) -> Vec<(String, Option<String>, i64)> {
-        "select step_name, status, step_execution_id
-         from batch_step_execution
-         where job_execution_id = $1
+        "select step_name, status, step_execution_id from batch_step_execution where job_execution_id = $1
          order by step_execution_id"
     }
 
     /// Like `lock`, without a lock.
     fn job_instance_find(job: &str, key: &str) -> Option<i64> {
-        "select job_instance_id
-         from batch_job_instance
-         where job_name = $1
-           and job_key = $2"
+        "select job_instance_id from batch_job_instance where job_name = $1 and job_key = $2"
     }
 
     /// The greatest value of an identifying whole-number parameter among all instances of a job.
@@ -107,8 +94,7 @@ statements! {
                and p.identifying = 'Y'"
         }
         sqlite {
-            "select max(cast(p.parameter_value as integer))
-             from batch_job_instance i
+            "select max(cast(p.parameter_value as integer)) from batch_job_instance i
              join batch_job_execution e on e.job_instance_id = i.job_instance_id
              join batch_job_execution_params p on p.job_execution_id = e.job_execution_id
              where i.job_name = $1
@@ -120,15 +106,11 @@ statements! {
 
     /// Whether a step of the instance `outer` has launched the execution that completed this one.
     fn job_instance_completed_within(job: &str, key: &str, outer: i64) -> Exists {
-        "select e.job_execution_id
-         from batch_job_instance i
+        "select e.job_execution_id from batch_job_instance i
          join batch_job_execution e on e.job_instance_id = i.job_instance_id
          join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
          join batch_job_execution o on o.job_execution_id = n.outer_execution_id
-         where i.job_name = $1
-           and i.job_key = $2
-           and e.status = 'COMPLETED'
-           and o.job_instance_id = $3
+         where i.job_name = $1 and i.job_key = $2 and e.status = 'COMPLETED' and o.job_instance_id = $3
          limit 1"
     }
 }

@@ -17,8 +17,7 @@ macro_rules! executions {
                     n.launched_by as launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
              from batch_job_execution e
              join batch_job_instance i on i.job_instance_id = e.job_instance_id
-             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
-             ",
+             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id ",
             $rest
         )
     };
@@ -184,19 +183,15 @@ statements! {
 
     fn job_list_executions(before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
-            "where e.job_execution_id < $1
-             order by e.job_execution_id desc
-             limit $2"
+            "where e.job_execution_id < $1 order by e.job_execution_id desc limit $2"
         )
     }
 
     /// Those in a status. Needs the index on it.
     fn job_list_executions_in_status(status: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
-            "where e.status = $1
-               and e.job_execution_id < $2
-             order by e.job_execution_id desc
-             limit $3"
+            "where e.status = $1 and e.job_execution_id < $2
+             order by e.job_execution_id desc limit $3"
         )
     }
 
@@ -245,8 +240,7 @@ statements! {
                and e.job_execution_id < $2
                and ($3{::text} is null or i.job_name = $3)
                and ($4{::text} is null or e.status = $4)
-             order by e.job_execution_id desc
-             limit $5"
+             order by e.job_execution_id desc limit $5"
         )
     }
 }

@@ -19,37 +19,29 @@ statements! {
     fn job_note_find(execution: i64) -> Option<ExecutionNote> {
         "select job_execution_id, owner, on_crash, crash_restart_limit, restart_due, stop_requested_at,
                 stop_requested_by, stop_reason, fingerprint
-         from tidemill_job_execution
-         where job_execution_id = $1"
+         from tidemill_job_execution where job_execution_id = $1"
     }
 
     /// Which execution of another job launched this one as a step.
     fn job_note_save_outer(execution: i64, outer: i64) -> () {
-        "update tidemill_job_execution
-         set outer_execution_id = $2
-         where job_execution_id = $1"
+        "update tidemill_job_execution set outer_execution_id = $2 where job_execution_id = $1"
     }
 
     /// Who asked first is kept.
     fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: DbTime) -> () {
         bind(execution, now, by, reason)
-        "update tidemill_job_execution
-         set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
-         where job_execution_id = $1
-           and stop_requested_at is null"
+        "update tidemill_job_execution set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
+         where job_execution_id = $1 and stop_requested_at is null"
     }
 
     /// The text is there only when it did not fit the column for it.
     fn job_note_save_end(execution: i64, exit_text: Option<&str>, restart_due: bool) -> () {
-        "update tidemill_job_execution
-         set exit_text = $2, restart_due = $3
-         where job_execution_id = $1"
+        "update tidemill_job_execution set exit_text = $2, restart_due = $3 where job_execution_id = $1"
     }
 
     /// A launch, by whomever, is the restart that was due. Looks at the few that are due, not at the many of the instance.
     fn job_note_clear_restart_due(instance: i64) -> () {
-        "update tidemill_job_execution
-         set restart_due = false
+        "update tidemill_job_execution set restart_due = false
          where restart_due {= 1}
            and exists (
                select 1

@@ -27,9 +27,7 @@ statements! {
                  and l.name = cast(e.job_execution_id as text)
                  and l.owner is not null
            )
-         order by e.job_execution_id
-         limit $1
-         {for no key update of e skip locked}"
+         order by e.job_execution_id limit $1 {for no key update of e skip locked}"
     }
 
     /// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused. The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
@@ -37,16 +35,12 @@ statements! {
     fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestart> {
         postgres {
             bind(column(jobs, |(job, _)| *job), column(jobs, |(_, fingerprint)| *fingerprint))
-            "select n.job_execution_id, i.job_name, n.crash_restarts
-             from tidemill_job_execution n
+            "select n.job_execution_id, i.job_name, n.crash_restarts from tidemill_job_execution n
              join batch_job_execution e on e.job_execution_id = n.job_execution_id
              join batch_job_instance i on i.job_instance_id = e.job_instance_id
              join unnest($1::text[], $2::text[]) as known (job, fingerprint) on known.job = i.job_name
-             where n.restart_due
-               and coalesce(known.fingerprint = n.fingerprint, true)
-             order by n.job_execution_id
-             limit 1
-             for no key update of i, n skip locked"
+             where n.restart_due and coalesce(known.fingerprint = n.fingerprint, true)
+             order by n.job_execution_id limit 1 for no key update of i, n skip locked"
         }
         sqlite {
             bind(serde_json::json!(jobs).to_string())
@@ -56,25 +50,20 @@ statements! {
              join batch_job_execution e on e.job_execution_id = n.job_execution_id
              join batch_job_instance i on i.job_instance_id = e.job_instance_id
              join json_each($1) known on json_extract(known.value, '$[0]') = i.job_name
-             where n.restart_due = 1
-               and coalesce(json_extract(known.value, '$[1]') = n.fingerprint, 1)
-             order by n.job_execution_id
-             limit 1"
+             where n.restart_due = 1 and coalesce(json_extract(known.value, '$[1]') = n.fingerprint, 1)
+             order by n.job_execution_id limit 1"
         }
     }
 
     fn job_orphan_restart_taken(execution: i64) -> () {
-        "update tidemill_job_execution
-         set restart_due = false
-         where job_execution_id = $1"
+        "update tidemill_job_execution set restart_due = false where job_execution_id = $1"
     }
 
     /// Live tickets of executions that have ended. The runs of others may be called anything, so only what is a number is read
     /// as one. Needs the partial index on tickets without an end.
     fn job_units_of_ended(run_prefix: &str, limit: i64) -> Vec<(String, DbId)> {
         postgres {
-            "select t.pool, t.id
-             from tidemill_pool_ticket t
+            "select t.pool, t.id from tidemill_pool_ticket t
              join batch_job_execution e
                on e.job_execution_id = case
                    when substr(t.run_id, length($1) + 1) ~ '^[0-9]{1,18}$'
@@ -85,13 +74,11 @@ statements! {
                and t.run_id = $1 || cast(e.job_execution_id as text)
                and t.dag_id = i.job_name
                and e.status in ('COMPLETED', 'FAILED', 'STOPPED', 'ABANDONED')
-             order by t.pool, t.id
-             limit $2"
+             order by t.pool, t.id limit $2"
         }
         sqlite {
             // What is no number reads as 0 here, and no execution has that.
-            "select t.pool, t.id
-             from tidemill_pool_ticket t
+            "select t.pool, t.id from tidemill_pool_ticket t
              join batch_job_execution e
                on e.job_execution_id = cast(substr(t.run_id, length($1) + 1) as integer)
              join batch_job_instance i on i.job_instance_id = e.job_instance_id
@@ -99,8 +86,7 @@ statements! {
                and t.run_id = $1 || cast(e.job_execution_id as text)
                and t.dag_id = i.job_name
                and e.status in ('COMPLETED', 'FAILED', 'STOPPED', 'ABANDONED')
-             order by t.pool, t.id
-             limit $2"
+             order by t.pool, t.id limit $2"
         }
     }
 }

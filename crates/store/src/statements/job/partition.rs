@@ -41,8 +41,7 @@ statements! {
              from batch_job_execution e
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
              left join tidemill_partition p on p.step_execution_id = s.step_execution_id
-             where e.job_instance_id = $1
-               and starts_with(s.step_name, $2)
+             where e.job_instance_id = $1 and starts_with(s.step_name, $2)
              order by s.step_name, s.step_execution_id desc"
         }
         sqlite {
@@ -64,10 +63,7 @@ statements! {
     }
 
     fn partition_of_manager(manager: i64) -> Vec<i64> {
-        "select chain_id
-         from tidemill_partition
-         where manager_id = $1
-         order by step_execution_id"
+        "select chain_id from tidemill_partition where manager_id = $1 order by step_execution_id"
     }
 
     /// Steps that wait for somebody to run them, in the order of their names.
@@ -109,8 +105,7 @@ statements! {
                 column(contexts, |(_, context)| context.long),
             )
             "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
-             select *
-             from unnest($1::bigint[], $2::text[], $3::text[])"
+             select * from unnest($1::bigint[], $2::text[], $3::text[])"
         }
         sqlite {
             for (id, context) in contexts
@@ -146,8 +141,7 @@ statements! {
     fn partition_contexts(steps: &[i64]) -> Vec<(i64, String)> {
         bind(list(steps))
         "select step_execution_id, coalesce(serialized_context, short_context)
-         from batch_step_execution_context
-         where step_execution_id {in $1}"
+         from batch_step_execution_context where step_execution_id {in $1}"
     }
 
     /// Partitions that somebody could run, as far as this statement sees; the lease on each decides. Those in somebody's
@@ -158,8 +152,7 @@ statements! {
                 column(filter.known, |known| known.job), column(filter.known, |known| known.fingerprint),
                 filter.manager, filter.by, filter.limit, column(filter.known, |known| known.step),
             )
-            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker
-             from tidemill_partition p
+            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker from tidemill_partition p
              join batch_job_execution e on e.job_execution_id = p.job_execution_id
              join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
              join unnest($1::text[], $2::text[], $6::text[]) as known (job, fingerprint, step)
@@ -176,9 +169,7 @@ statements! {
                      and l.name = p.step_execution_id::text
                      and l.owner is not null
                )
-             order by p.step_execution_id
-             limit $5
-             for update of p skip locked"
+             order by p.step_execution_id limit $5 for update of p skip locked"
         }
         sqlite {
             bind(
@@ -203,16 +194,13 @@ statements! {
                      and l.name = cast(p.step_execution_id as text)
                      and l.owner is not null
                )
-             order by p.step_execution_id
-             limit $4"
+             order by p.step_execution_id limit $4"
         }
     }
 
     fn partition_save_owner(steps: &[i64], owner: DbId) -> () {
         bind(list(steps), owner)
-        "update tidemill_partition
-         set owner = $2
-         where step_execution_id {in $1}"
+        "update tidemill_partition set owner = $2 where step_execution_id {in $1}"
     }
 
     /// Notes that these are being run, since when they were first.
@@ -232,29 +220,19 @@ statements! {
 
     /// Nobody will run it any more. Answers its manager; nothing when it was closed before.
     fn partition_close(step: i64) -> Option<i64> {
-        "update tidemill_partition
-         set is_open = false
-         where step_execution_id = $1
-           and is_open {= 1}
+        "update tidemill_partition set is_open = false where step_execution_id = $1 and is_open {= 1}
          returning manager_id"
     }
 
     fn partition_close_all(execution: i64) -> Vec<i64> {
-        "update tidemill_partition
-         set is_open = false
-         where job_execution_id = $1
-           and is_open {= 1}
+        "update tidemill_partition set is_open = false where job_execution_id = $1 and is_open {= 1}
          returning step_execution_id"
     }
 
     /// The open ones of a step that are in nobody's hands at this moment.
     fn partition_lock_of_manager(manager: i64) -> Vec<i64> {
-        "select step_execution_id
-         from tidemill_partition
-         where manager_id = $1
-           and is_open {= 1}
-         order by step_execution_id
-         {for update skip locked}"
+        "select step_execution_id from tidemill_partition where manager_id = $1 and is_open {= 1}
+         order by step_execution_id {for update skip locked}"
     }
 
     /// Ends those of these that nobody has the lease of, and answers them. They have to be locked, so that nobody takes one meanwhile.
@@ -276,14 +254,11 @@ statements! {
              update batch_step_execution s
              set version = s.version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
                  last_updated = $4
-             from closed
-             where s.step_execution_id = closed.step_execution_id
-             returning s.step_execution_id"
+             from closed where s.step_execution_id = closed.step_execution_id returning s.step_execution_id"
         }
         sqlite |connection| {
             let closed: Vec<i64> = sqlx::query_scalar(
-                "update tidemill_partition
-                 set is_open = 0
+                "update tidemill_partition set is_open = 0
                  where step_execution_id in (select value from json_each($1))
                    and not exists (
                        select 1 from tidemill_lease l
@@ -323,15 +298,11 @@ statements! {
              order by kind, name
              {for update}
          )
-         delete from tidemill_lease
-         where (kind, name) in (select kind, name from locked)"
+         delete from tidemill_lease where (kind, name) in (select kind, name from locked)"
     }
 
     fn partition_count_open(manager: i64) -> One<i64> {
-        "select count(*)
-         from tidemill_partition
-         where manager_id = $1
-           and is_open {= 1}"
+        "select count(*) from tidemill_partition where manager_id = $1 and is_open {= 1}"
     }
 
     /// How the partitions of a step ended, each way once, with the first that ended so.

@@ -7,43 +7,28 @@ use crate::statement::{column, list, statements};
 statements! {
     /// The name of the job that follows this one in their order.
     fn job_purge_next_job(after: &str) -> Option<String> {
-        "select job_name
-         from batch_job_instance
-         where job_name > $1
-         order by job_name
-         limit 1"
+        "select job_name from batch_job_instance where job_name > $1 order by job_name limit 1"
     }
 
     /// The newest instance of a job that is not among the newest `keep`.
     fn job_purge_newest_beyond(job: &str, keep: i64) -> Option<i64> {
-        "select job_instance_id
-         from batch_job_instance
-         where job_name = $1
-         order by job_instance_id desc
-         limit 1
-         offset $2"
+        "select job_instance_id from batch_job_instance where job_name = $1 order by job_instance_id desc
+         limit 1 offset $2"
     }
 
     /// Instances of a job behind one and up to another, the oldest first. Needs the index on the instances of a job.
     fn job_purge_walk(job: &str, after: i64, up_to: i64, limit: i64) -> Vec<i64> {
-        "select job_instance_id
-         from batch_job_instance
-         where job_name = $1
-           and job_instance_id > $2
-           and job_instance_id <= $3
-         order by job_instance_id
-         limit $4"
+        "select job_instance_id from batch_job_instance
+         where job_name = $1 and job_instance_id > $2 and job_instance_id <= $3
+         order by job_instance_id limit $4"
     }
 
     /// Locks instances, so that a launch of one of them waits; those that somebody has locked are left out. A launch
     /// locks its instance without changing it, so what hangs on it has to be read after this.
     fn job_purge_lock(instances: &[i64]) -> Vec<i64> {
         bind(list(instances))
-        "select job_instance_id
-         from batch_job_instance
-         where job_instance_id {in $1}
-         order by job_instance_id
-         {for update skip locked}"
+        "select job_instance_id from batch_job_instance where job_instance_id {in $1}
+         order by job_instance_id {for update skip locked}"
     }
 
     /// The executions of instances by status. Needs the index on the executions of an instance.
@@ -51,8 +36,7 @@ statements! {
         bind(list(instances))
         "select job_instance_id as job_instance_id, status as status, min(job_execution_id) as earliest,
                 max(job_execution_id) as latest, count(*) as executions
-         from batch_job_execution
-         where job_instance_id {in $1}
+         from batch_job_execution where job_instance_id {in $1}
          group by job_instance_id, status
          order by job_instance_id, latest"
     }
@@ -61,8 +45,7 @@ statements! {
     fn job_purge_times(executions: &[i64]) -> Vec<(i64, DbStamp, DbStamp)> {
         bind(list(executions))
         "select job_execution_id, create_time, coalesce(end_time, last_updated, create_time)
-         from batch_job_execution
-         where job_execution_id {in $1}"
+         from batch_job_execution where job_execution_id {in $1}"
     }
 
     /// Those of the instances that have a restart due, and those of which a process holds an execution.
@@ -75,8 +58,7 @@ statements! {
              left join tidemill_lease l on l.kind = 'job'
                  and l.name = e.job_execution_id::text
                  and l.owner is not null
-             where e.job_instance_id = any($1)
-               and (n.restart_due or l.name is not null)
+             where e.job_instance_id = any($1) and (n.restart_due or l.name is not null)
              group by e.job_instance_id"
         }
         sqlite {
@@ -95,8 +77,7 @@ statements! {
     /// Of the instances that ran as a step of another job, the status of the last execution of that job's instance.
     fn job_purge_outers(instances: &[i64]) -> Vec<(i64, Option<String>)> {
         bind(list(instances))
-        "select distinct e.job_instance_id, last.status
-         from batch_job_execution e
+        "select distinct e.job_instance_id, last.status from batch_job_execution e
          join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
              and n.outer_execution_id is not null
          join batch_job_execution o on o.job_execution_id = n.outer_execution_id
@@ -110,80 +91,64 @@ statements! {
 
     fn job_purge_executions(instances: &[i64]) -> Vec<i64> {
         bind(list(instances))
-        "select job_execution_id
-         from batch_job_execution
-         where job_instance_id {in $1}"
+        "select job_execution_id from batch_job_execution where job_instance_id {in $1}"
     }
 
     fn job_purge_steps(executions: &[i64]) -> Vec<i64> {
         bind(list(executions))
-        "select step_execution_id
-         from batch_step_execution
-         where job_execution_id {in $1}"
+        "select step_execution_id from batch_step_execution where job_execution_id {in $1}"
     }
 
     fn job_purge_delete_rejects(steps: &[i64]) -> u64 {
         bind(list(steps))
-        "delete from tidemill_reject
-         where step_execution_id {in $1}"
+        "delete from tidemill_reject where step_execution_id {in $1}"
     }
 
     fn job_purge_delete_step_contexts(steps: &[i64]) -> u64 {
         bind(list(steps))
-        "delete from batch_step_execution_context
-         where step_execution_id {in $1}"
+        "delete from batch_step_execution_context where step_execution_id {in $1}"
     }
 
     fn job_purge_delete_step_notes(steps: &[i64]) -> u64 {
         bind(list(steps))
-        "delete from tidemill_step_execution
-         where step_execution_id {in $1}"
+        "delete from tidemill_step_execution where step_execution_id {in $1}"
     }
 
     /// Behind all that refers to them.
     fn job_purge_delete_steps(steps: &[i64]) -> u64 {
         bind(list(steps))
-        "delete from batch_step_execution
-         where step_execution_id {in $1}"
+        "delete from batch_step_execution where step_execution_id {in $1}"
     }
 
     fn job_purge_delete_parameters(executions: &[i64]) -> u64 {
         bind(list(executions))
-        "delete from batch_job_execution_params
-         where job_execution_id {in $1}"
+        "delete from batch_job_execution_params where job_execution_id {in $1}"
     }
 
     fn job_purge_delete_contexts(executions: &[i64]) -> u64 {
         bind(list(executions))
-        "delete from batch_job_execution_context
-         where job_execution_id {in $1}"
+        "delete from batch_job_execution_context where job_execution_id {in $1}"
     }
 
     fn job_purge_delete_notes(executions: &[i64]) -> u64 {
         bind(list(executions))
-        "delete from tidemill_job_execution
-         where job_execution_id {in $1}"
+        "delete from tidemill_job_execution where job_execution_id {in $1}"
     }
 
     /// Leases that nobody holds any more.
     fn job_purge_delete_leases(executions: &[i64]) -> u64 {
         bind(list(&column(executions, i64::to_string)))
-        "delete from tidemill_lease
-         where kind = 'job'
-           and name {in $1}
-           and owner is null"
+        "delete from tidemill_lease where kind = 'job' and name {in $1} and owner is null"
     }
 
     /// Behind all that refers to them.
     fn job_purge_delete_executions(executions: &[i64]) -> u64 {
         bind(list(executions))
-        "delete from batch_job_execution
-         where job_execution_id {in $1}"
+        "delete from batch_job_execution where job_execution_id {in $1}"
     }
 
     fn job_purge_delete_instances(instances: &[i64]) -> u64 {
         bind(list(instances))
-        "delete from batch_job_instance
-         where job_instance_id {in $1}"
+        "delete from batch_job_instance where job_instance_id {in $1}"
     }
 }

@@ -19,7 +19,7 @@ macro_rules! steps {
                 coalesce(s.read_skip_count, 0) as read_skip_count,
                 coalesce(s.write_skip_count, 0) as write_skip_count,
                 coalesce(s.process_skip_count, 0) as process_skip_count,
-                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery "
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery"
     };
 }
 
@@ -33,10 +33,8 @@ statements! {
              from batch_job_execution e
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
              left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
-             where e.job_instance_id = $1
-               and s.step_name = $2
-             order by e.job_execution_id desc, s.step_execution_id desc
-             limit 1"
+             where e.job_instance_id = $1 and s.step_name = $2
+             order by e.job_execution_id desc, s.step_execution_id desc limit 1"
         )
     }
 
@@ -48,12 +46,8 @@ statements! {
          join batch_job_execution e on e.job_execution_id = s.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
          left join batch_step_execution_context c on c.step_execution_id = s.step_execution_id
-         where i.job_name = $1
-           and s.step_name = $2
-           and i.job_instance_id <> $3
-           and s.step_execution_id < $4
-         order by s.step_execution_id desc
-         limit 1"
+         where i.job_name = $1 and s.step_name = $2 and i.job_instance_id <> $3 and s.step_execution_id < $4
+         order by s.step_execution_id desc limit 1"
     }
 
     /// How often a step was started in its instance; no more than `counted_max` are counted.
@@ -88,8 +82,7 @@ statements! {
                      (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
                       commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
                       process_skip_count, rollback_count, exit_code, exit_message, last_updated)
-                 values ($1, 0, $2, $3, $4, $4, 'STARTED',
-                         0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4)
+                 values ($1, 0, $2, $3, $4, $4, 'STARTED', 0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4)
                  returning step_execution_id",
             )
             .bind(id)
@@ -103,10 +96,7 @@ statements! {
 
     /// Waits for a transaction that is writing the step, so its outcome is known afterwards.
     fn job_step_lock_version(id: i64) -> Option<i64> {
-        "select version
-         from batch_step_execution
-         where step_execution_id = $1
-         {for update}"
+        "select version from batch_step_execution where step_execution_id = $1 {for update}"
     }
 
     fn job_step_save_end(
@@ -121,8 +111,7 @@ statements! {
          set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,
              last_updated = $6, commit_count = $7, read_count = $8, filter_count = $9, write_count = $10,
              read_skip_count = $11, write_skip_count = $12, process_skip_count = $13, rollback_count = $14
-         where step_execution_id = $1
-           and job_execution_id = $2"
+         where step_execution_id = $1 and job_execution_id = $2"
     }
 
     /// Ends what counts as running in an execution, in which nobody runs it any more.
@@ -130,8 +119,7 @@ statements! {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2, end_time = $3,
              last_updated = $3
-         where job_execution_id = $1
-           and status in ('STARTING', 'STARTED', 'STOPPING')"
+         where job_execution_id = $1 and status in ('STARTING', 'STARTED', 'STOPPING')"
     }
 
     /// The same for steps whose end nobody knows, on an operator's word.
@@ -139,8 +127,7 @@ statements! {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2,
              end_time = coalesce(end_time, $3), last_updated = $3
-         where job_execution_id = $1
-           and status = 'UNKNOWN'"
+         where job_execution_id = $1 and status = 'UNKNOWN'"
     }
 
     fn job_step_of_execution(execution: i64) -> Vec<StepRecord> {
@@ -151,8 +138,7 @@ statements! {
              left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
              left join tidemill_partition p on p.step_execution_id = s.step_execution_id
              left join tidemill_process r on r.id = p.owner
-             where s.job_execution_id = $1
-             order by s.step_execution_id"
+             where s.job_execution_id = $1 order by s.step_execution_id"
         )
     }
 
@@ -165,11 +151,7 @@ statements! {
 
     /// In the order in which they were left out.
     fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<RejectRecord> {
-        "select id, at, phase, kind, error, place, item
-         from tidemill_reject
-         where step_execution_id = $1
-           and id > $2
-         order by id
-         limit $3"
+        "select id, at, phase, kind, error, place, item from tidemill_reject
+         where step_execution_id = $1 and id > $2 order by id limit $3"
     }
 }

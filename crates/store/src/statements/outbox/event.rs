@@ -89,9 +89,7 @@ statements! {
                      (slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
                  select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, unhex(value ->> 6),
                         value ->> 7, coalesce($2, cast((julianday('now') - 2440587.5) * 86400000000 as integer))
-                 from json_each($1)
-                 order by key
-                 returning id",
+                 from json_each($1) order by key returning id",
             )
             .bind(json!(rows).to_string())
             .bind(now)
@@ -103,16 +101,13 @@ statements! {
     fn outbox_event_find(id: i64) -> Option<EventRow> {
         "select id, {xid} as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
                 headers, created_at
-         from outbox_event
-         where id = $1"
+         from outbox_event where id = $1"
     }
 
     /// Those of these events that are there, each with its transaction and its slot. By the primary key.
     fn outbox_event_places(ids: &[i64]) -> Vec<(i64, DbXid, Option<i16>)> {
         bind(list(ids))
-        "select id, {xid}, slot
-         from outbox_event
-         where id {in $1}"
+        "select id, {xid}, slot from outbox_event where id {in $1}"
     }
 
     /// The newest first, by the primary key. No other column is indexed, because that would cost whoever writes: a filter
@@ -130,7 +125,6 @@ statements! {
            and ($3{::text} is null or aggregate_id = $3)
            and ($4{::text} is null or topic = $4)
            and ($5{::text} is null or event_type = $5)
-         order by id desc
-         limit $6"
+         order by id desc limit $6"
     }
 }

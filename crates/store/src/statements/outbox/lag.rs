@@ -1,7 +1,7 @@
 //! Statements that measure the outbox. All are bounded: nothing is counted further than it is asked for.
 
 use crate::codec::DbTime;
-use crate::outbox::backlog::ExceptedRow;
+use crate::outbox::backlog::FailedCountsRow;
 use crate::outbox::lag::UnreadRow;
 use crate::outbox::place::PlaceColumns;
 use crate::statement::{One, statements};
@@ -82,15 +82,14 @@ statements! {
                  order by e.id
                  limit $3
              )
-             select slot, aggregate_id, count(*) as rows, min(created_at) as oldest
-             from found
+             select slot, aggregate_id, count(*) as rows, min(created_at) as oldest from found
              group by slot, aggregate_id"
         }
     }
 
-    /// Exceptions by state and slot, with when the first of each was written; each state is counted up to a limit, from the
+    /// Failed events by state and slot, with when the first of each was written; each state is counted up to a limit, from the
     /// lowest number on. By the index on `state`.
-    fn outbox_excepted_rows(limit: i64) -> Vec<ExceptedRow> {
+    fn outbox_failed_counts(limit: i64) -> Vec<FailedCountsRow> {
         postgres {
             "with counted as (
                  select known.state, x.slot, x.event_id
@@ -142,8 +141,7 @@ statements! {
     }
 
     fn outbox_unowned(now: DbTime) -> One<i64> {
-        "select count(*)
-         from tidemill_outbox_slot s
+        "select count(*) from tidemill_outbox_slot s
          left join tidemill_outbox_relay r on r.id = s.owner and r.ended_at is null and r.until > $1
          where r.id is null"
     }
@@ -151,8 +149,7 @@ statements! {
     /// The view of `pg_stat_statements`, quoted, if the extension is there.
     fn outbox_statistics() -> Option<String> {
         postgres {
-            "select quote_ident(n.nspname) || '.pg_stat_statements'
-             from pg_extension e
+            "select quote_ident(n.nspname) || '.pg_stat_statements' from pg_extension e
              join pg_namespace n on n.oid = e.extnamespace
              where e.extname = 'pg_stat_statements'"
         }

@@ -15,11 +15,11 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row as _, SqliteConnection};
 use std::future::poll_fn;
 use std::pin::Pin;
-use tidemill_domain::outbox::{EventId, IdRange, Mark, Slot, Window};
+use tidemill_domain::outbox::{EventId, IdRange, Slot, Snapshot, Window};
 
-/// A row of [`read_new`]: the mark comes even when there is no event.
+/// A row of [`read_new`]: the snapshot comes even when there is no event.
 struct NewRow {
-    mark: String,
+    snapshot: String,
     timeline: String,
     event: Option<EventRow>,
 }
@@ -28,7 +28,7 @@ impl FromRow<'_, PgRow> for NewRow {
     fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
         let id: Option<i64> = row.try_get("id")?;
         let event = id.map(|_| EventRow::from_row(row)).transpose()?;
-        Ok(Self { mark: row.try_get("mark")?, timeline: row.try_get("timeline")?, event })
+        Ok(Self { snapshot: row.try_get("snapshot")?, timeline: row.try_get("timeline")?, event })
     }
 }
 
@@ -44,7 +44,7 @@ fn bits(slots: &[Slot]) -> Vec<u8> {
     bits
 }
 
-/// A page of a frozen window in the order of ids, as far as it lies in a stretch. What began after its first mark is found by the primary key, between
+/// A page of a frozen window in the order of ids, as far as it lies in a stretch. What began after its first snapshot is found by the primary key, between
 /// the lowest and the highest id of it (the functions hide the transaction from the planner, which would otherwise sort the
 /// whole window for each page); what was running then, by the index of transactions. An event can be in both.
 macro_rules! page {
@@ -70,8 +70,7 @@ macro_rules! page {
               limit $7) as l
           order by id
           limit $7)
-         order by id
-         limit $7"
+         order by id limit $7"
     };
 }
 
@@ -95,9 +94,9 @@ async fn gathered<R>(
 
 type Rows<'a, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'a>>;
 
-/// The last id that a mark sees.
-fn up_to(mark: &Mark) -> i64 {
-    i64::try_from(mark.xmax()).unwrap_or(i64::MAX).saturating_sub(1)
+/// The last id that a snapshot sees.
+fn up_to(snapshot: &Snapshot) -> i64 {
+    i64::try_from(snapshot.xmax()).unwrap_or(i64::MAX).saturating_sub(1)
 }
 
 /// What is too much is not fetched: the length of a value is known without reading it, as long as nothing else is asked of
@@ -127,8 +126,7 @@ async fn read(
                 e.payload_bytes as payload_bytes, e.headers as headers, e.created_at as created_at
          from page
          join outbox_event e on e.id = page.id
-         where coalesce(page.bytes_before, 0) <= $5
-         order by page.id",
+         where coalesce(page.bytes_before, 0) <= $5 order by page.id",
     )
     .bind(after)
     .bind(to)
@@ -139,7 +137,7 @@ async fn read(
     .await
 }
 
-/// The mark and the history of the instant of reading, and what was read.
+/// The snapshot and the history of the instant of reading, and what was read.
 pub(crate) type ReadNew = (String, Option<String>, Vec<EventRow>);
 
 /// How much is read at once: at most so many events, and none behind the one by which they come to more bytes of payloads
@@ -165,7 +163,7 @@ impl Most {
     }
 }
 
-/// The lowest and the highest id of what began after the first mark of a window.
+/// The lowest and the highest id of what began after the first snapshot of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) lowest: EventId,
@@ -173,15 +171,15 @@ pub(crate) struct Span {
 }
 
 statements! {
-    /// What committed since a mark, at most so much of it, in no useful order; by the index of transactions. The mark that
+    /// What committed since a snapshot, at most so much of it, in no useful order; by the index of transactions. The snapshot that
     /// it tells is the snapshot of the statement itself, so it is exactly what the statement could see.
     fn outbox_read_new(
-        from: &Mark, stop: Option<&Mark>, floor: EventId, slots: &[Slot], most: Most,
+        from: &Snapshot, stop: Option<&Snapshot>, floor: EventId, slots: &[Slot], most: Most,
     ) -> Option<ReadNew> {
         postgres |connection| {
             let rows = sqlx::query_as(
-                "select n.mark, n.timeline, e.*
-                 from (select pg_current_snapshot()::text as mark,
+                "select n.snapshot, n.timeline, e.*
+                 from (select pg_current_snapshot()::text as snapshot,
                               substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
                  left join lateral (
                      (select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
@@ -204,7 +202,7 @@ statements! {
                  ) e on true",
             )
             .bind(from.xmax().to_string())
-            .bind(stop.map_or(u64::MAX, Mark::xmax).to_string())
+            .bind(stop.map_or(u64::MAX, Snapshot::xmax).to_string())
             .bind(from.running().iter().map(u64::to_string).collect::<Vec<_>>())
             .bind(floor.get())
             .bind(bits(slots))
@@ -213,8 +211,8 @@ statements! {
             let bytes = |row: &NewRow| row.event.as_ref().map_or(0, EventRow::bytes);
             let rows = gathered(rows, most, bytes).await?;
             let Some(first) = rows.first() else { return Ok(None) };
-            let (mark, timeline) = (first.mark.clone(), first.timeline.clone());
-            Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(|row| row.event).collect())))
+            let (snapshot, timeline) = (first.snapshot.clone(), first.timeline.clone());
+            Ok(Some((snapshot, Some(timeline), rows.into_iter().filter_map(|row| row.event).collect())))
         }
         sqlite |connection| {
             // None when another program has left out a slot: what stands behind it must not be read before.
@@ -227,14 +225,14 @@ statements! {
             if is_slotless {
                 return Ok(None);
             }
-            let mark = Mark::up_to(last.max(up_to(from)));
-            let to = up_to(stop.unwrap_or(&mark));
+            let snapshot = Snapshot::up_to(last.max(up_to(from)));
+            let to = up_to(stop.unwrap_or(&snapshot));
             let rows = read(connection, up_to(from).max(floor.get()), to, slots, most).await?;
-            Ok(Some((mark.to_string(), None, rows)))
+            Ok(Some((snapshot.to_string(), None, rows)))
         }
     }
 
-    /// The lowest and the highest id of what began after the first mark of a window; by the index of transactions, all of it.
+    /// The lowest and the highest id of what began after the first snapshot of a window; by the index of transactions, all of it.
     fn outbox_read_span(window: &Window) -> Option<(i64, i64)> {
         postgres |connection| {
             let to = window.to.as_ref().unwrap_or(&window.from);
@@ -253,7 +251,7 @@ statements! {
             Ok(lowest.zip(highest))
         }
         sqlite |_connection| {
-            // Marks are ids.
+            // Snapshots are ids.
             let to = window.to.as_ref().unwrap_or(&window.from);
             Ok(Some((up_to(&window.from).saturating_add(1), up_to(to))))
         }
@@ -278,10 +276,7 @@ statements! {
                                     over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
                          from (",
                     page!(),
-                    ") as f
-                     ) as s
-                     where coalesce(s.bytes_before, 0) <= $10
-                     order by s.id"
+                    ") as f) as s where coalesce(s.bytes_before, 0) <= $10 order by s.id"
                 )),
             };
             let page = page
@@ -321,10 +316,8 @@ statements! {
         sqlite |connection| {
             let listed = serde_json::to_string(slots).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
             sqlx::query(
-                "update outbox_event
-                 set slot = l.value ->> 1
-                 from json_each($1) as l
-                 where outbox_event.id = l.value ->> 0 and slot is null",
+                "update outbox_event set slot = l.value ->> 1
+                 from json_each($1) as l where outbox_event.id = l.value ->> 0 and slot is null",
             )
             .bind(listed)
             .execute(connection)

@@ -53,20 +53,16 @@ statements! {
 
     /// How far each relay has read that has slots.
     fn outbox_cursors() -> Vec<CursorsRow> {
-        "select id, cursors
-         from tidemill_outbox_relay
-         where id in (select owner from tidemill_outbox_slot)"
+        "select id, cursors from tidemill_outbox_relay where id in (select owner from tidemill_outbox_slot)"
     }
 
     fn outbox_slots() -> Vec<SlotRow> {
-        "select slot, epoch, owner, place, seq
-         from tidemill_outbox_slot
-         order by slot"
+        "select slot, epoch, owner, place, seq from tidemill_outbox_slot order by slot"
     }
 
     /// Renews and looks in one statement, so that an idle relay costs one query a second. What is not visible cannot have
-    /// been read, so whatever is found beyond the mark is new. It is found by the index of transactions, for which alone it is
-    /// sorted (see `reading`); an order inside of `exists` would be ignored. Of adopted tables it says which there are, and
+    /// been read, so whatever is found beyond the snapshot is new. It is found by the index of transactions, for which alone it is
+    /// sorted (see `reading`); an order inside of `exists` would be ignored. Of attached tables it says which there are, and
     /// touches none of them: how long that takes is not ours to say, and the lease rests on this statement.
     fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
         postgres |connection| {
@@ -88,7 +84,7 @@ statements! {
                       owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
                  select (select acks from beat) as acks,
                         clock.now,
-                        pg_current_snapshot()::text as mark,
+                        pg_current_snapshot()::text as snapshot,
                         substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
                         (select floor_id from tidemill_outbox) as floor_id,
                         (select coalesce(json_agg(json_build_object(
@@ -143,7 +139,7 @@ statements! {
             .await
         }
         sqlite |connection| {
-            // The mark is how far ids were given out: that does not go back when events are removed.
+            // The snapshot is how far ids were given out: that does not go back when events are removed.
             let now = match now {
                 Some(now) => now,
                 None => clock::sqlite_now(&mut *connection).await?,
@@ -154,8 +150,7 @@ statements! {
                 "update tidemill_outbox_relay
                  set until = $3, renewed_at = $2, acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
                      polls = $6, empty_polls = $7, queries = $8
-                 where id = $1 and ended_at is null and acks = $4 and until > $2
-                 returning acks",
+                 where id = $1 and ended_at is null and acks = $4 and until > $2 returning acks",
             )
             .bind(DbId::from(looking.fence.id))
             .bind(now)
@@ -171,7 +166,7 @@ statements! {
                 "select $1 as acks,
                         $2 as now,
                         (select (coalesce(max(seq), 0) + 1) || ':' || (coalesce(max(seq), 0) + 1) || ':'
-                         from sqlite_sequence where name = 'outbox_event') as mark,
+                         from sqlite_sequence where name = 'outbox_event') as snapshot,
                         null as timeline,
                         (select floor_id from tidemill_outbox) as floor_id,
                         (select json_group_array(json_object(
@@ -220,24 +215,17 @@ statements! {
              polls = $8, empty_polls = $9, queries = $10,
              until = case when until > coalesce($5, {now}) then coalesce($5, {now}) + $6 else until end,
              renewed_at = case when until > coalesce($5, {now}) then coalesce($5, {now}) else renewed_at end
-         where id = $1 and ended_at is null and acks = $2
-             and ($7{::text} is null or $7 = {timeline})"
+         where id = $1 and ended_at is null and acks = $2 and ($7{::text} is null or $7 = {timeline})"
     }
 
     /// Locks the row of a relay that has not ended.
     fn outbox_relay_lock(id: DbId) -> Option<(DbId, String)> {
-        "select id, cursors
-         from tidemill_outbox_relay
-         where id = $1 and ended_at is null
-         {for update}"
+        "select id, cursors from tidemill_outbox_relay where id = $1 and ended_at is null {for update}"
     }
 
     /// Locks those whose lease has passed, except who is in somebody's hands.
     fn outbox_relay_lock_lapsed(now: DbTime) -> Vec<(DbId, String)> {
-        "select id, cursors
-         from tidemill_outbox_relay
-         where ended_at is null and until <= $1
-         order by id
+        "select id, cursors from tidemill_outbox_relay where ended_at is null and until <= $1 order by id
          {for update skip locked}"
     }
 
@@ -248,11 +236,8 @@ statements! {
     /// Locks the free ones of these, except who is in somebody's hands.
     fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<SlotRow> {
         bind(list(&numbers(wanted)))
-        "select slot, epoch, owner, place, seq
-         from tidemill_outbox_slot
-         where slot {in $1} and owner is null
-         order by slot
-         {for update skip locked}"
+        "select slot, epoch, owner, place, seq from tidemill_outbox_slot
+         where slot {in $1} and owner is null order by slot {for update skip locked}"
     }
 
     fn outbox_slot_epochs(owner: DbId) -> Vec<(i16, i64)> {
@@ -262,8 +247,7 @@ statements! {
     /// The slots are locked and free.
     fn outbox_slot_take(owner: DbId, slots: &[Slot], now: DbTime) -> () {
         bind(owner, list(&numbers(slots)), now)
-        "update tidemill_outbox_slot
-         set owner = $1, epoch = epoch + 1, since = $3
+        "update tidemill_outbox_slot set owner = $1, epoch = epoch + 1, since = $3
          where slot {in $2} and owner is null"
     }
 
@@ -274,16 +258,14 @@ statements! {
                 owner, column(left, |row| row.slot), column(left, |row| row.place.as_str()),
                 column(left, |row| row.seq),
             )
-            "update tidemill_outbox_slot s
-             set owner = null, since = null, place = l.place, seq = l.seq
+            "update tidemill_outbox_slot s set owner = null, since = null, place = l.place, seq = l.seq
              from unnest($2::smallint[], $3::text[], $4::bigint[]) as l (slot, place, seq)
              where s.slot = l.slot and s.owner = $1"
         }
         sqlite {
             for row in left
             bind(owner, row.slot, &row.place, row.seq)
-            "update tidemill_outbox_slot
-             set owner = null, since = null, place = $3, seq = $4
+            "update tidemill_outbox_slot set owner = null, since = null, place = $3, seq = $4
              where slot = $2 and owner = $1"
         }
     }

@@ -1,4 +1,4 @@
-//! Statements on the server that marks are from, and on what is done when it has become another one.
+//! Statements on the server that snapshots are from, and on what is done when it has become another one.
 
 use crate::codec::DbTime;
 use crate::error::damaged;
@@ -23,12 +23,12 @@ statements! {
                 }
                 false => None,
             };
-            let (timeline, mark): (String, String) =
+            let (timeline, snapshot): (String, String) =
                 sqlx::query_as("select left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_current_snapshot()::text")
                     .fetch_one(connection)
                     .await?;
-            let bad = |_| sqlx::Error::Decode(Box::new(damaged("pg_current_snapshot", "mark", &mark)));
-            Ok(Some(ServerIdentity { system_identifier, timeline, mark: mark.parse().map_err(bad)? }))
+            let bad = |_| sqlx::Error::Decode(Box::new(damaged("pg_current_snapshot", "snapshot", &snapshot)));
+            Ok(Some(ServerIdentity { system_identifier, timeline, snapshot: snapshot.parse().map_err(bad)? }))
         }
         sqlite { nothing }
     }
@@ -77,7 +77,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Makes an exception of every event that was not read: by the marks of the server that it was written on, or because
+    /// Makes a failed event of every event that was not read: by the snapshots of the server that it was written on, or because
     /// it was written here, after all that was ever read. In the order of ids; who is the first of its aggregate is due
     /// now. Returns for each slot the last place and how many there are.
     fn outbox_except_unread(places: &PlaceColumns, now: DbTime) -> Vec<(i16, i64, i64)> {
@@ -120,7 +120,7 @@ statements! {
                         ) as is_head
                  from unread u
              ),
-             excepted as (
+             failed as (
                  insert into tidemill_outbox_exception (
                      event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, next_attempt_at, since, updated_at
                  )
@@ -129,14 +129,13 @@ statements! {
                  from judged
                  returning slot, seq
              )
-             select slot, max(seq), count(*)
-             from excepted
+             select slot, max(seq), count(*) from failed
              group by slot"
         }
         sqlite { nothing }
     }
 
-    /// From here on, everything that there is counts as read, or is excepted.
+    /// From here on, everything that there is counts as read, or has failed.
     fn outbox_raise_floor(now: DbTime) -> One<i64> {
         postgres {
             "update tidemill_outbox

@@ -22,7 +22,7 @@ statements! {
     }
 
     /// Whether an event of a range is still needed, because it waits, is held or parked. By the primary key.
-    fn outbox_is_excepted(range: Range) -> One<bool> {
+    fn outbox_is_failed(range: Range) -> One<bool> {
         bind(range.from, range.to)
         "select exists (
              select 1 from tidemill_outbox_exception
@@ -32,7 +32,7 @@ statements! {
          )"
     }
 
-    /// The mark of this look, if by then all events of a partition were read and are old.
+    /// The snapshot of this look, if by then all events of a partition were read and are old.
     fn outbox_passed(range: Range, places: &PlaceColumns, before: DbTime) -> Option<String> {
         postgres |connection| {
             let text = format!(
@@ -78,9 +78,9 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Whether an event came into a partition that this mark does not see. By the index on `(xid, id)`. Events up to the
-    /// floor may have numbers of another server, and are older than all marks.
-    fn outbox_is_written_since(range: Range, mark: &str, floor: i64) -> bool {
+    /// Whether an event came into a partition that this snapshot does not see. By the index on `(xid, id)`. Events up to the
+    /// floor may have numbers of another server, and are older than all snapshots.
+    fn outbox_is_written_since(range: Range, snapshot: &str, floor: i64) -> bool {
         postgres |connection| {
             let text = format!(
                 "select exists (
@@ -96,7 +96,7 @@ statements! {
                  )",
                 from = range.from
             );
-            sqlx::query_scalar(AssertSqlSafe(text)).bind(mark).bind(floor).fetch_one(connection).await
+            sqlx::query_scalar(AssertSqlSafe(text)).bind(snapshot).bind(floor).fetch_one(connection).await
         }
         sqlite |_connection| {
             Ok(true)
@@ -110,9 +110,7 @@ statements! {
             sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *connection).await?;
             sqlx::query(
                 "delete from tidemill_outbox_exception
-                 where event_id >= $1
-                   and event_id < $2
-                   and state = 'skipped'",
+                 where event_id >= $1 and event_id < $2 and state = 'skipped'",
             )
             .bind(range.from)
             .bind(range.to)
@@ -171,7 +169,7 @@ statements! {
             Ok((u64::try_from(deleted).unwrap_or(0), (deleted == limit).then_some(0)))
         }
         sqlite |connection| {
-            // Of the next so many that are not needed as exceptions, those that were read and are old. Nobody else can write
+            // Of the next so many that are not needed as failed events, those that were read and are old. Nobody else can write
             // meanwhile, so no more than these are looked at: ids grow with time, and nothing behind them is older.
             let (last, count, has_old): (Option<i64>, i64, Option<bool>) = sqlx::query_as(
                 "select max(id), count(*), max(created_at < $1)

@@ -8,47 +8,30 @@ statements! {
     /// From this place on, in the order in which it was decided.
     fn pool_log_from(pool: &str, after: (i64, i32), limit: i64) -> Vec<LogRow> {
         bind(pool, after.0, after.1, limit)
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where pool = $1
-           and (version, seq) > ($2, $3)
-         order by version, seq
-         limit $4"
+        "select pool, version, seq, at, event from tidemill_pool_log
+         where pool = $1 and (version, seq) > ($2, $3) order by version, seq limit $4"
     }
 
     /// The newest first, of all pools. By the index on `at`, so that only the last of them are read.
     fn pool_log_latest(limit: i64) -> Vec<LogRow> {
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         order by at desc, version desc, seq desc
-         limit $1"
+        "select pool, version, seq, at, event from tidemill_pool_log
+         order by at desc, version desc, seq desc limit $1"
     }
 
     fn pool_log_latest_of(pool: &str, limit: i64) -> Vec<LogRow> {
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where pool = $1
-         order by version desc, seq desc
-         limit $2"
+        "select pool, version, seq, at, event from tidemill_pool_log where pool = $1
+         order by version desc, seq desc limit $2"
     }
 
     fn pool_log_of_ticket(ticket: DbId, limit: i64) -> Vec<LogRow> {
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where ticket_id = $1
-         order by version, seq
-         limit $2"
+        "select pool, version, seq, at, event from tidemill_pool_log where ticket_id = $1
+         order by version, seq limit $2"
     }
 
     /// Version and instant of the newest snapshot from before an instant.
     fn pool_log_snapshot_before(pool: &str, before: DbTime) -> Option<(i64, DbTime)> {
-        "select version, at
-         from tidemill_pool_log
-         where pool = $1
-           and kind = 'snapshot'
-           and at < $2
-         order by at desc
-         limit 1"
+        "select version, at from tidemill_pool_log where pool = $1 and kind = 'snapshot' and at < $2
+         order by at desc limit 1"
     }
 
     /// Deletes the oldest of what lies before this version. Nobody moves rows of the log, so their places name them.

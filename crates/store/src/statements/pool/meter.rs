@@ -15,9 +15,7 @@ statements! {
                       and t.ended_at is null
                       and t.state = 'waiting'
                 ) end as waiting_since
-         from tidemill_pool p
-         order by name
-         limit $1"
+         from tidemill_pool p order by name limit $1"
     }
 
     /// By pool, the mean wait in microseconds of those that got their units since then and had to wait. They are live, or
@@ -43,8 +41,7 @@ statements! {
 
     /// By pool, how many left the queue since then without units of their own accord.
     fn pool_timeout_list(since: DbTime) -> Vec<(String, i64)> {
-        "select t.pool, count(*)
-         from tidemill_pool p
+        "select t.pool, count(*) from tidemill_pool p
          join tidemill_pool_ticket t on t.pool = p.name
          where t.ended_at >= $1
            and t.started_at is null

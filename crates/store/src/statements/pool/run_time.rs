@@ -6,9 +6,7 @@ use crate::statement::statements;
 
 statements! {
     fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
-        "select dag_id, table_name, parallel, seconds
-         from tidemill_pool_run_time
-         where pool = $1"
+        "select dag_id, table_name, parallel, seconds from tidemill_pool_run_time where pool = $1"
     }
 
     /// The last of them that were given back, the oldest first.
@@ -71,8 +69,7 @@ statements! {
             "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
              select value ->> 'pool', value ->> 'dag_id', value ->> 'table_name', value ->> 'parallel',
                     value ->> 'seconds'
-             from json_each($1)
-             where true
+             from json_each($1) where true
              on conflict (pool, dag_id, table_name, parallel) do update
              set seconds = excluded.seconds"
         }

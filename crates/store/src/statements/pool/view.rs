@@ -21,14 +21,11 @@ statements! {
     fn pool_view_is_ours(name: &ViewName) -> Option<bool> {
         bind(name.as_str())
         postgres {
-            "select relkind = 'v' and pg_get_viewdef(oid) like '%tidemill_pool%'
-             from pg_class
-             where relname = $1
-               and relnamespace = current_schema()::regnamespace"
+            "select relkind = 'v' and pg_get_viewdef(oid) like '%tidemill_pool%' from pg_class
+             where relname = $1 and relnamespace = current_schema()::regnamespace"
         }
         sqlite {
-            "select type = 'view' and sql like '%tidemill_pool%'
-             from sqlite_master
+            "select type = 'view' and sql like '%tidemill_pool%' from sqlite_master
              where name = $1 collate nocase"
         }
     }
@@ -89,8 +86,7 @@ fn views(
             "{create} {limits} as
              select external_id as src_db_id, name, db_type, max_units as max_connections, threshold_percent,
                     default_units as default_parallel, min_units as min_parallel
-             from tidemill_pool
-             where external_id is not null"
+             from tidemill_pool where external_id is not null"
         ),
     ]
 }

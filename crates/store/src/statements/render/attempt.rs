@@ -26,10 +26,8 @@ statements! {
         sqlite |connection| {
             for row in rows {
                 sqlx::query(
-                    "update render_attempt
-                     set ended_at = $2, outcome = 'lost'
-                     where render_id = $1
-                       and ended_at is null",
+                    "update render_attempt set ended_at = $2, outcome = 'lost'
+                     where render_id = $1 and ended_at is null",
                 )
                 .bind(row.id)
                 .bind(takeover.now)
@@ -62,55 +60,38 @@ statements! {
              document_sha256 = coalesce($5, document_sha256),
              document_key_id = case when $4{::text} is null then document_key_id else $6 end,
              report = coalesce($7, report)
-         where render_id = $1
-           and epoch = $2"
+         where render_id = $1 and epoch = $2"
     }
 
     fn render_attempt_end(end: &AttemptEnd<'_>) -> () {
         bind(end.render_id, end.epoch, end.outcome, end.error_code, end.error_message, end.now)
-        "update render_attempt
-         set ended_at = $6, outcome = $3, error_code = $4, error_message = $5
-         where render_id = $1
-           and epoch = $2
-           and ended_at is null"
+        "update render_attempt set ended_at = $6, outcome = $3, error_code = $4, error_message = $5
+         where render_id = $1 and epoch = $2 and ended_at is null"
     }
 
     fn render_attempts_of(id: i64) -> Vec<AttemptRecord> {
         "select render_id, epoch, worker_id, worker_name, nexrender_job_id, document_sha256, started_at, ended_at,
                 outcome, error_code, error_message, report
-         from render_attempt
-         where render_id = $1
-         order by epoch"
+         from render_attempt where render_id = $1 order by epoch"
     }
 
     /// The changes of status that triggers have noted, the oldest first.
     fn render_transitions_of(id: i64) -> Vec<Option<TransitionRecord>> {
         "select id, status_from, status_to, worker_id, changed_at, changed_by, phase, epoch, error_code
-         from render_queue_audit
-         where render_queue_id = $1
-         order by id"
+         from render_queue_audit where render_queue_id = $1 order by id"
     }
 
     fn render_attempt_document(id: i64, epoch: i64) -> Option<String> {
-        "select document
-         from render_attempt
-         where render_id = $1
-           and epoch = $2
-           and document is not null"
+        "select document from render_attempt where render_id = $1 and epoch = $2 and document is not null"
     }
 
     /// All of a render, with their epochs.
     fn render_attempt_documents(id: i64) -> Vec<(i64, String)> {
-        "select epoch, document
-         from render_attempt
-         where render_id = $1
-           and document is not null"
+        "select epoch, document from render_attempt where render_id = $1 and document is not null"
     }
 
     fn render_attempt_reseal(id: i64, epoch: i64, text: &str, key: &str, hash: &str) -> () {
-        "update render_attempt
-         set document = $3, document_key_id = $4, document_sha256 = $5
-         where render_id = $1
-           and epoch = $2"
+        "update render_attempt set document = $3, document_key_id = $4, document_sha256 = $5
+         where render_id = $1 and epoch = $2"
     }
 }

@@ -66,8 +66,7 @@ statements! {
 
     fn render_mapping_delete(composition: &str, field: Option<&str>) -> u64 {
         "delete from aep_field_mapping
-         where composition_id{::text} = $1
-           and ($2{::text} is null or field_name = $2)"
+         where composition_id{::text} = $1 and ($2{::text} is null or field_name = $2)"
     }
 
     fn render_profile_save(rows: &[(&str, String)], by: &str, now: DbTime) -> u64 {
@@ -93,9 +92,7 @@ statements! {
     }
 
     fn render_profile_list(composition: Option<&str>) -> Vec<(String, String)> {
-        "select composition, definition
-         from render_profile
-         where $1{::text} is null or composition = $1
+        "select composition, definition from render_profile where $1{::text} is null or composition = $1
          order by composition {collate C}"
     }
 
@@ -139,7 +136,6 @@ statements! {
              group by one.composition
          ) as wanted
          where not (wanted.has_profile and wanted.has_mapping)
-         order by wanted.composition
-         limit $4"
+         order by wanted.composition limit $4"
     }
 }

@@ -6,8 +6,7 @@ use crate::statement::statements;
 statements! {
     fn render_data_find(id: i64) -> Option<DataRow> {
         "select id{::bigint} as id, coalesce(gfx_data{::text}, 'null') as gfx_data, gfx_key_id
-         from render_queue
-         where id = $1"
+         from render_queue where id = $1"
     }
 
     /// Locks those whose data, or a job made of it, is not under this key, by id.
@@ -24,9 +23,7 @@ statements! {
                      and a.document_key_id {is not} $1
                )
            )
-         order by id
-         limit $3
-         {for update}"
+         order by id limit $3 {for update}"
     }
 
     /// Whatever type an adopted table has, the record finds it.
@@ -41,9 +38,7 @@ statements! {
              where id = $1"
         }
         sqlite {
-            "update render_queue
-             set gfx_data = $2, gfx_key_id = $3, revision = revision + 1
-             where id = $1"
+            "update render_queue set gfx_data = $2, gfx_key_id = $3, revision = revision + 1 where id = $1"
         }
     }
 }

@@ -33,23 +33,17 @@ statements! {
              limit $3
              {for update skip locked}
          )
-         update render_leftover
-         set look_after = $2
+         update render_leftover set look_after = $2
          where (render_id, epoch) in (select render_id, epoch from due)
          returning render_id, epoch, nexrender_job_id, staged_path, slot, file, since"
     }
 
     fn render_leftover_keep(id: i64, epoch: i64, look_after: DbTime) -> u64 {
-        "update render_leftover
-         set look_after = $3
-         where render_id = $1
-           and epoch = $2"
+        "update render_leftover set look_after = $3 where render_id = $1 and epoch = $2"
     }
 
     fn render_leftover_delete(id: i64, epoch: i64) -> u64 {
-        "delete from render_leftover
-         where render_id = $1
-           and epoch = $2"
+        "delete from render_leftover where render_id = $1 and epoch = $2"
     }
 
     fn render_leftover_count() -> One<i64> {
@@ -80,8 +74,6 @@ statements! {
 
     fn render_worker_list(since: DbTime) -> Vec<WorkerRecord> {
         "select process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros
-         from render_worker
-         where seen_at >= $1
-         order by name, process"
+         from render_worker where seen_at >= $1 order by name, process"
     }
 }

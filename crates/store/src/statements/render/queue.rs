@@ -21,7 +21,7 @@ macro_rules! renders {
                     output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at, updated_at,
                     started_at, completed_at, ended_at, duration_seconds{::double precision} as duration_seconds,
                     revision
-             from render_queue ",
+             from render_queue",
             $("{indexed by ", $index, "} ",)?
             $rest
         )
@@ -40,8 +40,7 @@ statements! {
                   created_at, updated_at, changed_by)
              select r.composition_id, r.cue_item_id, r.gfx_data, $2, $3, $4, $5::date, $6, $6, $6, $7
              from jsonb_populate_record(null::render_queue, $1::jsonb) as r
-             on conflict do nothing
-             returning id::bigint"
+             on conflict do nothing returning id::bigint"
         }
         sqlite {
             bind(
@@ -52,14 +51,12 @@ statements! {
                  (composition_id, cue_item_id, gfx_data, gfx_hash, priority, deadline, broadcast_date, run_after,
                   created_at, updated_at, changed_by)
              values ($1, $2, $3, $4, $5, $6, $7, $8, $8, $8, $9)
-             on conflict do nothing
-             returning id"
+             on conflict do nothing returning id"
         }
     }
 
     fn render_find_same(cue_item: &str, hash: &str) -> Option<i64> {
-        "select id{::bigint}
-         from render_queue
+        "select id{::bigint} from render_queue
          where cue_item_id{::text} = $1
            and gfx_hash = $2
            and status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')"
@@ -77,11 +74,8 @@ statements! {
     fn render_lock_waiting(now: DbTime, limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_claim",
-            "where status = 'pending'
-               and run_after <= $1
-             order by priority desc, {nulls last deadline}, created_at, id
-             limit $2
-             {for update skip locked}"
+            "where status = 'pending' and run_after <= $1
+             order by priority desc, {nulls last deadline}, created_at, id limit $2 {for update skip locked}"
         )
     }
 
@@ -92,9 +86,7 @@ statements! {
             "where worker_id is not null
                and status in ('preparing', 'rendering', 'encoding', 'uploading', 'cancelled')
                and (lock_expires_at <= $1 or lock_expires_at is null)
-             order by lock_expires_at
-             limit $2
-             {for update skip locked}"
+             order by lock_expires_at limit $2 {for update skip locked}"
         )
     }
 
@@ -116,8 +108,7 @@ statements! {
                     or {position}(lower(coalesce(composition_id{::text}, '') || ' ' || coalesce(cue_item_id{::text}, '')
                                         || ' ' || coalesce(error_message, '')), lower($6)) > 0)
                and id >= $7
-             order by id desc
-             limit $8"
+             order by id desc limit $8"
         )
     }
 
@@ -136,8 +127,7 @@ statements! {
         renders!(
             indexed by "render_queue_status",
             "where status in ('preparing', 'rendering', 'encoding', 'uploading')
-             order by id desc
-             limit $1"
+             order by id desc limit $1"
         )
     }
 
@@ -146,8 +136,7 @@ statements! {
         renders!(
             indexed by "render_queue_claim",
             "where status = 'pending'
-             order by priority desc, {nulls last deadline}, created_at, id
-             limit $1"
+             order by priority desc, {nulls last deadline}, created_at, id limit $1"
         )
     }
 
@@ -155,9 +144,7 @@ statements! {
     fn render_list_ended(limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_ended",
-            "where ended_at is not null
-             order by ended_at desc, id desc
-             limit $1"
+            "where ended_at is not null order by ended_at desc, id desc limit $1"
         )
     }
 

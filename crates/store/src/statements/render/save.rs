@@ -33,9 +33,7 @@ statements! {
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
              lock_renewed_at = case when lock_expires_at {is not} $9 then $36 else lock_renewed_at end,
              revision = revision + 1
-         where id = $1
-           and epoch = $2
-           and worker_id {is} $3"
+         where id = $1 and epoch = $2 and worker_id {is} $3"
     }
 
     /// Writes what a claim changes, for all rows at once. They are locked.
@@ -55,8 +53,7 @@ statements! {
                  started_at = coalesce(q.started_at, $11), updated_at = $11, changed_by = $9, revision = q.revision + 1
              from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
                  as c (id, status, phase, progress, epoch, attempts, broadcast_date)
-             where q.id = c.id
-               and q.status = 'pending'"
+             where q.id = c.id and q.status = 'pending'"
         }
         sqlite {
             for row in rows
@@ -69,8 +66,7 @@ statements! {
                  broadcast_date = coalesce(broadcast_date, $7), worker_id = $8, worker_name = $9,
                  lock_expires_at = $10, lock_renewed_at = $11, error_code = null, error_message = null,
                  started_at = coalesce(started_at, $11), updated_at = $11, changed_by = $9, revision = revision + 1
-             where id = $1
-               and status = 'pending'"
+             where id = $1 and status = 'pending'"
         }
     }
 

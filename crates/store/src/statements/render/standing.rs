@@ -53,8 +53,7 @@ statements! {
     /// Codes of those that have failed since then or wait to be tried again, and how many have each. Who waits with the code
     /// `passing` has nothing wrong with it.
     fn render_standing_failures(since: DbTime, passing: &str) -> Vec<(String, i64)> {
-        "select error_code, count(*)
-         from render_queue
+        "select error_code, count(*) from render_queue
          where error_code is not null
            and ((status = 'pending' and error_code <> $2) or (status = 'failed' and ended_at > $1))
          group by error_code
@@ -64,11 +63,8 @@ statements! {
     /// What each worker has completed and had to give up since then. Needs `render_queue_ended`.
     fn render_standing_workers(since: DbTime, limit: i64) -> Vec<(String, i64, i64)> {
         "select worker_name, count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed')
-         from render_queue {indexed by render_queue_ended}
-         where ended_at > $1
-           and worker_name is not null
+         from render_queue {indexed by render_queue_ended} where ended_at > $1 and worker_name is not null
          group by worker_name
-         order by worker_name
-         limit $2"
+         order by worker_name limit $2"
     }
 }

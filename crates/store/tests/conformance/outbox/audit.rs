@@ -2,8 +2,8 @@
 
 use crate::Bench;
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::exception::StateWord;
-use tidemill_domain::outbox::{Cursor, EventId, Mark, Seq, Slot, Window};
+use tidemill_domain::outbox::failed_event::StateWord;
+use tidemill_domain::outbox::{Cursor, EventId, Seq, Slot, Snapshot, Window};
 use tidemill_store::outbox::{AuditFrom, AuditedEvent};
 use tidemill_store::{Tx, sqlx};
 use uuid::Uuid;
@@ -13,7 +13,7 @@ crate::on_both![
     of_a_slot_with_an_owner_the_cursor_of_the_owner_counts,
     up_to_the_floor_all_counts_as_read,
     pages_have_every_event_once_and_a_later_look_begins_with_what_is_open,
-    exceptions_are_told_with_why,
+    failed_events_are_told_with_why,
 ];
 
 async fn execute(bench: &Bench, sql: &str) {
@@ -30,7 +30,7 @@ fn insert(aggregate: &str) -> String {
 }
 
 /// What has committed now.
-async fn mark(tx: &mut Tx) -> Mark {
+async fn snapshot(tx: &mut Tx) -> Snapshot {
     if let Some(connection) = tx.postgres() {
         let text: String =
             sqlx::query_scalar("select pg_current_snapshot()::text").fetch_one(connection).await.unwrap();
@@ -39,14 +39,14 @@ async fn mark(tx: &mut Tx) -> Mark {
     let connection = tx.sqlite().unwrap();
     let last: Option<i64> =
         sqlx::query_scalar("select max(id) from outbox_event").fetch_one(connection).await.unwrap();
-    Mark::up_to(last.unwrap_or(0))
+    Snapshot::up_to(last.unwrap_or(0))
 }
 
-async fn mark_now(bench: &Bench) -> Mark {
+async fn mark_now(bench: &Bench) -> Snapshot {
     let mut tx = bench.store.read().await.unwrap();
-    let mark = mark(&mut tx).await;
+    let snapshot = snapshot(&mut tx).await;
     tx.rollback().await.unwrap();
-    mark
+    snapshot
 }
 
 /// Where a slot was left by its last owner.
@@ -159,7 +159,7 @@ async fn pages_have_every_event_once_and_a_later_look_begins_with_what_is_open(b
     assert_eq!(names[&EventId::new(2)].to_string(), "order/b");
 }
 
-async fn exceptions_are_told_with_why(bench: Bench) {
+async fn failed_events_are_told_with_why(bench: Bench) {
     let instant = if bench.begin().await.postgres().is_some() { "now()" } else { "1" };
     for (id, state) in [(1, "waiting"), (2, "held"), (3, "parked"), (4, "skipped")] {
         let due = if state == "waiting" { instant } else { "null" };
@@ -172,13 +172,13 @@ async fn exceptions_are_told_with_why(bench: Bench) {
     }
 
     let mut tx = bench.store.read().await.unwrap();
-    let mut exceptions = tx.outbox().standing().await.unwrap().exceptions;
+    let mut failed_events = tx.outbox().standing().await.unwrap().failed_events;
     tx.rollback().await.unwrap();
 
-    exceptions.sort_unstable_by_key(|exception| exception.id);
-    let excuses: Vec<StateWord> = exceptions.iter().map(|exception| exception.excuse).collect();
+    failed_events.sort_unstable_by_key(|failed_event| failed_event.id);
+    let excuses: Vec<StateWord> = failed_events.iter().map(|failed_event| failed_event.excuse).collect();
     assert_eq!(excuses, [StateWord::Waiting, StateWord::Held, StateWord::Parked, StateWord::Skipped]);
-    assert_eq!((exceptions[2].slot, exceptions[2].seq), (Slot::new(200), Seq::new(3)));
+    assert_eq!((failed_events[2].slot, failed_events[2].seq), (Slot::new(200), Seq::new(3)));
 }
 
 /// Only PostgreSQL has several writers at a time.

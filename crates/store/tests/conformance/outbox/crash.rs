@@ -27,7 +27,7 @@ async fn burn(writer: &mut Writer) {
 async fn numbers(store: &Store) -> (u64, u64) {
     let places = store.read().await.unwrap().outbox().places().await.unwrap();
     let newest = places.iter().map(|place| place.window.from.xmax()).max().unwrap();
-    (newest, super::mark(store).await.xmax())
+    (newest, super::snapshot(store).await.xmax())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,10 @@
 //! All about one event, and the relays as people see them.
 
-use super::{except, mark, paid, publish, relay, rest_all};
+use super::{except, paid, publish, relay, rest_all, snapshot};
 use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, EventOutcome, Instance, RelayId, Slot, Tally, Window};
 use tidemill_store::outbox::EventDetail;
 use uuid::Uuid;
@@ -24,9 +24,9 @@ async fn what_became_of_an_event_is_told(bench: Bench) {
     let [first, second] = super::events(&bench).await.try_into().unwrap();
     let before = detail(&bench, first.id).await.unwrap();
     assert_eq!((before.fate, before.owner, before.epoch), (EventOutcome::Pending, None, Epoch::ZERO));
-    assert_eq!((before.event, before.exception), (first.clone(), None));
+    assert_eq!((before.event, before.failed_event), (first.clone(), None));
 
-    let read = Window::at(mark(&bench.store).await);
+    let read = Window::at(snapshot(&bench.store).await);
     relay(&bench, 1, &read, &[(first.slot, 1)], None).await;
     publish(&bench, &[paid("a")]).await;
 
@@ -41,8 +41,8 @@ async fn what_became_of_an_event_is_told(bench: Bench) {
     rest_all(&bench.store, &read).await;
     except(&bench, second.id, "b", "parked").await;
     let parked = detail(&bench, second.id).await.unwrap();
-    assert_eq!(parked.fate, EventOutcome::Excepted(StateWord::Parked));
-    assert_eq!(parked.exception.unwrap().record.id, second.id);
+    assert_eq!(parked.fate, EventOutcome::Failed(StateWord::Parked));
+    assert_eq!(parked.failed_event.unwrap().record.id, second.id);
 }
 
 async fn an_event_that_is_not_there_is_not_told_of(bench: Bench) {
@@ -50,7 +50,7 @@ async fn an_event_that_is_not_there_is_not_told_of(bench: Bench) {
 }
 
 async fn relays_are_listed_until_their_lease_has_passed(bench: Bench) {
-    let read = Window::at(mark(&bench.store).await);
+    let read = Window::at(snapshot(&bench.store).await);
     relay(&bench, 1, &read, &[(Slot::new(0), 0), (Slot::new(3), 0)], Some((0, 3))).await;
     bench.advance(Duration::from_secs(2));
     relay(&bench, 2, &read, &[], Some((1, 3))).await;

@@ -1,13 +1,13 @@
 //! Texts that are none: SQLite lets other programs write any bytes into a text. PostgreSQL refuses them.
 
-use super::exception::{delivered, due, new, settle, waiting};
+use super::failed_event::{delivered, due, new, settle, waiting};
 use super::reader::Reader;
 use super::run;
 use crate::Bench;
-use tidemill_domain::outbox::exception::ExceptionState;
+use tidemill_domain::outbox::failed_event::FailedEventState;
 use tidemill_domain::outbox::{BadEvent, Slot};
 use tidemill_store::outbox::EventFilter;
-use tidemill_store::outbox::exception::SettledAs;
+use tidemill_store::outbox::failed_event::SettledAs;
 
 /// Columns of an event that can be garbled, and what they are called.
 const COLUMNS: [(&str, &str); 5] = [
@@ -76,14 +76,14 @@ async fn what_is_due_and_is_no_text_is_parked_and_the_others_are_tried() {
     write(&bench, "").await;
     let mut tx = bench.begin().await;
     tx.outbox().fill_slots(10).await.unwrap();
-    let excepted: Vec<_> = (1..=3)
+    let failed: Vec<_> = (1..=3)
         .map(|id| {
             let mut new = new(id, "1", waiting(bench.now()));
             new.aggregate.kind = format!("order{id}");
             new
         })
         .collect();
-    tx.outbox().except(&excepted, bench.now()).await.unwrap();
+    tx.outbox().except(&failed, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let found = due(&bench, 10, 10).await;
@@ -91,7 +91,7 @@ async fn what_is_due_and_is_no_text_is_parked_and_the_others_are_tried() {
 
     assert_eq!(found.events.iter().map(|event| event.id.get()).collect::<Vec<_>>(), [3]);
     let parked = |what: &str| SettledAs::Refused {
-        state: ExceptionState::Parked,
+        state: FailedEventState::Parked,
         error: format!("the text of the {what} is not valid UTF-8"),
     };
     let told: Vec<SettledAs> = found.unpublishable.into_iter().map(|one| one.what).collect();

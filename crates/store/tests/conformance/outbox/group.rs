@@ -3,7 +3,7 @@
 use super::reader::{LEASE, Reader};
 use crate::{Bench, identity, process_id};
 use tidemill_domain::outbox::relay::transactional_sink;
-use tidemill_domain::outbox::{Effort, Group, JoinRefusal, Mark, RelayId, Slot, Unit};
+use tidemill_domain::outbox::{Effort, Group, JoinRefusal, RelayId, Slot, Snapshot, Unit};
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence};
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ async fn a_relay_in_transactions_does_not_join_others_without_them(bench: Bench)
         timeline: None,
         effort: Effort::default(),
     };
-    let looking = Looking { fence, from: &Mark::up_to(0), slots: &[], cursors: None };
+    let looking = Looking { fence, from: &Snapshot::up_to(0), slots: &[], cursors: None };
     let view = bench.begin().await.outbox().look_around(&looking).await.unwrap().unwrap();
     assert!(view.live.iter().all(|relay| relay.transactional_id.as_deref() == Some("shop")), "{view:?}");
     assert_eq!(view.live.len(), 2);

@@ -1,9 +1,9 @@
 //! What is measured.
 
-use super::{except, mark, read_all, relay, rest, run, write, write_in};
+use super::{except, read_all, relay, rest, run, snapshot, write, write_in};
 use crate::Bench;
 use std::time::Duration;
-use tidemill_domain::outbox::{Count, Mark, RelayId, Slot, Window};
+use tidemill_domain::outbox::{Count, RelayId, Slot, Snapshot, Window};
 use tidemill_store::outbox::{Backlog, SlotLag};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, skip};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 crate::on_both![
     what_was_not_read_is_counted_by_slot,
     a_count_that_was_stopped_is_told_as_such,
-    exceptions_are_counted_by_state,
+    failed_events_are_counted_by_state,
     what_was_not_taken_is_not_out,
     slots_of_the_dead_count_as_unowned,
     an_outbox_that_nobody_uses_has_no_lag,
@@ -36,7 +36,7 @@ async fn an_outbox_that_nobody_uses_has_no_lag(bench: Bench) {
 }
 
 async fn what_was_not_read_is_counted_by_slot(bench: Bench) {
-    let before = Window::at(mark(&bench.store).await);
+    let before = Window::at(snapshot(&bench.store).await);
     write(&bench.store, "a", bench.now()).await;
     write(&bench.store, "b", bench.now()).await;
     read_all(&bench.store).await;
@@ -79,7 +79,7 @@ async fn a_count_that_was_stopped_is_told_as_such(bench: Bench) {
     assert!(stopped.iter().all(|lag| !lag.rows.is_exact()));
 }
 
-async fn exceptions_are_counted_by_state(bench: Bench) {
+async fn failed_events_are_counted_by_state(bench: Bench) {
     for (state, count) in [("waiting", 1), ("held", 2), ("parked", 3)] {
         for n in 0..count {
             let aggregate = format!("{state}{n}");
@@ -88,7 +88,7 @@ async fn exceptions_are_counted_by_state(bench: Bench) {
         }
     }
 
-    let counts = bench.store.read().await.unwrap().outbox().excepted(2).await.unwrap();
+    let counts = bench.store.read().await.unwrap().outbox().failed_event_counts(2).await.unwrap();
 
     assert_eq!((counts.waiting.rows, counts.held.rows), (Count::Exactly(1), Count::Exactly(2)));
     assert_eq!((counts.parked.rows, counts.skipped), (Count::AtLeast(2), Count::Exactly(0)));
@@ -115,19 +115,16 @@ async fn what_was_not_taken_is_not_out(bench: Bench) {
     let stats = bench.store.read().await.unwrap().outbox().stats(100).await.unwrap();
 
     let one = |oldest| Backlog { rows: Count::Exactly(1), oldest: Some(oldest) };
-    let excepted = &stats.exceptions;
-    assert_eq!((excepted.parked, excepted.held), (one(start), Backlog::NONE));
-    assert_eq!(excepted.waiting, one(start.plus(Duration::from_secs(60))));
-    assert_eq!(
-        (excepted.of_slot(Slot::of("a")), excepted.of_slot(Slot::of("b"))),
-        (one(start), Backlog::NONE)
-    );
+    let failed = &stats.failed_events;
+    assert_eq!((failed.parked, failed.held), (one(start), Backlog::NONE));
+    assert_eq!(failed.waiting, one(start.plus(Duration::from_secs(60))));
+    assert_eq!((failed.of_slot(Slot::of("a")), failed.of_slot(Slot::of("b"))), (one(start), Backlog::NONE));
     assert_eq!(stats.unread(), Some(one(bench.now())));
     assert_eq!(stats.unpublished(), Some(Backlog { rows: Count::Exactly(3), oldest: Some(start) }));
 }
 
 async fn slots_of_the_dead_count_as_unowned(bench: Bench) {
-    let window = Window::at(mark(&bench.store).await);
+    let window = Window::at(snapshot(&bench.store).await);
     relay(&bench, 1, &window, &[(Slot::new(1), 0), (Slot::new(2), 0)], Some((0, 3))).await;
     relay(&bench, 2, &window, &[(Slot::new(3), 0)], Some((2, 3))).await;
 
@@ -189,11 +186,11 @@ async fn events_without_a_slot_are_counted_where_they_will_be() {
     assert_eq!(of(&lag(&bench, 10).await, "a").rows, Count::Exactly(2));
 }
 
-/// Marks of another server tell nothing.
+/// Snapshots of another server tell nothing.
 #[tokio::test]
 async fn after_a_restore_the_lag_is_unknown() {
     let Some(bench) = Bench::postgres().await else { return };
-    rest(&bench.store, Slot::new(0), &Window::at(Mark::up_to(1 << 40))).await;
+    rest(&bench.store, Slot::new(0), &Window::at(Snapshot::up_to(1 << 40))).await;
 
     assert_eq!(bench.store.read().await.unwrap().outbox().lag(10).await.unwrap(), None);
 }

@@ -1,6 +1,6 @@
 //! Large events: what is read at once is bounded by bytes as well, and who only wants to see a list reads no payload.
 
-use super::exception::{delivered, due, new, settle, waiting};
+use super::failed_event::{delivered, due, new, settle, waiting};
 use super::reader::{Reader, assert_each_once};
 use super::{events, paid, publish};
 use crate::Bench;
@@ -65,10 +65,10 @@ async fn small_events_are_read_at_once(bench: Bench) {
 async fn what_is_due_is_tried_in_portions_of_bytes(bench: Bench) {
     publish_large(&bench).await;
     let all = events(&bench).await;
-    let excepted: Vec<_> =
+    let failed: Vec<_> =
         all.iter().map(|event| new(event.id.get(), &event.aggregate.id, waiting(bench.now()))).collect();
     let mut tx = bench.begin().await;
-    tx.outbox().except(&excepted, bench.now()).await.unwrap();
+    tx.outbox().except(&failed, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut portions = Vec::new();

@@ -1,10 +1,10 @@
 //! Where slots stand.
 
-use super::{mark, relay, rest, rest_all};
+use super::{relay, rest, rest_all, snapshot};
 use crate::Bench;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::{EventId, Mark, RelayId, Seq, Slot, Window};
+use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot, Snapshot, Window};
 use uuid::Uuid;
 
 crate::on_both![
@@ -22,8 +22,8 @@ async fn a_new_outbox_has_256_free_slots_at_the_beginning(bench: Bench) {
 }
 
 async fn owned_slots_stand_where_their_relay_says_and_free_ones_where_they_were_left(bench: Bench) {
-    let left = Window::at(Mark::up_to(10));
-    let read = Window::at(mark(&bench.store).await).opened(Mark::up_to(90)).after(EventId::new(40));
+    let left = Window::at(Snapshot::up_to(10));
+    let read = Window::at(snapshot(&bench.store).await).opened(Snapshot::up_to(90)).after(EventId::new(40));
     rest_all(&bench.store, &left).await;
     relay(&bench, 1, &read, &[(Slot::new(3), 7), (Slot::new(255), 9)], None).await;
 
@@ -38,7 +38,7 @@ async fn owned_slots_stand_where_their_relay_says_and_free_ones_where_they_were_
 }
 
 async fn a_place_that_is_not_understood_is_told(bench: Bench) {
-    rest(&bench.store, Slot::new(3), &Window::at(Mark::up_to(1))).await;
+    rest(&bench.store, Slot::new(3), &Window::at(Snapshot::up_to(1))).await;
     super::run(&bench.store, "update tidemill_outbox_slot set place = '{}' where slot = 3").await;
 
     let error = bench.begin().await.outbox().places().await.unwrap_err();

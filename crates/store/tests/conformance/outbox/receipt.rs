@@ -8,7 +8,7 @@ use tidemill_domain::outbox::Slot;
 
 crate::on_both![
     what_was_read_or_is_gone_is_settled_and_the_rest_is_not,
-    what_is_excepted_is_unsettled_until_it_is_skipped,
+    what_failed_is_unsettled_until_it_is_skipped,
     what_lies_below_the_floor_is_settled,
 ];
 
@@ -31,7 +31,7 @@ async fn what_was_read_or_is_gone_is_settled_and_the_rest_is_not(bench: Bench) {
     assert!(unsettled(&bench, &reader, &[1, 3, 4, 5, 99]).await.is_empty());
 }
 
-async fn what_is_excepted_is_unsettled_until_it_is_skipped(bench: Bench) {
+async fn what_failed_is_unsettled_until_it_is_skipped(bench: Bench) {
     let mut reader = Reader::of_all(&bench.store, 1, 10).await;
     write(&bench.store, &["a", "b", "c"]).await;
     reader.drain().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::{
-    Effort, EventId, Instance, JoinRefusal, Mark, RelayId, Slot, Tally, Unit, Window,
+    Effort, EventId, Instance, JoinRefusal, RelayId, Slot, Snapshot, Tally, Unit, Window,
 };
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence};
 use tidemill_store::url::Dialect;
@@ -29,7 +29,7 @@ crate::on_both![
     a_look_tells_whether_there_are_events_for_these_slots,
     a_look_tells_what_has_committed,
     a_look_is_not_set_back_when_events_are_removed,
-    a_look_tells_whether_an_exception_is_due,
+    a_look_tells_whether_an_failed_event_is_due,
     slots_of_others_cannot_be_left,
     who_ends_in_order_leaves_its_slots_where_they_are,
 ];
@@ -151,7 +151,7 @@ async fn a_place_is_handed_over_exactly(bench: Bench) {
 async fn an_acknowledgement_that_does_not_know_its_row_writes_nothing(bench: Bench) {
     let one = Reader::of_all(&bench.store, 1, 10).await;
     let known = position(&bench, one.fence.id).await;
-    let moved = [Cursor { window: Window::at(Mark::up_to(9)), ..one.cursors[0].clone() }];
+    let moved = [Cursor { window: Window::at(Snapshot::up_to(9)), ..one.cursors[0].clone() }];
 
     let mut wrong = vec![
         RelayFence { acks: one.fence.acks - 1, ..one.fence },
@@ -279,7 +279,7 @@ async fn a_look_renews_and_can_acknowledge(bench: Bench) {
         bench.advance(LEASE - Duration::from_micros(1));
         assert_eq!(one.look().await.unwrap().acks, one.fence.acks);
     }
-    let moved = [Cursor { window: Window::at(Mark::up_to(9)), ..one.cursors[0].clone() }];
+    let moved = [Cursor { window: Window::at(Snapshot::up_to(9)), ..one.cursors[0].clone() }];
     let slots = one.slots();
 
     let looking =
@@ -320,10 +320,10 @@ async fn a_look_tells_whether_there_are_events_for_these_slots(bench: Bench) {
 
 async fn a_look_tells_what_has_committed(bench: Bench) {
     let mut one = Reader::of_all(&bench.store, 1, 10).await;
-    let before = one.look().await.unwrap().mark;
+    let before = one.look().await.unwrap().snapshot;
     write(&bench.store, &["a", "b"]).await;
 
-    let after = one.look().await.unwrap().mark;
+    let after = one.look().await.unwrap().snapshot;
     one.drain().await;
 
     assert!(before < after && before.is_within(&after));
@@ -331,7 +331,7 @@ async fn a_look_tells_what_has_committed(bench: Bench) {
         assert!(!before.sees(settled.event.xid) && after.sees(settled.event.xid));
     }
     if bench.store.dialect() == Dialect::Sqlite {
-        assert_eq!((before, after), (Mark::up_to(0), Mark::up_to(2)));
+        assert_eq!((before, after), (Snapshot::up_to(0), Snapshot::up_to(2)));
     }
 }
 
@@ -340,20 +340,20 @@ async fn a_look_is_not_set_back_when_events_are_removed(bench: Bench) {
     let mut one = Reader::of_all(&bench.store, 1, 10).await;
     write(&bench.store, &["a", "b"]).await;
     one.drain().await;
-    let before = one.look().await.unwrap().mark;
+    let before = one.look().await.unwrap().snapshot;
 
     let mut tx = bench.begin().await;
     tx.execute_for_test("delete from outbox_event").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert!(one.look().await.unwrap().mark >= before);
+    assert!(one.look().await.unwrap().snapshot >= before);
     write(&bench.store, &["c"]).await;
     assert!(one.look().await.unwrap().has_events);
     one.drain().await;
     assert_eq!(one.ids(), [1, 2, 3]);
 }
 
-async fn a_look_tells_whether_an_exception_is_due(bench: Bench) {
+async fn a_look_tells_whether_an_failed_event_is_due(bench: Bench) {
     let mut one = Reader::join(&bench.store, 1, 10).await;
     one.take(&some(0..10)).await.unwrap();
     let due = bench.now().plus(Duration::from_secs(2));

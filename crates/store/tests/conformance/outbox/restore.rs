@@ -1,10 +1,10 @@
 //! The database becomes that of another server. SQLite has no server, and a file means the same wherever it is.
 
-use super::{except, mark, numbers, rest, rest_all, run, texts, write, write_in};
+use super::{except, numbers, rest, rest_all, run, snapshot, texts, write, write_in};
 use crate::Bench;
 use std::process::Command;
 use tidemill_domain::outbox::restore::RestoreState;
-use tidemill_domain::outbox::{Count, EventId, Mark, Slot, Window};
+use tidemill_domain::outbox::{Count, EventId, Slot, Snapshot, Window};
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::outbox::{Backlog, Checked};
 use tidemill_store::scratch::Scratch;
@@ -15,7 +15,7 @@ use tidemill_testkit::{PostgresOptions, PrivatePostgres, skip};
 crate::on_both![a_check_without_a_restore_changes_nothing];
 
 fn found(standing: RestoreState) -> Checked {
-    Checked { standing, excepted: 0 }
+    Checked { standing, failed: 0 }
 }
 
 async fn a_check_without_a_restore_changes_nothing(bench: Bench) {
@@ -55,13 +55,13 @@ async fn of_two_who_find_a_restore_one_sets_it_right() {
     for n in 0..20 {
         write(&bench.store, &format!("a{n}"), bench.now()).await;
     }
-    rest_all(&bench.store, &Window::at(Mark::up_to(1 << 40))).await;
+    rest_all(&bench.store, &Window::at(Snapshot::up_to(1 << 40))).await;
 
     let (one, two) = tokio::join!(bench.store.check_outbox(), bench.store.check_outbox());
 
-    let mut excepted = [one.unwrap().excepted, two.unwrap().excepted];
-    excepted.sort_unstable();
-    assert_eq!(excepted, [0, 20]);
+    let mut failed = [one.unwrap().failed, two.unwrap().failed];
+    failed.sort_unstable();
+    assert_eq!(failed, [0, 20]);
 }
 
 /// Who restores data only may leave the sequence behind; what had a number up to the floor would never be read.
@@ -73,12 +73,12 @@ async fn after_a_restore_new_events_have_numbers_above_the_floor() {
     }
     run(&bench.store, "delete from outbox_event where id < 5").await;
     super::go_to(&bench.store, 1).await;
-    rest_all(&bench.store, &Window::at(Mark::up_to(1 << 40))).await;
+    rest_all(&bench.store, &Window::at(Snapshot::up_to(1 << 40))).await;
 
     let checked = bench.store.check_outbox().await.unwrap();
     let written = write(&bench.store, "a", bench.now()).await;
 
-    assert_eq!(checked, Checked { standing: RestoreState::Restored, excepted: 1 });
+    assert_eq!(checked, Checked { standing: RestoreState::Restored, failed: 1 });
     assert_eq!(written.get(), 6);
     assert_eq!(read_on(&bench.store).await, [written]);
 }
@@ -89,7 +89,7 @@ async fn by_the_marks_of_another_server_nothing_is_forgotten() {
     let Some(bench) = Bench::postgres().await else { return };
     super::go_to(&bench.store, 5_000_000).await;
     write(&bench.store, "a", bench.now()).await;
-    rest_all(&bench.store, &Window::at(Mark::up_to(1 << 40))).await;
+    rest_all(&bench.store, &Window::at(Snapshot::up_to(1 << 40))).await;
     let week = std::time::Duration::from_secs(7 * 24 * 3600);
     bench.advance(week * 2);
 
@@ -105,7 +105,7 @@ fn age(server: &PrivatePostgres, transactions: u32) {
         "create temporary table aged (n int);
          do $$ begin
              for n in 1..{transactions} loop
-                 begin insert into aged values (n); exception when others then null; end;
+                 begin insert into aged values (n); failed event when others then null; end;
              end loop;
          end $$"
     );
@@ -146,7 +146,7 @@ pub(super) async fn open(server: &PrivatePostgres, database: &str, bench: &Bench
 async fn read_on(store: &Store) -> Vec<EventId> {
     let places = store.read().await.unwrap().outbox().places().await.unwrap();
     let floor = store.read().await.unwrap().outbox().floor().await.unwrap();
-    let to = mark(store).await;
+    let to = snapshot(store).await;
     let rows = texts(store, "select id || ' ' || xid || ' ' || slot from outbox_event order by id").await;
     let event = |row: &String| {
         let numbers: Vec<u64> = row.split(' ').map(|number| number.parse().unwrap()).collect();
@@ -178,12 +178,12 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     let late = write_in(&mut slow, "late", now).await;
     write(&old, "a", now).await;
     let parked = write(&old, "parked", now).await;
-    let resting = Window { high: parked, ..Window::at(mark(&old).await) };
+    let resting = Window { high: parked, ..Window::at(snapshot(&old).await) };
     let read = write(&old, "a", now).await;
     let unread = [write(&old, "a", now).await, write(&old, "parked", now).await];
     slow.commit().await.unwrap();
     // Some slots are in the middle of a window; that of the slow writer has not seen its event yet.
-    rest_all(&old, &resting.clone().opened(mark(&old).await).after(read)).await;
+    rest_all(&old, &resting.clone().opened(snapshot(&old).await).after(read)).await;
     rest(&old, Slot::of("late"), &resting).await;
     run(&old, "update tidemill_outbox_slot set seq = 10").await;
     let there = Bench { store: old, ..bench };
@@ -200,7 +200,7 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     // Who goes on as if nothing had happened would never read what was written with numbers that are taken for old.
     let lost: Vec<EventId> = written.into_iter().filter(|id| !naive.contains(id)).collect();
     assert_eq!(lost, if numbers == Numbers::Behind { written.to_vec() } else { Vec::new() });
-    assert_eq!(checked, Checked { standing: RestoreState::Restored, excepted: 5 });
+    assert_eq!(checked, Checked { standing: RestoreState::Restored, failed: 5 });
     let told = "select event_id || ' ' || aggregate_id || ' ' || state || ' ' || seq
                 from tidemill_outbox_exception order by event_id";
     let expected = [

@@ -1,10 +1,10 @@
 //! What is forgotten.
 
-use super::{except, go_to, mark, numbers, read_all, relay, rest, rest_all, run, write, write_in};
+use super::{except, go_to, numbers, read_all, relay, rest, rest_all, run, snapshot, write, write_in};
 use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::outbox::partition::Range;
-use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
+use tidemill_domain::outbox::{EventId, Slot, Snapshot, Window};
 use tidemill_store::outbox::Retained;
 
 crate::on_both![
@@ -83,8 +83,8 @@ async fn on_sqlite_events_go_in_portions_whatever_lies_before_them() {
 async fn what_goes_is_what_the_rule_says_was_read(bench: Bench) {
     beside_partitions(&bench).await;
     let is_postgres = bench.begin().await.postgres().is_some();
-    let from: Mark = if is_postgres { "20:24:20,22".parse().unwrap() } else { Mark::up_to(5) };
-    let to: Mark = if is_postgres { "22:28:22,26".parse().unwrap() } else { Mark::up_to(9) };
+    let from: Snapshot = if is_postgres { "20:24:20,22".parse().unwrap() } else { Snapshot::up_to(5) };
+    let to: Snapshot = if is_postgres { "22:28:22,26".parse().unwrap() } else { Snapshot::up_to(9) };
     let first = if is_postgres { 5_000_000 } else { 0 };
     let resting = Window::at(from.clone());
     let paging = resting.clone().opened(to).after(EventId::new(first + 7));
@@ -102,7 +102,7 @@ async fn what_goes_is_what_the_rule_says_was_read(bench: Bench) {
             expected.push(id.get());
         }
     }
-    rest_all(&bench.store, &Window::at(Mark::up_to(0))).await;
+    rest_all(&bench.store, &Window::at(Snapshot::up_to(0))).await;
     rest(&bench.store, a, &resting).await;
     rest(&bench.store, b, &paging).await;
     let mut tx = bench.store.read().await.unwrap();
@@ -119,7 +119,7 @@ async fn what_goes_is_what_the_rule_says_was_read(bench: Bench) {
 }
 
 async fn relays_that_ended_long_ago_go(bench: Bench) {
-    let window = Window::at(mark(&bench.store).await);
+    let window = Window::at(snapshot(&bench.store).await);
     relay(&bench, 1, &window, &[(Slot::new(1), 0)], None).await;
     relay(&bench, 2, &window, &[], None).await;
     bench.advance(DAY);
@@ -170,7 +170,7 @@ async fn a_partition_goes_that_every_slot_has_passed() {
 #[tokio::test]
 async fn a_partition_stays_that_one_slot_has_not_passed() {
     let Some((bench, _)) = behind().await else { return };
-    let before = Window::at(Mark::up_to(2));
+    let before = Window::at(Snapshot::up_to(2));
     read_all(&bench.store).await;
     rest(&bench.store, Slot::of("b"), &before).await;
     assert_eq!(retain(&bench).await, Retained::default());
@@ -181,7 +181,7 @@ async fn a_partition_stays_that_one_slot_has_not_passed() {
     assert_eq!(retain(&bench).await, Retained::default());
 
     // And while only a part of its window was read.
-    let window = before.opened(mark(&bench.store).await).after(EventId::new(1));
+    let window = before.opened(snapshot(&bench.store).await).after(EventId::new(1));
     run(&bench.store, "update tidemill_outbox_slot set owner = null").await;
     rest(&bench.store, Slot::of("b"), &window).await;
     assert_eq!(retain(&bench).await.dropped, []);

@@ -1,6 +1,6 @@
 //! The database's clock goes back: the slots of a dead relay go to others after one lease, and a living one keeps its own.
 
-use super::exception::{due, new, waiting};
+use super::failed_event::{due, new, waiting};
 use super::reader::{LEASE, Reader, retire};
 use crate::{Bench, identity, process_id};
 use std::time::Duration;

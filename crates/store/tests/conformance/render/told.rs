@@ -2,7 +2,7 @@
 
 use super::{ann, bring_to, execute, ordered, say};
 use crate::Bench;
-use tidemill_domain::outbox::Telling;
+use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::render::{Phase, Work};
 use tidemill_domain::time::Clock;
 use tidemill_store::outbox::event::EventFilter;
@@ -10,9 +10,9 @@ use tidemill_store::{Store, StoreOptions};
 
 crate::on_both![an_end_is_told_of_in_its_own_transaction];
 
-async fn telling(bench: &Bench, telling: Telling) -> Bench {
+async fn lifecycle_events(bench: &Bench, lifecycle_events: LifecycleEvents) -> Bench {
     let clock = Some(bench.clock.clone() as std::sync::Arc<dyn Clock>);
-    let options = StoreOptions { clock, telling, ..StoreOptions::default() };
+    let options = StoreOptions { clock, lifecycle_events, ..StoreOptions::default() };
     let store = Store::open(bench.scratch.url().parse().unwrap(), &options).await.unwrap();
     Bench { store, clock: bench.clock.clone(), scratch: bench.scratch.same() }
 }
@@ -23,11 +23,11 @@ async fn told(bench: &Bench) -> Vec<String> {
 }
 
 async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
-    let silent = telling(&bench, Telling::new("ops").unwrap().of_jobs()).await;
+    let silent = lifecycle_events(&bench, LifecycleEvents::new("ops").unwrap().of_jobs()).await;
     let claimed = bring_to(&silent, Phase::Publishing).await;
     say(&silent, &claimed, Work::Published).await;
     assert_eq!(told(&bench).await, [] as [&str; 0]);
-    let loud = telling(&bench, Telling::new("ops").unwrap().of_renders()).await;
+    let loud = lifecycle_events(&bench, LifecycleEvents::new("ops").unwrap().of_renders()).await;
 
     let claimed = bring_to(&loud, Phase::Publishing).await;
     assert_eq!(told(&bench).await, [] as [&str; 0], "only ends are told of");

@@ -28,7 +28,7 @@ use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy, Profile, RenderId, Status};
 use tidemill_engine::SystemClock;
-use tidemill_engine::render::{Places, Worker, WorkerOptions, World};
+use tidemill_engine::render::{Backends, Places, Worker, WorkerOptions};
 use tidemill_nexrender::{Mount, NasStorage, Place, ShelfOptions};
 use tidemill_store::Store;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord};
@@ -174,12 +174,12 @@ impl Nas {
         let local = |folder: &LocalPath| Place { folder: folder.clone(), mount: Mount::Local };
         let storage =
             NasStorage::new(ShelfOptions::new(local(&self.staging), local(&self.output)), clock.clone());
-        let world = World {
+        let backends = Backends {
             farm: Arc::new(farm.clone()),
             inspector: Arc::new(BoxInspector),
             storage: Arc::new(storage),
         };
-        Ok(Worker::new(store.clone(), clock, world, options))
+        Ok(Worker::new(store.clone(), clock, backends, options))
     }
 
     /// The names of all files that are published or on their way.

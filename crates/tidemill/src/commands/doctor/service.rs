@@ -46,16 +46,16 @@ pub(super) async fn renders(context: &Context) -> Vec<Check> {
         Ok(Some(wanted)) => wanted,
         Err(failure) => return vec![Check { name: "renders", verdict: Verdict::of(&failure) }],
     };
-    let world = wanted.world();
-    let farm = match world.farm.check().await {
-        Ok(()) => Verdict::Good(format!("{} answers, and takes the secret", world.farm.name())),
+    let backends = wanted.backends();
+    let farm = match backends.farm.check().await {
+        Ok(()) => Verdict::Good(format!("{} answers, and takes the secret", backends.farm.name())),
         Err(trouble) => told(&trouble),
     };
-    let nas = match world.storage.check().await {
+    let nas = match backends.storage.check().await {
         Ok(()) => room(wanted.output()).await,
         Err(trouble) => told(&trouble),
     };
-    let ffprobe = match world.inspector.check().await {
+    let ffprobe = match backends.inspector.check().await {
         Ok(()) => Verdict::Good("ffprobe and ffmpeg can be run".to_owned()),
         Err(trouble) => told(&trouble),
     };

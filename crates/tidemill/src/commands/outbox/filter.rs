@@ -1,11 +1,11 @@
-//! Which excepted events are meant: the same flags for those who look and those who act.
+//! Which failed events are meant: the same flags for those who look and those who act.
 
 use clap::Args;
-use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, Slot};
-use tidemill_store::outbox::exception::ExceptionFilter;
+use tidemill_store::outbox::failed_event::FailedEventFilter;
 
-/// Which excepted events are meant.
+/// Which failed events are meant.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Filter {
     /// Only those in this state: waiting, held, parked or skipped
@@ -41,13 +41,13 @@ pub(crate) enum Breadth {
 }
 
 impl Filter {
-    pub(super) fn with(&self, breadth: Breadth) -> ExceptionFilter {
+    pub(super) fn with(&self, breadth: Breadth) -> FailedEventFilter {
         let states = match (self.state, breadth) {
             (Some(state), _) => vec![state],
             (None, Breadth::Parked) => vec![StateWord::Parked],
             (None, Breadth::Open) => StateWord::OPEN.to_vec(),
         };
-        ExceptionFilter {
+        FailedEventFilter {
             states,
             slot: self.slot.map(Slot::new),
             aggregate_type: self.aggregate_type.clone(),

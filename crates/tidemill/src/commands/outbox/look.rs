@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::{EventId, Headers, Payload, StoredHeaders};
-use tidemill_store::outbox::exception::ExceptionDetail;
+use tidemill_store::outbox::failed_event::FailedEventDetail;
 use tidemill_store::outbox::{EventDetail, EventFilter};
 
 /// Which events to list.
@@ -106,16 +106,16 @@ fn fields(detail: &EventDetail) -> Vec<(&'static str, Value)> {
         ("payload", json!(payload)),
         ("payload_base64", json!(payload_base64)),
     ];
-    fields.extend(detail.exception.as_ref().map(excepted).into_iter().flatten());
+    fields.extend(detail.failed_event.as_ref().map(failed).into_iter().flatten());
     fields
 }
 
-/// What `outbox dead` tells more of.
-fn excepted(detail: &ExceptionDetail) -> Vec<(&'static str, Value)> {
+/// What `outbox failed` tells more of.
+fn failed(detail: &FailedEventDetail) -> Vec<(&'static str, Value)> {
     let record = &detail.record;
-    let next_attempt_at = record.exception.state.next_attempt_at().map(|at| at.to_string());
+    let next_attempt_at = record.failed_event.state.next_attempt_at().map(|at| at.to_string());
     vec![
-        ("attempts", json!(record.exception.attempts)),
+        ("attempts", json!(record.failed_event.attempts)),
         ("next_attempt_at", json!(next_attempt_at)),
         ("behind", json!(record.behind.map(EventId::get))),
         ("error", json!(record.error)),

@@ -1,7 +1,7 @@
 //! `outbox skip`, `replay`, `redirect` and `edit`: what an operator may do with events that were not taken. They act on
 //! the database alone, so that they need no server; each event that is changed leaves an audit entry.
 
-use super::failed::{self, OfTable};
+use super::failed_row::{self, OfTable};
 use super::filter::{Breadth, Filter, event_id};
 use super::payload::{PayloadArguments, bad_event, header};
 use crate::commands::job::reason;
@@ -13,8 +13,8 @@ use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::event::Headers;
-use tidemill_domain::outbox::exception::{Edit, ExceptionRefusal, Redirect, Verb};
-use tidemill_store::outbox::exception::{Operation, Selection};
+use tidemill_domain::outbox::failed_event::{Edit, FailedEventRefusal, Redirect, Verb};
+use tidemill_store::outbox::failed_event::{Operation, Selection};
 
 /// So many events are changed in one transaction.
 const BATCH: u32 = 500;
@@ -28,10 +28,10 @@ pub(crate) struct Many {
     /// These events
     #[arg(value_name = "EVENT_ID", value_parser = event_id, required_unless_present_any = ["matching", "all"])]
     ids: Vec<EventId>,
-    /// All that `outbox dead` lists with the same flags
+    /// All that `outbox failed` lists with the same flags
     #[arg(long, conflicts_with = "ids")]
     matching: bool,
-    /// All that `outbox dead --all` lists with the same flags
+    /// All that `outbox failed --all` lists with the same flags
     #[arg(long, conflicts_with_all = ["ids", "matching", "state"])]
     all: bool,
     #[command(flatten)]
@@ -103,9 +103,9 @@ pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<
 async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
     let Many { ids, all, filter, reason, dry_run, of_table, .. } = arguments;
     if let Some(name) = of_table.name()? {
-        failed::undescribed(filter.is_given() || all)?;
-        let order = failed::Order { verb, reason: &reason, is_dry: dry_run };
-        return failed::order(&name, ids, &order, context).await;
+        failed_row::undescribed(filter.is_given() || all)?;
+        let order = failed_row::Order { verb, reason: &reason, is_dry: dry_run };
+        return failed_row::order(&name, ids, &order, context).await;
     }
     let given = Order { verb, reason: &reason, run: if dry_run { Run::Dry } else { Run::Real } };
     if !ids.is_empty() {
@@ -165,7 +165,7 @@ async fn order(mut parts: Vec<Selection>, order: &Order<'_>, context: &Context) 
 fn tell(
     order: &Order<'_>,
     changed: &[EventId],
-    refused: &[(EventId, ExceptionRefusal)],
+    refused: &[(EventId, FailedEventRefusal)],
     context: &Context,
 ) -> Result<Exit, Failure> {
     if let ([(id, refusal)], []) = (refused, changed) {
@@ -198,7 +198,7 @@ fn tell(
     Err(Failure::new(first.code(), what, first.fix()).because(&why))
 }
 
-pub(super) fn failure(id: EventId, refusal: ExceptionRefusal) -> Failure {
+pub(super) fn failure(id: EventId, refusal: FailedEventRefusal) -> Failure {
     Failure::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
 }
 

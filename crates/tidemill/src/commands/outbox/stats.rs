@@ -1,4 +1,4 @@
-//! `tidemill outbox stats`: what was not published yet, what is excepted, and who relays. What is not known is said to
+//! `tidemill outbox stats`: what was not published yet, what has failed, and who relays. What is not known is said to
 //! be unknown.
 
 use crate::config::Output;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats, SlotLag};
+use tidemill_store::outbox::{AttachedStanding, Backlog, OutboxStats, SlotLag};
 
 /// How the outbox stands
 #[derive(Args, Debug)]
@@ -26,21 +26,21 @@ pub(crate) struct Stats {
 pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let stats = tx.outbox().stats(arguments.count).await?;
-    let adopted = tx.outbox().adopted_standings(arguments.count).await?;
+    let attached = tx.outbox().attached_standings(arguments.count).await?;
     match arguments.slots {
         true => slots(&stats, context.output()),
-        false => whole(&stats, &adopted, context.output()),
+        false => whole(&stats, &attached, context.output()),
     }
 }
 
-fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Result<Exit, Failure> {
+fn whole(stats: &OutboxStats, attached: &[AttachedStanding], output: Output) -> Result<Exit, Failure> {
     let is_for_people = output == Output::Table;
     let count = |known: Option<Count>| counted(known, is_for_people);
     let known =
         |value: Option<f64>| rounded(value).map_or_else(|| unknown(is_for_people), |value| json!(value));
     let (unpublished, unread) = (stats.unpublished(), stats.unread());
     let age = |backlog: Option<Backlog>| age(backlog, stats.at, is_for_people);
-    let (exceptions, tally) = (&stats.exceptions, stats.tally());
+    let (failed_events, tally) = (&stats.failed_events, stats.tally());
     let partitions: Vec<Value> = stats
         .partitions
         .iter()
@@ -65,12 +65,12 @@ fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Re
         ("unpublished_oldest_seconds", age(unpublished)),
         ("unread", count(unread.map(|backlog| backlog.rows))),
         ("oldest_seconds", age(unread)),
-        ("waiting", count(Some(exceptions.waiting.rows))),
-        ("waiting_oldest_seconds", age(Some(exceptions.waiting))),
-        ("held", count(Some(exceptions.held.rows))),
-        ("parked", count(Some(exceptions.parked.rows))),
-        ("parked_oldest_seconds", age(Some(exceptions.parked))),
-        ("skipped", count(Some(exceptions.skipped))),
+        ("waiting", count(Some(failed_events.waiting.rows))),
+        ("waiting_oldest_seconds", age(Some(failed_events.waiting))),
+        ("held", count(Some(failed_events.held.rows))),
+        ("parked", count(Some(failed_events.parked.rows))),
+        ("parked_oldest_seconds", age(Some(failed_events.parked))),
+        ("skipped", count(Some(failed_events.skipped))),
         ("relays", json!(stats.relays.len())),
         ("published_per_second", known(stats.published_per_second())),
         ("empty_poll_ratio", known(tally.empty_poll_ratio())),
@@ -80,12 +80,15 @@ fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Re
         ("default_rows", stats.default_rows.map_or(Value::Null, |rows| count(Some(rows)))),
         ("wal_bytes_per_event", known(stats.wal_bytes_per_event)),
         ("partitions", json!(partitions)),
-        ("adopted", json!(adopted.iter().map(|one| table(one, stats.at, is_for_people)).collect::<Vec<_>>())),
+        (
+            "attached",
+            json!(attached.iter().map(|one| table(one, stats.at, is_for_people)).collect::<Vec<_>>()),
+        ),
     ];
     print_fields("tidemill.outbox_stats/v1", &fields, output)
 }
 
-fn table(standing: &AdoptedStanding, now: Timestamp, is_for_people: bool) -> Value {
+fn table(standing: &AttachedStanding, now: Timestamp, is_for_people: bool) -> Value {
     let name = standing.name.to_string();
     let Some(counts) = standing.counts else {
         return if is_for_people { json!(format!("{name} (unknown)")) } else { json!({ "table": name }) };
@@ -120,7 +123,7 @@ fn slots(stats: &OutboxStats, output: Output) -> Result<Exit, Failure> {
     let empty = "Nobody can say: the database was restored into another server, and no relay has come since.";
     let mut listing = Listing::new("tidemill.outbox_slot/v1", columns, empty);
     for lag @ SlotLag { slot, owner, epoch, rows, oldest } in stats.lag.iter().flatten() {
-        let unpublished = lag.unread().plus(stats.exceptions.of_slot(*slot));
+        let unpublished = lag.unread().plus(stats.failed_events.of_slot(*slot));
         listing.push(vec![
             json!(slot.get()),
             json!(owner.map(|owner| owner.to_string())),

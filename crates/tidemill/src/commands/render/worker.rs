@@ -17,7 +17,7 @@ use tidemill_domain::pool::PoolName;
 use tidemill_domain::render::LocalPath;
 use tidemill_domain::time::Clock;
 use tidemill_engine::pool::Pools;
-use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
+use tidemill_engine::render::{Backends, Licence, Worker, WorkerOptions};
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_nexrender::{
     FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasStorage, NexrenderFarm, Place, ShelfOptions,
@@ -84,9 +84,9 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let pools = Pools::start(store.clone(), context.pool_options());
-    let farm = wanted.world.farm.name();
+    let farm = wanted.backends.farm.name();
     let worker = wanted.worker(context, &store, clock.clone(), &process, &pools);
-    let telling = listener.map(|listener| {
+    let lifecycle_events = listener.map(|listener| {
         let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
         context.note(&format!("how it is, is told at http://{address}/health"));
         // Nobody proves here who they are, so what is counted stays on this host.
@@ -100,8 +100,8 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     ));
     let ended = render(worker, &process, &mut signals).await;
     reaping.abort();
-    if let Some(telling) = telling {
-        telling.abort();
+    if let Some(lifecycle_events) = lifecycle_events {
+        lifecycle_events.abort();
     }
     shutdown::stop(&process).await;
     ended.map(|()| Exit::Ok)
@@ -135,7 +135,7 @@ async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Res
 #[derive(Debug)]
 pub(crate) struct WorkerSetup {
     setup: Setup,
-    world: World,
+    backends: Backends,
     pool: Option<(PoolName, NonZeroU32)>,
 }
 
@@ -161,10 +161,10 @@ impl WorkerSetup {
             ..InspectorOptions::default()
         });
         let storage = NasStorage::new(storage(&setup, settings), clock);
-        let world =
-            World { farm: Arc::new(farm), inspector: Arc::new(inspector), storage: Arc::new(storage) };
+        let backends =
+            Backends { farm: Arc::new(farm), inspector: Arc::new(inspector), storage: Arc::new(storage) };
         let pool = settings.pool.as_deref().map(|name| pool(name, settings.pool_units)).transpose()?;
-        Ok(Some(Self { setup, world, pool }))
+        Ok(Some(Self { setup, backends, pool }))
     }
 
     pub(crate) fn worker(
@@ -193,7 +193,7 @@ impl WorkerSetup {
             drain_for: DRAIN_FOR,
             ..usual
         };
-        Worker::new(store.clone(), clock, self.world, options)
+        Worker::new(store.clone(), clock, self.backends, options)
     }
 
     /// Where it publishes, as this host sees it.
@@ -202,8 +202,8 @@ impl WorkerSetup {
     }
 
     /// What it acts on: for those who only want to know how that is.
-    pub(crate) fn world(&self) -> &World {
-        &self.world
+    pub(crate) fn backends(&self) -> &Backends {
+        &self.backends
     }
 }
 

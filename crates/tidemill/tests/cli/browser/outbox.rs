@@ -4,12 +4,12 @@ use super::has_row;
 use super::scene::{SOON, Scene, instant};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::outbox::exception::ExceptionState;
+use tidemill_domain::outbox::failed_event::FailedEventState;
 use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot};
 use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_engine::SystemClock;
 use tidemill_store::Store;
-use tidemill_store::outbox::exception::NewException;
+use tidemill_store::outbox::failed_event::NewFailedEvent;
 use tokio::runtime::Runtime;
 
 fn open(scene: &Scene) -> (Runtime, Store) {
@@ -34,14 +34,14 @@ async fn write(store: &Store, aggregate: &str, topic: &str) -> EventId {
 async fn park(store: &Store, aggregate: &str, topic: &str) -> EventId {
     let id = write(store, aggregate, topic).await;
     let mut tx = store.begin().await.unwrap();
-    let new = NewException {
+    let new = NewFailedEvent {
         event_id: id,
         slot: Slot::of(aggregate),
         seq: tidemill_domain::outbox::Seq::new(id.get()),
         aggregate: Aggregate { kind: "order".into(), id: aggregate.into() },
         event_type: "order.paid".into(),
         attempts: 12,
-        state: ExceptionState::Parked,
+        state: FailedEventState::Parked,
         error: Some(format!(
             "the broker says no to {id}: message of 2097152 bytes is larger than 1048576\nsecond line"
         )),
@@ -111,7 +111,7 @@ fn a_parked_event_is_replayed_in_a_dialog_and_the_numbers_change() {
     let Some(scene) = Scene::usual() else { return };
     let (runtime, store) = open(&scene);
     let id = runtime.block_on(park(&store, "a", "orders"));
-    let page = scene.visit("/outbox/dead");
+    let page = scene.visit("/outbox/failed");
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     assert!(
         has_row(
@@ -133,7 +133,7 @@ fn a_parked_event_is_replayed_in_a_dialog_and_the_numbers_change() {
     assert!(!has_row(page, "#events tbody tr", &["order a"]).unwrap());
     assert!(has_row(page, "#events tbody tr", &["order b"]).unwrap());
 
-    scene.visit(&format!("/outbox/dead/{other}"));
+    scene.visit(&format!("/outbox/failed/{other}"));
     assert!(page.text("#content pre").unwrap().contains("12345678901234567890.10"), "no number is rounded");
     assert!(page.text("#content pre").unwrap().contains("<b>bold</b>"));
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
@@ -153,7 +153,7 @@ fn those_that_were_picked_are_skipped_without_javascript() {
         runtime.block_on(park(&store, aggregate, "orders"));
     }
 
-    let page = scene.visit("/outbox/dead");
+    let page = scene.visit("/outbox/failed");
     page.click("#events tbody tr:nth-child(1) [name=id]").unwrap();
     page.click("#events tbody tr:nth-child(3) [name=id]").unwrap();
     page.click("button[formaction$='/skip']").unwrap();

@@ -14,7 +14,7 @@ use tidemill_domain::outbox::{NewEvent, Payload};
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::Store;
-use tidemill_store::outbox::Notice;
+use tidemill_store::outbox::Notify;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::url::Dialect;
 use tidemill_testkit::{Guarded, Signal};
@@ -62,7 +62,7 @@ async fn write(store: &Store, by: By, id: &str) {
 /// Makes the trigger.
 async fn tell(store: &Store) {
     let mut tx = store.begin().await.unwrap();
-    assert!(tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(tx.outbox().set_notify(Notify::On, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
 }
 
@@ -123,7 +123,7 @@ async fn an_event_of_ours_is_published_at_once_and_one_of_others_at_the_next_loo
         }
         end(relay);
         let mut tx = store.begin().await.unwrap();
-        tx.outbox().set_notice(Notice::Off, &Actor::system()).await.unwrap();
+        tx.outbox().set_notify(Notify::Off, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
     let relay = start(&stage, &store, USUALLY).await;

@@ -27,8 +27,9 @@ const POINTS: Points = &[
     ("after_commit", &[2, 4, 6]),
 ];
 
-/// Those that only a relay of an adopted table passes.
-const ADOPTED_POINTS: Points = &[("outbox_adopted_claimed", &[1, 3]), ("outbox_adopted_published", &[1, 3])];
+/// Those that only a relay of an attached table passes.
+const ATTACHED_POINTS: Points =
+    &[("outbox_attached_claimed", &[1, 3]), ("outbox_attached_published", &[1, 3])];
 
 /// Events that are there when the relay starts, and again when it is dead: several batches each.
 const EVENTS: usize = 3 * BATCH;
@@ -118,9 +119,9 @@ async fn a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_m
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_relay_of_an_adopted_table_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most() {
+async fn a_relay_of_an_attached_table_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most() {
     let Some(scratch) = Scratch::postgres().await else { return };
-    sweep(scratch, Source::Adopted, ADOPTED_POINTS).await;
+    sweep(scratch, Source::Attached, ATTACHED_POINTS).await;
 }
 
 async fn sweep(scratch: Scratch, source: Source, points: Points) {

@@ -22,18 +22,18 @@ const MARK: &[u8] = b"set status = 'PUBLISHED'";
 pub(super) enum Source {
     /// `outbox_event`.
     Outbox,
-    /// `transfer_events`, which is adopted.
-    Adopted,
+    /// `transfer_events`, which is attached.
+    Attached,
 }
 
 impl Source {
     /// Makes the table, and has it served.
     pub(super) async fn prepare(self, store: &Store, stage: &Stage) {
-        if self == Self::Adopted {
+        if self == Self::Attached {
             let mut tx = store.begin().await.unwrap();
             tx.execute_for_test(TRANSFER_EVENTS).await.unwrap();
             tx.commit().await.unwrap();
-            stage.run(&["outbox", "adopt", "transfer_events", "--topic", "things"]).succeeds();
+            stage.run(&["outbox", "attach", "transfer_events", "--topic", "things"]).succeeds();
         }
     }
 
@@ -45,7 +45,7 @@ impl Source {
                 "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload) values {}",
                 rows(|id| format!("('thing', '{id}', 'thing.moved', 'things', '{{}}')"))
             ),
-            Self::Adopted => format!(
+            Self::Attached => format!(
                 "insert into transfer_events (aggregate_id, payload) values {}",
                 rows(|id| format!("('{id}', '{{}}')"))
             ),
@@ -56,7 +56,7 @@ impl Source {
     pub(super) fn ids(self) -> &'static str {
         match self {
             Self::Outbox => "select id from outbox_event",
-            Self::Adopted => "select event_id from transfer_events",
+            Self::Attached => "select event_id from transfer_events",
         }
     }
 
@@ -64,7 +64,7 @@ impl Source {
     pub(super) fn lose(self, proxy: &CommitProxy, loss: Loss, chance: &mut Rng) {
         match self {
             Self::Outbox => proxy.lose_statement(loss, ACKNOWLEDGE),
-            Self::Adopted => proxy.lose(loss, if chance.bool() { CLAIM } else { MARK }),
+            Self::Attached => proxy.lose(loss, if chance.bool() { CLAIM } else { MARK }),
         }
     }
 
@@ -76,7 +76,7 @@ impl Source {
                 let stats: serde_json::Value = serde_json::from_str(&said).unwrap();
                 stats["unpublished"] == serde_json::json!({ "at_least": 0, "is_exact": true })
             }
-            Self::Adopted => {
+            Self::Attached => {
                 let open = "select count(*) from transfer_events where status <> 'PUBLISHED'";
                 let mut tx = store.begin().await.unwrap();
                 let open: i64 = sqlx::query_scalar(open).fetch_one(tx.postgres().unwrap()).await.unwrap();

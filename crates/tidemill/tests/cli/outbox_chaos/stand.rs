@@ -213,7 +213,7 @@ impl Stand {
                 * match self.way.source {
                     Source::Outbox => self.way.sink.batches_in_vain(excuses),
                     // What could not be marked at once is marked later, unless its slots have moved meanwhile.
-                    Source::Adopted => excuses,
+                    Source::Attached => excuses,
                 };
             assert!(*count <= most, "{membership:?} has {excuses} excuses and {count} records too many");
         }

@@ -18,7 +18,7 @@ use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{
     AllowList, LocalPath, NodePath, PathMap, Phase, Policy, Profile, RenderId, Trouble, Uid,
 };
-use tidemill_engine::render::{Asking, Farm, Places, Worker, WorkerOptions, World};
+use tidemill_engine::render::{Asking, Backends, Farm, Places, Worker, WorkerOptions};
 use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_nexrender::{FfmpegInspector, InspectorOptions, Mount, NasStorage, Place, ShelfOptions};
 use tidemill_store::Store;
@@ -204,7 +204,7 @@ pub(in super::super) fn start_worker(store: &Store, nas: &Nas, farm: &TestFarm) 
     let clock = Arc::new(SystemClock::new());
     let place = |name: &str| Place { folder: nas.local(name), mount: Mount::Local };
     let storage = NasStorage::new(ShelfOptions::new(place(".staging"), place("output")), clock.clone());
-    let world = World {
+    let world = Backends {
         farm: Arc::new(farm.clone()),
         inspector: Arc::new(FfmpegInspector::new(InspectorOptions::default())),
         storage: Arc::new(storage),

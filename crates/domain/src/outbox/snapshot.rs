@@ -1,0 +1,185 @@
+//! A snapshot: which transactions had committed at an instant. On PostgreSQL it is a snapshot. SQLite has one writer at a
+//! time, so there an event counts as its own transaction and a snapshot is simply how far the ids had come.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+/// What had committed at an instant: every transaction below `xmax` that is not listed as running. Snapshots of one
+/// database are ordered like their instants.
+///
+/// ```
+/// # use tidemill_domain::outbox::Snapshot;
+/// let snapshot: Snapshot = "10:14:10,12".parse().unwrap();
+/// assert!(snapshot.sees(11) && snapshot.sees(13));
+/// assert!(!snapshot.sees(12) && !snapshot.sees(14));
+/// assert_eq!(snapshot.to_string(), "10:14:10,12");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Snapshot {
+    xmin: u64,
+    xmax: u64,
+    /// Sorted; from `xmin` to below `xmax`.
+    running: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0:?} is not a snapshot: it is written as a PostgreSQL snapshot, such as 10:14:10,12")]
+pub struct BadSnapshot(pub String);
+
+impl Snapshot {
+    /// The snapshot of a database with one writer: all up to this id has committed.
+    pub fn up_to(id: i64) -> Self {
+        let next = u64::try_from(id).unwrap_or(0).saturating_add(1);
+        Self { xmin: next, xmax: next, running: Vec::new() }
+    }
+
+    /// Whether this transaction had committed (or had come to nothing) by then.
+    pub fn sees(&self, xid: u64) -> bool {
+        xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
+    }
+
+    /// The first transaction that had not begun by then.
+    pub fn xmax(&self) -> u64 {
+        self.xmax
+    }
+
+    pub fn running(&self) -> &[u64] {
+        &self.running
+    }
+
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.xmax <= other.xmax && other.running.iter().all(|xid| !self.sees(*xid))
+    }
+}
+
+/// By the instant they are from, as far as the two differ.
+impl Ord for Snapshot {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Of those that were running at the one, fewer run at the other; what began later has a higher number.
+        let age = |snapshot: &Self| (snapshot.xmax, std::cmp::Reverse(snapshot.running.len()));
+        age(self).cmp(&age(other)).then_with(|| self.running.cmp(&other.running))
+    }
+}
+
+impl PartialOrd for Snapshot {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// As PostgreSQL writes a snapshot.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.xmin, self.xmax)?;
+        for (n, xid) in self.running.iter().enumerate() {
+            if n > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{xid}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Snapshot {
+    type Err = BadSnapshot;
+
+    fn from_str(text: &str) -> Result<Self, BadSnapshot> {
+        let bad = || BadSnapshot(text.to_owned());
+        let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+        let mut parts = text.split(':');
+        let (Some(xmin), Some(xmax), Some(running), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let (xmin, xmax) = (number(xmin)?, number(xmax)?);
+        let running = match running {
+            "" => Vec::new(),
+            listed => listed.split(',').map(number).collect::<Result<Vec<_>, _>>()?,
+        };
+        let in_order = running.windows(2).all(|pair| pair[0] < pair[1]);
+        let in_bounds = running.iter().all(|xid| (xmin..xmax).contains(xid));
+        if xmin > xmax || !in_order || !in_bounds {
+            return Err(bad());
+        }
+        Ok(Self { xmin, xmax, running })
+    }
+}
+
+crate::newtype::serde_as_text!(Snapshot);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A history of transactions that begin in order and end in any: the snapshots of its instants, oldest first.
+    pub(crate) fn history(steps: &[(bool, usize)]) -> Vec<Snapshot> {
+        let (mut next, mut running) = (10_u64, BTreeSet::new());
+        let mut snapshots = Vec::new();
+        for (begins, which) in steps {
+            if *begins || running.is_empty() {
+                running.insert(next);
+                next += 1;
+            } else if let Some(ending) = running.iter().nth(which % running.len()).copied() {
+                running.remove(&ending);
+            }
+            snapshots.push(Snapshot {
+                xmin: running.first().copied().unwrap_or(next),
+                xmax: next,
+                running: running.iter().copied().collect(),
+            });
+        }
+        snapshots
+    }
+
+    pub(crate) fn steps() -> impl Strategy<Value = Vec<(bool, usize)>> {
+        prop::collection::vec((any::<bool>(), 0..8_usize), 1..60)
+    }
+
+    proptest! {
+        #[test]
+        fn snapshots_grow_with_time(steps in steps()) {
+            let snapshots = history(&steps);
+            for pair in snapshots.windows(2) {
+                prop_assert!(pair[0].is_within(&pair[1]));
+                prop_assert!(pair[0] <= pair[1]);
+                for xid in 0..100 {
+                    prop_assert!(!pair[0].sees(xid) || pair[1].sees(xid));
+                }
+            }
+        }
+
+        #[test]
+        fn the_text_comes_back(steps in steps()) {
+            for snapshot in history(&steps) {
+                prop_assert_eq!(snapshot.to_string().parse::<Snapshot>(), Ok(snapshot));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_snapshot_or_an_error(text in ".{0,40}") {
+            if let Ok(snapshot) = text.parse::<Snapshot>() {
+                prop_assert_eq!(snapshot.to_string().parse::<Snapshot>(), Ok(snapshot));
+            }
+        }
+    }
+
+    #[test]
+    fn with_one_writer_all_up_to_an_id_is_seen() {
+        let snapshot = Snapshot::up_to(7);
+
+        assert!(snapshot.sees(7) && !snapshot.sees(8));
+        assert_eq!(snapshot.to_string(), "8:8:");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "1", "1:2", "2:1:", "1:5:4,3", "1:5:5", "3:5:2", "a:b:", "1:2::"] {
+            assert!(text.parse::<Snapshot>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Attached tables: for the slots that it has, a relay claims rows, publishes them, and marks what became of them. One
+//! batch of a table at a time, in turn with its own outbox.
+//!
+//! What it has claimed and could not mark stays SENDING. It marks it later, or whoever has the slot next recovers it; the
+//! epoch of the slot tells which.
+
+use super::member::{Ended, Member};
+use super::sink::SinkDown;
+use super::{metrics, warn};
+use crate::clock::{jitter_unit, pause_after};
+use crate::outbox::publisher::Outcome;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::attached::row::{ClaimedRow, content};
+use tidemill_domain::outbox::attached::{AttachedTable, RowOutcome, TableName};
+use tidemill_domain::outbox::failed_event::{FailedEventState, after_refusal};
+use tidemill_domain::outbox::{Record, Seq, Slot};
+use tidemill_domain::time::{Monotonic, Timestamp};
+use tidemill_store::outbox::TableLook;
+use tidemill_store::outbox::attached::serve::{Claim, Claiming, SettledRow};
+use tidemill_store::{StoreError, crash_point};
+use tokio::sync::watch;
+
+/// Longest pause before a sink that takes nothing is tried again: each time costs two changes of every row.
+const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Longest look at a table.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// After a look that has taken at least so long, the table is left alone for `REST` times as long: others wait meanwhile.
+const SLOW: Duration = Duration::from_millis(100);
+const REST: u32 = 9;
+
+/// The attached tables, as a relay knows them.
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    tables: BTreeMap<TableName, Serving>,
+    /// Not before this.
+    resumes_at: Option<Monotonic>,
+}
+
+#[derive(Debug)]
+struct Serving {
+    table: AttachedTable,
+    is_due: bool,
+    fault: Option<String>,
+    /// It is not looked at before this.
+    look_at: Option<Monotonic>,
+    /// The slots in which nothing of a predecessor is left, with their epochs.
+    recovered: BTreeMap<Slot, Epoch>,
+    /// What could not be marked yet.
+    unmarked: Vec<Unmarked>,
+}
+
+/// A row that was claimed and is not marked yet.
+#[derive(Debug)]
+struct Unmarked {
+    slot: Slot,
+    /// That of the slot when it was claimed.
+    epoch: Epoch,
+    settled_row: SettledRow,
+    /// Whether it was counted among what is published. Somebody may keep it from being marked for long.
+    is_counted: bool,
+}
+
+impl Attached {
+    /// The tables that are attached now. What is known of those that were before stays.
+    fn keep(&mut self, tables: Vec<AttachedTable>, epochs: &BTreeMap<Slot, Epoch>) {
+        let mut before = std::mem::take(&mut self.tables);
+        for table in tables {
+            let name = table.name.clone();
+            let mut serving = match before.remove(&name) {
+                Some(serving) => Serving { table, ..serving },
+                None => Serving::new(table),
+            };
+            serving.is_due |= serving.fault.is_none() && serving.has_more(epochs);
+            self.tables.insert(name, serving);
+        }
+    }
+
+    /// Those that can be looked at now: one that has answered slowly is left alone for a while.
+    fn to_look_at(&self, now: Monotonic) -> Vec<AttachedTable> {
+        let can_be = |serving: &&Serving| serving.look_at.is_none_or(|at| at <= now);
+        self.tables.values().filter(can_be).map(|serving| serving.table.clone()).collect()
+    }
+
+    /// What a look has seen; why the table cannot be served any more, if that is new.
+    fn seen(&mut self, name: &TableName, look: TableLook, epochs: &BTreeMap<Slot, Epoch>) -> Option<String> {
+        let serving = self.tables.get_mut(name)?;
+        let before = serving.fault.take();
+        serving.is_due = match look {
+            TableLook::Due => true,
+            TableLook::NotDue => serving.has_more(epochs),
+            TableLook::Fault(why) => {
+                serving.fault = Some(why);
+                false
+            }
+        };
+        serving.fault.clone().filter(|_| serving.fault != before)
+    }
+
+    /// Whether there is something to do at this instant.
+    pub(super) fn is_due(&self, now: Monotonic) -> bool {
+        self.resumes_at.is_none_or(|at| at <= now) && self.tables.values().any(|serving| serving.is_due)
+    }
+}
+
+impl Serving {
+    const fn new(table: AttachedTable) -> Self {
+        Self {
+            table,
+            is_due: false,
+            fault: None,
+            look_at: None,
+            recovered: BTreeMap::new(),
+            unmarked: Vec::new(),
+        }
+    }
+
+    /// Whether there is something to do, whatever is due.
+    fn has_more(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
+        let is_recovered = |(slot, epoch): (&Slot, &Epoch)| self.recovered.get(slot) == Some(epoch);
+        !self.unmarked.is_empty() || !epochs.iter().all(is_recovered)
+    }
+
+    /// The slots in which a predecessor may have left something. Not those in which something of ours is still to be marked:
+    /// it would be sent again.
+    fn to_recover(&self, epochs: &BTreeMap<Slot, Epoch>) -> Vec<Slot> {
+        let is_ours = |slot: &Slot| self.unmarked.iter().any(|unmarked| unmarked.slot == *slot);
+        let is_new =
+            |(slot, epoch): &(&Slot, &Epoch)| self.recovered.get(slot) != Some(epoch) && !is_ours(slot);
+        epochs.iter().filter(is_new).map(|(slot, _)| *slot).collect()
+    }
+}
+
+impl Member<'_> {
+    /// Looks at the tables that are attached now. The lease is kept meanwhile, however long that takes.
+    pub(super) async fn see_attached(&mut self, tables: Vec<AttachedTable>) -> Result<(), Ended> {
+        self.attached.keep(tables, &self.epochs);
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        if slots.is_empty() {
+            return Ok(());
+        }
+        for table in self.attached.to_look_at(self.now()) {
+            let (name, started) = (&table.name, self.now());
+            let within = LOOK_MAX.min(self.relay.options.lease / 4);
+            self.counters.queried(4);
+            let looking = self.in_time(self.relay.store.look_at_attached(&table, &slots, within));
+            let new_fault = match self.while_alive(looking).await? {
+                Ok(look) => self.attached.seen(name, look, &self.epochs),
+                Err(error) => {
+                    warn(&error, &format!("the attached table {name} could not be looked at"));
+                    None
+                }
+            };
+            let (now, took) = (self.now(), self.now().since(started));
+            if let Some(serving) = self.attached.tables.get_mut(name) {
+                serving.look_at = (took >= SLOW).then(|| now.plus(took * REST));
+            }
+            if let Some(why) = new_fault {
+                let faults = self.faults(&table).await;
+                tracing::warn!(table = %name, "the attached table {name} cannot be served: {why}{faults}; will try again");
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a table and what mends it, as far as that can be found out now.
+    async fn faults(&self, table: &AttachedTable) -> String {
+        // The lease is worth more than a good word.
+        let finding = tokio::time::timeout(self.guard.remaining() / 4, self.relay.store.table_faults(table));
+        let faults = finding.await.ok().and_then(Result::ok).unwrap_or_default();
+        faults.iter().map(|fault| format!("; {fault}")).collect()
+    }
+
+    /// One batch of each attached table that has something to do.
+    pub(super) async fn serve_attached(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
+        if !self.attached.is_due(self.now()) {
+            return Ok(());
+        }
+        // Taken out, and put back whatever happens: a membership that ends forgets it.
+        let mut attached = std::mem::take(&mut self.attached);
+        attached.resumes_at = None;
+        for serving in attached.tables.values_mut().filter(|serving| serving.is_due) {
+            if *stop.borrow() {
+                break;
+            }
+            self.serve(serving).await?;
+            if let Some(down) = self.sink_down {
+                let wait = pause_after(down.failures, Duration::from_millis(200), SINK_PAUSE_MAX);
+                attached.resumes_at = Some(self.now().plus(wait));
+                break;
+            }
+        }
+        self.attached = attached;
+        Ok(())
+    }
+
+    /// One batch. Whatever goes wrong with the table is tried again after the next look.
+    async fn serve(&mut self, serving: &mut Serving) -> Result<(), Ended> {
+        serving.is_due = false;
+        let epochs = &self.epochs;
+        serving.unmarked.retain(|unmarked| epochs.get(&unmarked.slot) == Some(&unmarked.epoch));
+        if !self.mark(serving).await? {
+            return Ok(());
+        }
+        let Some(claim) = self.claim(serving).await? else { return Ok(()) };
+        if claim.rows.is_empty() {
+            return Ok(());
+        }
+        crash_point!("outbox_attached_claimed");
+        let begun = self.batch_begins(claim.rows.len());
+        let settled = self.publish_rows(&serving.table, &claim).await?;
+        crash_point!("outbox_attached_published");
+        let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
+        for (row, settled_row) in claim.rows.iter().zip(settled) {
+            let slot = Slot::of(&row.aggregate_id);
+            let epoch = self.epoch(slot);
+            serving.unmarked.push(Unmarked { slot, epoch, settled_row, is_counted: false });
+        }
+        let is_marked = self.mark(serving).await?;
+        serving.is_due = is_marked;
+        if self.sink_down.is_some() && self.relay.publisher.is_gone() {
+            return Err(Ended::SinkGone);
+        }
+        let spent = self.batch_ended(&begun, Some(&serving.table.name));
+        if !is_full {
+            // Little was there, so what comes now is gathered for a moment.
+            tokio::time::sleep(super::member::GATHER.saturating_sub(spent)).await;
+        }
+        Ok(())
+    }
+
+    /// Claims the next rows, and recovers first what a predecessor has left. None when the table cannot be used now.
+    async fn claim(&mut self, serving: &mut Serving) -> Result<Option<Claim>, Ended> {
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        let recover = serving.to_recover(&self.epochs);
+        let limit = self.relay.options.batch.get();
+        let within = self.guard.remaining() / 2;
+        let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit, within };
+        let sent = self.now();
+        self.counters.queried(5);
+        let claimed = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, 0).await? {
+                return Ok(None);
+            }
+            let claim = tx.outbox().claim_attached(&claiming).await?;
+            tx.commit().await?;
+            Ok(Some(claim))
+        });
+        let claimed = claimed.await;
+        match self.acknowledged(sent, claimed)? {
+            Ok(claim) => {
+                let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
+                serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
+                Ok(Some(claim))
+            }
+            Err(error) => {
+                self.failed(&serving.table, &error, "no rows could be claimed").await?;
+                // It may have happened: then these rows are in nobody's hands.
+                serving.recovered.clear();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Publishes rows, and says what is to become of each.
+    async fn publish_rows(&mut self, table: &AttachedTable, claim: &Claim) -> Result<Vec<SettledRow>, Ended> {
+        let mut marks = vec![RowOutcome::Back; claim.rows.len()];
+        let (mut places, mut records) = (Vec::new(), Vec::new());
+        let mut refused = std::collections::HashSet::new();
+        for ((n, row), mark) in claim.rows.iter().enumerate().zip(&mut marks) {
+            if refused.contains(&row.aggregate_id) {
+                continue;
+            }
+            match self.row_record(table, row) {
+                Ok(record) => {
+                    places.push(n);
+                    records.push(record);
+                }
+                Err(error) => {
+                    metrics::refused();
+                    tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} cannot be published: {error}", row.id, table.name);
+                    refused.insert(&row.aggregate_id);
+                    let attempts = row.attempts.saturating_add(1);
+                    *mark = RowOutcome::Failed { attempts, error };
+                }
+            }
+        }
+        let outcomes = self.while_alive(self.send(&self.relay.beside, &records)).await?;
+        let mut why_not = None;
+        if outcomes.contains(&Outcome::Delivered) {
+            self.sink_down = None;
+        }
+        for (n, outcome) in places.into_iter().zip(outcomes) {
+            let (Some(row), Some(mark)) = (claim.rows.get(n), marks.get_mut(n)) else { continue };
+            *mark = match outcome {
+                Outcome::Delivered => RowOutcome::Published,
+                Outcome::Held => RowOutcome::Back,
+                Outcome::Refused { why, is_permanent } => {
+                    metrics::refused();
+                    tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} was refused: {why}", row.id, table.name);
+                    self.after_refusal(row, why, is_permanent, claim.at)
+                }
+                Outcome::Unavailable { why } => {
+                    why_not.get_or_insert(why);
+                    RowOutcome::Back
+                }
+            };
+        }
+        if let Some(why) = why_not {
+            self.sink_down = Some(SinkDown::again(self.sink_down, self.now()));
+            metrics::unavailable();
+            self.relay.warn_of_sink("events", &why);
+        }
+        let settled_row = |(row, mark): (&ClaimedRow, RowOutcome)| SettledRow {
+            id: row.id,
+            attempts_before: row.attempts,
+            mark,
+        };
+        Ok(claim.rows.iter().zip(marks).map(settled_row).collect())
+    }
+
+    fn after_refusal(
+        &self,
+        row: &ClaimedRow,
+        error: String,
+        is_permanent: bool,
+        now: Timestamp,
+    ) -> RowOutcome {
+        let attempts = row.attempts.saturating_add(1);
+        let retry = &self.relay.options.retry;
+        match after_refusal(row.attempts, is_permanent, retry, now, jitter_unit()) {
+            FailedEventState::Waiting { next_attempt_at } => {
+                RowOutcome::Again { next_attempt_at, attempts, error }
+            }
+            FailedEventState::Parked | FailedEventState::Held | FailedEventState::Skipped => {
+                RowOutcome::Failed { attempts, error }
+            }
+        }
+    }
+
+    /// Marks what could not be marked yet, except what somebody has locked. False when all of it has to wait.
+    async fn mark(&mut self, serving: &mut Serving) -> Result<bool, Ended> {
+        if serving.unmarked.is_empty() {
+            return Ok(true);
+        }
+        let settled: Vec<SettledRow> =
+            serving.unmarked.iter().map(|unmarked| unmarked.settled_row.clone()).collect();
+        let is_new = |one: &&Unmarked| !one.is_counted && one.settled_row.mark == RowOutcome::Published;
+        let published = serving.unmarked.iter().filter(is_new).count();
+        let sent = self.now();
+        self.counters.queried(4);
+        let marked = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, published as u64).await? {
+                return Ok(None);
+            }
+            let marked = tx.outbox().mark_attached(&serving.table, &settled).await?;
+            tx.commit().await?;
+            Ok(Some(marked))
+        });
+        let marked = marked.await;
+        match self.acknowledged(sent, marked)? {
+            Ok(marked) => {
+                metrics::published(published);
+                self.has_published |= published > 0;
+                serving.unmarked.retain(|unmarked| marked.locked.contains(&unmarked.settled_row.id));
+                serving.unmarked.iter_mut().for_each(|unmarked| unmarked.is_counted = true);
+                Ok(true)
+            }
+            Err(error) => {
+                self.failed(&serving.table, &error, "what became of its rows could not be marked").await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether what failed has happened after all is seen in the number of acknowledgements.
+    async fn failed(&mut self, table: &AttachedTable, error: &StoreError, what: &str) -> Result<(), Ended> {
+        let faults = match error {
+            StoreError::NotPermitted(_) => self.faults(table).await,
+            _ => String::new(),
+        };
+        warn(error, &format!("{}: {what}{faults}", table.name));
+        self.reload().await
+    }
+
+    /// A row on its way out; why it cannot go, if it says what nobody can send.
+    fn row_record(&self, table: &AttachedTable, row: &ClaimedRow) -> Result<Record, String> {
+        let content = content(table, row).map_err(|bad| format!("{}: {bad}", bad.code()))?;
+        let slot = content.aggregate.slot();
+        Ok(Record {
+            id: row.id,
+            table: Some(table.name.clone()),
+            slot,
+            epoch: self.epoch(slot),
+            // Nobody counts the rows of a slot here; their numbers grow just as well.
+            seq: Seq::new(row.id.get()),
+            aggregate: content.aggregate,
+            event_type: content.event_type,
+            topic: table.topic.clone(),
+            is_redirected: false,
+            headers: content.headers,
+            payload: content.payload,
+            created_at: row.updated_at,
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Which events a page is to show, as its address says it.
+
+use crate::dashboard::part::encoded;
+use crate::problem::Problem;
+use maud::{Markup, html};
+use serde::Deserialize;
+use std::fmt::Write as _;
+use tidemill_domain::outbox::failed_event::StateWord;
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::failed_event::FailedEventFilter;
+
+/// Those in every state but skipped.
+const OPEN: &str = "open";
+
+/// What to list. Fields that were left empty are as if they were not there.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+pub(crate) struct FailedEventQuery {
+    #[serde(default)]
+    pub(super) state: String,
+    #[serde(default)]
+    pub(super) topic: String,
+    #[serde(default)]
+    pub(super) event_type: String,
+    #[serde(default)]
+    pub(super) aggregate_type: String,
+    #[serde(default)]
+    pub(super) aggregate_id: String,
+    #[serde(default)]
+    pub(super) error: String,
+    #[serde(default)]
+    pub(super) slot: String,
+    #[serde(default)]
+    pub(super) after: String,
+    /// What was just done, and to how many.
+    #[serde(default)]
+    pub(super) done: String,
+    #[serde(default)]
+    pub(super) count: String,
+}
+
+fn given(text: &str) -> Option<String> {
+    Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+impl FailedEventQuery {
+    /// Of fields that a form has sent, in which other things may be.
+    pub(super) fn of_fields(fields: &[(String, String)]) -> Self {
+        let field = |name: &str| {
+            let found = fields.iter().find(|(field, _)| field == name);
+            found.map_or_else(String::new, |(_, value)| value.clone())
+        };
+        Self {
+            state: field("state"),
+            topic: field("topic"),
+            event_type: field("event_type"),
+            aggregate_type: field("aggregate_type"),
+            aggregate_id: field("aggregate_id"),
+            error: field("error"),
+            slot: field("slot"),
+            ..Self::default()
+        }
+    }
+
+    /// The states that are meant: those that nobody tries any more, unless others are named.
+    pub(super) fn states(&self) -> Result<Vec<StateWord>, Problem> {
+        match self.state.trim() {
+            "" => Ok(vec![StateWord::Parked]),
+            OPEN => Ok(StateWord::OPEN.to_vec()),
+            word => Ok(vec![word.parse().map_err(|error| {
+                Problem::bad_request(format!("the state is {error}"), "choose one on the page")
+            })?]),
+        }
+    }
+
+    /// The word of the state that is shown.
+    pub(super) fn state_word(&self) -> &str {
+        given(&self.state).map_or(StateWord::Parked.as_str(), |_| self.state.trim())
+    }
+
+    /// What the database is asked for.
+    pub(super) fn filter(&self) -> Result<FailedEventFilter, Problem> {
+        let slot = given(&self.slot).map(|slot| slot.parse::<u8>()).transpose();
+        let slot =
+            slot.map_err(|_| Problem::bad_request("the slot is not from 0 to 255", "correct the form"))?;
+        Ok(FailedEventFilter {
+            states: self.states()?,
+            slot: slot.map(Slot::new),
+            aggregate_type: given(&self.aggregate_type),
+            aggregate_id: given(&self.aggregate_id),
+            topic: given(&self.topic),
+            event_type: given(&self.event_type),
+            error_contains: given(&self.error),
+        })
+    }
+
+    /// Whether something is said of the events beside their state: who acts on all of them has to.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.named().into_iter().any(|(name, value)| name != "state" && given(value).is_some())
+    }
+
+    /// From behind which event on.
+    pub(super) fn after(&self) -> EventId {
+        self.after.trim().parse().unwrap_or(EventId::ZERO)
+    }
+
+    /// Whether it is the first page.
+    pub(super) fn is_first(&self) -> bool {
+        self.after() == EventId::ZERO
+    }
+
+    fn named(&self) -> [(&'static str, &str); 7] {
+        [
+            ("state", &self.state),
+            ("topic", &self.topic),
+            ("event_type", &self.event_type),
+            ("aggregate_type", &self.aggregate_type),
+            ("aggregate_id", &self.aggregate_id),
+            ("error", &self.error),
+            ("slot", &self.slot),
+        ]
+    }
+
+    /// The part of the address that asks for the same, with `more` at its end.
+    pub(super) fn query(&self, more: &str) -> String {
+        let mut query = String::new();
+        for (name, value) in self.named() {
+            if let Some(value) = given(value) {
+                let _infallible = write!(query, "{name}={}&", encoded(&value));
+            }
+        }
+        let query = format!("{query}{more}");
+        let query = query.trim_end_matches('&');
+        if query.is_empty() { String::new() } else { format!("?{query}") }
+    }
+
+    /// The same as hidden fields of a form.
+    pub(super) fn hidden(&self) -> Markup {
+        html! {
+            @for (name, value) in self.named() {
+                @if let Some(value) = given(value) { input type="hidden" name=(name) value=(value); }
+            }
+        }
+    }
+
+    /// The same as flags of the command line.
+    pub(super) fn flags(&self) -> String {
+        let mut flags = String::new();
+        for (name, value) in self.named() {
+            if let Some(value) = given(value).filter(|value| value != OPEN) {
+                let flag = name.replace('_', "-");
+                let _infallible = write!(flags, " --{flag} '{}'", value.replace('\'', "'\\''"));
+            }
+        }
+        flags
+    }
+
+    /// In words.
+    pub(super) fn told(&self) -> String {
+        let named = self.named().into_iter().filter_map(|(name, value)| Some((name, given(value)?)));
+        named
+            .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
+        let wanted =
+            FailedEventQuery { topic: "a&b".into(), error: " ".into(), ..FailedEventQuery::default() };
+
+        assert_eq!(wanted.query("after=7"), "?topic=a%26b&after=7");
+        assert_eq!(FailedEventQuery::default().query(""), "");
+        assert_eq!(wanted.flags(), " --topic 'a&b'");
+        assert_eq!(
+            FailedEventQuery { topic: "it's".into(), ..FailedEventQuery::default() }.flags(),
+            r" --topic 'it'\''s'"
+        );
+    }
+
+    #[test]
+    fn a_state_alone_is_not_narrow_enough_to_act_on_all() {
+        assert!(!FailedEventQuery { state: "parked".into(), ..FailedEventQuery::default() }.is_narrow());
+        assert!(!FailedEventQuery { topic: " ".into(), ..FailedEventQuery::default() }.is_narrow());
+        assert!(FailedEventQuery { error: "no".into(), ..FailedEventQuery::default() }.is_narrow());
+    }
+
+    #[test]
+    fn parked_is_meant_when_nothing_is_said() {
+        assert_eq!(FailedEventQuery::default().states().unwrap(), [StateWord::Parked]);
+        assert_eq!(
+            FailedEventQuery { state: "open".into(), ..FailedEventQuery::default() }.states().unwrap(),
+            StateWord::OPEN
+        );
+        assert!(FailedEventQuery { state: "dead".into(), ..FailedEventQuery::default() }.states().is_err());
+    }
+}

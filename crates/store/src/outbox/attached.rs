@@ -1,0 +1,339 @@
+//! Attached tables: outboxes that were there before, which relays serve beside their own. Here is how one is attached;
+//! [`look`] and [`serve`] are what a relay does, [`failed`] what operators do, and [`standing`] what is measured.
+//!
+//! PostgreSQL only. SQLite cannot compute a slot inside of an index, and there relays have one host and one writer anyway.
+
+pub mod failed;
+pub mod look;
+pub(crate) mod row;
+pub mod serve;
+pub mod standing;
+
+use super::SLOTS;
+use crate::error::StoreError;
+use crate::item::Reading;
+use crate::statements::outbox::attached as statement;
+use crate::store::Store;
+use crate::tx::Outbox;
+use sqlx::{Connection as _, PgConnection};
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::attached::check::{Fault, Findings, FoundTable, STATUSES, check};
+use tidemill_domain::outbox::attached::{AttachedTable, Index, TableName};
+use tidemill_domain::time::Timestamp;
+
+pub use failed::{FailedRecord, RowOrder};
+pub use look::TableLook;
+pub use standing::AttachedStanding;
+
+/// An attached table, as people see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttachedRecord {
+    /// Which, and how it is served.
+    pub table: AttachedTable,
+    pub since: Timestamp,
+    /// By whose order.
+    pub adopted_by: String,
+}
+
+/// What was found out about a table that is to be attached.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Examined {
+    pub warnings: Vec<String>,
+    /// The statements that make the indexes which are missing.
+    pub statements: Vec<String>,
+}
+
+/// Why a table is not attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    #[error("only PostgreSQL can have attached tables")]
+    Unsupported,
+    /// It has to be mended first.
+    #[error("{table} cannot be attached as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
+    NotFit { table: TableName, faults: Vec<Fault> },
+    /// There is none of this name.
+    #[error("{table} is not attached")]
+    NotAttached { table: TableName },
+    #[error("somebody else makes or drops indexes of {table} right now")]
+    Busy { table: TableName },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AttachError {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Unsupported => Code::AttachUnsupported,
+            Self::NotFit { .. } => Code::TableNotFit,
+            Self::NotAttached { .. } => Code::NotAttached,
+            Self::Busy { .. } => Code::DatabaseBusy,
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Unsupported => {
+                "SQLite cannot compute a slot in an index: move to PostgreSQL, or write events to outbox_event".to_owned()
+            }
+            Self::NotFit { faults, .. } => match faults.as_slice() {
+                [only] => only.remedy.clone(),
+                _ => "mend each of them, and attach the table again".to_owned(),
+            },
+            Self::NotAttached { .. } => "see `tidemill outbox attached`; names are case-sensitive".to_owned(),
+            Self::Busy { .. } => "wait until that is done, and try again".to_owned(),
+            Self::Store(error) => error.fix(),
+        }
+    }
+
+    /// What is wrong, one line each.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::NotFit { faults, .. } => {
+                Some(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for AttachError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Store {
+    /// Whether a table can be attached, and what that would need. Changes nothing.
+    pub async fn examine_table(&self, table: &AttachedTable) -> Result<Examined, AttachError> {
+        let mut connection = self.connection_for_attaching().await?;
+        let examined = examine(&mut connection, table).await;
+        let _already_answered = connection.close().await;
+        examined
+    }
+
+    /// What keeps a table from being served, each with what mends it. Changes nothing, and waits for nobody's locks.
+    pub async fn table_faults(&self, table: &AttachedTable) -> Result<Vec<Fault>, AttachError> {
+        let mut connection = self.connection_for_attaching().await?;
+        let found = find(&mut connection, table).await;
+        let _already_answered = connection.close().await;
+        Ok(found?.1.faults)
+    }
+
+    /// Makes the indexes that relays need, without keeping anybody from writing; what was left half made is made anew.
+    /// What had to be made. Killed anywhere, it can be done again.
+    pub async fn index_attached(&self, name: &TableName) -> Result<Vec<String>, AttachError> {
+        let mut connection = self.connection_for_attaching().await?;
+        lock_indexes(&mut connection, name).await?;
+        let mut made = Vec::new();
+        for index in Index::ALL {
+            match statement::index_state(&mut connection, name, index).await? {
+                Some(true) => continue,
+                Some(false) => statement::drop_index(&mut connection, name, index).await?,
+                None => {}
+            }
+            let made_now = statement::create_index(&mut connection, name, index).await;
+            made_now.map_err(|error| cannot_index(name, index, error))?;
+            made.push(name.index(index));
+        }
+        let _already_answered = connection.close().await;
+        Ok(made)
+    }
+
+    /// Drops our indexes, without keeping anybody from writing. Not of a table that is attached.
+    pub async fn drop_attached_index(&self, name: &TableName) -> Result<(), AttachError> {
+        let mut connection = self.connection_for_attaching().await?;
+        lock_indexes(&mut connection, name).await?;
+        for index in Index::ALL {
+            statement::drop_index(&mut connection, name, index).await?;
+        }
+        let _already_answered = connection.close().await;
+        Ok(())
+    }
+
+    /// One of its own, because indexes are made outside of transactions, without a limit of time.
+    async fn connection_for_attaching(&self) -> Result<PgConnection, AttachError> {
+        match self.reading() {
+            Reading::Postgres(options) => Ok(PgConnection::connect_with(&options).await?),
+            Reading::SqliteFile(_) | Reading::SqliteMemory => Err(AttachError::Unsupported),
+        }
+    }
+}
+
+/// Whoever serves a table need not own it; then its owner has to make the indexes.
+fn cannot_index(name: &TableName, index: Index, error: sqlx::Error) -> AttachError {
+    match error.into() {
+        StoreError::NotPermitted(_) => {
+            let fault = Fault {
+                what: format!("only the owner of {name} may make the index {}", name.index(index)),
+                remedy: format!("let the owner run: {}", statement::create_index_text(name, index)),
+            };
+            AttachError::NotFit { table: name.clone(), faults: vec![fault] }
+        }
+        other => AttachError::Store(other),
+    }
+}
+
+/// One at a time for each table. Nobody waits for it: who waits has a snapshot, and who makes an index waits for those.
+async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result<(), AttachError> {
+    let is_ours: bool = sqlx::query_scalar("select pg_try_advisory_lock(hashtextextended($1, 1953066085))")
+        .bind(name.quoted())
+        .fetch_one(connection)
+        .await?;
+    if is_ours { Ok(()) } else { Err(AttachError::Busy { table: name.clone() }) }
+}
+
+/// A table as it is, and what is to be said about that. Nobody's locks are waited for: only the catalogue is read.
+async fn find(
+    connection: &mut PgConnection,
+    table: &AttachedTable,
+) -> Result<(Option<FoundTable>, Findings), AttachError> {
+    let name = &table.name;
+    let mut found = match statement::find(&mut *connection, name).await? {
+        None => None,
+        Some(row) => {
+            let columns = statement::columns(&mut *connection, name).await?;
+            Some(FoundTable {
+                is_ordinary: row.is_ordinary,
+                columns: columns.into_iter().map(Into::into).collect(),
+                has_unique_id: row.has_unique_id,
+                may_enter: row.may_enter,
+                lacking: row.lacking,
+                user: row.user_name,
+                disallowed: Vec::new(),
+                has_sending: false,
+                has_failed: false,
+            })
+        }
+    };
+    if let Some(found) = &mut found {
+        found.disallowed = disallowed(connection, found, name).await?;
+    }
+    let mut findings = check(name, found.as_ref());
+    if !statement::is_time_zone(&mut *connection, &table.time_zone).await? {
+        findings.faults.push(Fault {
+            what: format!("the database knows no time zone {}", table.time_zone),
+            remedy: "name one as in pg_timezone_names, such as Asia/Seoul or UTC".to_owned(),
+        });
+    }
+    Ok((found, findings))
+}
+
+async fn examine(connection: &mut PgConnection, table: &AttachedTable) -> Result<Examined, AttachError> {
+    let name = &table.name;
+    let (mut found, mut findings) = find(&mut *connection, table).await?;
+    if !findings.faults.is_empty() {
+        return Err(AttachError::NotFit { table: name.clone(), faults: findings.faults });
+    }
+    let mut statements = Vec::new();
+    for index in Index::ALL {
+        if statement::index_state(&mut *connection, name, index).await? != Some(true) {
+            statements.push(statement::create_index_text(name, index));
+        }
+    }
+    // Only with the indexes: without them this may read all of a large table.
+    if let Some(found) = found.as_mut().filter(|_| statements.is_empty()) {
+        found.has_sending = statement::has(&mut *connection, name, "SENDING").await?;
+        found.has_failed = statement::has(&mut *connection, name, "FAILED").await?;
+        findings = check(name, Some(found));
+    }
+    let Findings { warnings, .. } = findings;
+    Ok(Examined { warnings, statements })
+}
+
+/// The statuses that a check on the column does not allow.
+async fn disallowed(
+    connection: &mut PgConnection,
+    found: &FoundTable,
+    name: &TableName,
+) -> Result<Vec<String>, AttachError> {
+    let Some(status) = found.columns.iter().find(|column| column.name == "status") else {
+        return Ok(Vec::new());
+    };
+    let mut disallowed = Vec::new();
+    // Of an enum that lacks words, the words are told.
+    let has_all =
+        |labels: &Vec<String>| STATUSES.iter().all(|status| labels.iter().any(|label| label == status));
+    if status.labels.as_ref().is_some_and(|labels| !has_all(labels)) {
+        return Ok(disallowed);
+    }
+    for expression in statement::status_checks(&mut *connection, name).await? {
+        let refused =
+            statement::disallowed(&mut *connection, &status.type_name, &expression, &STATUSES).await?;
+        disallowed.extend(refused.into_iter().filter(|word| !disallowed.contains(word)).collect::<Vec<_>>());
+    }
+    Ok(disallowed)
+}
+
+impl Outbox<'_> {
+    /// Lets relays serve a table from now on, or in another way than before. True when it is new. It has been examined,
+    /// and its indexes are there.
+    pub async fn attach_table(&mut self, table: &AttachedTable, actor: &Actor) -> Result<bool, AttachError> {
+        let now = self.now().await?;
+        let connection = self.postgres().ok_or(AttachError::Unsupported)?;
+        let is_new = statement::save(&mut *connection, table, now.into(), &actor.name).await?;
+        if is_new {
+            // What was on its way when the table was given up has been marked since.
+            statement::forget_table(connection, &table.name).await?;
+        }
+        let entry = AuditEntry::new(actor.clone(), "outbox.attach", &object(&table.name))
+            .from_to(if is_new { "none" } else { "attached" }, &table.topic);
+        self.audit().record(&entry).await?;
+        // Relays look at once.
+        self.wake(SLOTS);
+        Ok(is_new)
+    }
+
+    /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle. How often rows were
+    /// tried, and which were skipped, is forgotten: it counts for this attaching, and the table may be another one next time.
+    pub async fn detach_table(&mut self, name: &TableName, actor: &Actor) -> Result<(), AttachError> {
+        let connection = self.postgres().ok_or(AttachError::Unsupported)?;
+        if !statement::delete(&mut *connection, name).await? {
+            return Err(AttachError::NotAttached { table: name.clone() });
+        }
+        statement::forget_table(connection, name).await?;
+        let entry =
+            AuditEntry::new(actor.clone(), "outbox.detach", &object(name)).from_to("attached", "none");
+        self.audit().record(&entry).await?;
+        self.wake(SLOTS);
+        Ok(())
+    }
+
+    /// The attached tables; none on SQLite.
+    pub async fn attached_tables(&mut self) -> Result<Vec<AttachedRecord>, StoreError> {
+        let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
+        statement::list(connection).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// How a table is served, if it is. That stays so until the transaction ends.
+    pub async fn lock_attached_tables(
+        &mut self,
+        name: &TableName,
+    ) -> Result<Option<AttachedTable>, AttachError> {
+        let connection = self.postgres().ok_or(AttachError::Unsupported)?;
+        statement::lock(connection).await?;
+        match self.attached_table(name).await {
+            Ok(table) => Ok(Some(table)),
+            Err(AttachError::NotAttached { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a table is served.
+    pub async fn attached_table(&mut self, name: &TableName) -> Result<AttachedTable, AttachError> {
+        if self.postgres().is_none() {
+            return Err(AttachError::Unsupported);
+        }
+        let tables = self.attached_tables().await?;
+        let found = tables.into_iter().map(|record| record.table).find(|table| table.name == *name);
+        found.ok_or_else(|| AttachError::NotAttached { table: name.clone() })
+    }
+}
+
+/// A table, as the audit log names it.
+fn object(name: &TableName) -> String {
+    format!("outbox/{name}")
+}

@@ -1,0 +1,129 @@
+//! Rows of attached tables that have FAILED, and what people may do with them.
+
+use super::row::FailedRow;
+use super::{AttachError, object};
+use crate::outbox::SLOTS;
+use crate::statements::outbox::attached as statement;
+use crate::tx::Outbox;
+use std::collections::BTreeMap;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::attached::{AttachedTable, RowRefusal};
+use tidemill_domain::time::Timestamp;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedRecord {
+    pub id: EventId,
+    pub aggregate_id: Option<String>,
+    /// How often it was tried, as far as we know.
+    pub attempts: u32,
+    /// Why it was last not taken, as far as we know.
+    pub error: Option<String>,
+    pub updated_at: Option<Timestamp>,
+    /// Whether it was skipped, so that it holds nobody back.
+    pub is_skipped: bool,
+}
+
+tidemill_domain::words! {
+    /// What is to be done with rows that have FAILED.
+    pub enum RowOrder {
+        /// They stay as they are, and hold nobody back any more.
+        Skip = "skip",
+        /// They are tried again at once, as if they had never been.
+        Replay = "replay",
+    }
+}
+
+/// What became of an order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[must_use = "an order may be refused"]
+pub struct RowsOrdered {
+    /// The rows that it was done to.
+    pub changed: Vec<EventId>,
+    /// Those that it was not done to, and why.
+    pub refused: Vec<(EventId, RowRefusal)>,
+}
+
+impl Outbox<'_> {
+    /// Rows behind `after` that have FAILED, at most so many; those that were skipped only if they are meant, too.
+    pub async fn attached_failed(
+        &mut self,
+        table: &AttachedTable,
+        after: EventId,
+        limit: u32,
+        skipped: Skipped,
+    ) -> Result<Vec<FailedRecord>, AttachError> {
+        let connection = self.postgres().ok_or(AttachError::Unsupported)?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
+        let with_skipped = skipped == Skipped::Too;
+        let rows =
+            statement::list_failed(connection, &table.name, after.get(), limit.into(), with_skipped).await?;
+        let record = |row: FailedRow| FailedRecord {
+            id: EventId::new(row.event_id),
+            aggregate_id: row.aggregate_id,
+            attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
+            error: row.error,
+            updated_at: row.updated_at.map(Into::into),
+            is_skipped: row.is_skipped,
+        };
+        Ok(rows.into_iter().map(record).collect())
+    }
+
+    /// Gives an order about rows that have FAILED, each with an audit entry, and wakes relays.
+    pub async fn order_attached(
+        &mut self,
+        table: &AttachedTable,
+        order: RowOrder,
+        ids: &[EventId],
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<RowsOrdered, AttachError> {
+        let now = self.now().await?;
+        let connection = self.postgres().ok_or(AttachError::Unsupported)?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
+        let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
+        let found = statement::lock_failed(&mut *connection, &table.name, &numbers).await?;
+        let found: BTreeMap<i64, bool> = found.into_iter().collect();
+        let mut ordered = RowsOrdered::default();
+        for id in ids {
+            match found.get(&id.get()) {
+                Some(false) => ordered.changed.push(*id),
+                Some(true) => ordered.refused.push((*id, RowRefusal::Skipped)),
+                None => ordered.refused.push((*id, RowRefusal::NotFailed)),
+            }
+        }
+        let changed: Vec<i64> = ordered.changed.iter().map(|id| id.get()).collect();
+        if changed.is_empty() {
+            return Ok(ordered);
+        }
+        let to = match order {
+            RowOrder::Skip => {
+                statement::skip(&mut *connection, &table.name, &changed, now.into()).await?;
+                "skipped"
+            }
+            RowOrder::Replay => {
+                statement::replay(&mut *connection, &table.name, &changed, now.into()).await?;
+                statement::forget_attempts(&mut *connection, &table.name, &changed).await?;
+                "PENDING"
+            }
+        };
+        let action = format!("event.{}", order.as_str());
+        let entry = |id: &EventId| {
+            AuditEntry::new(actor.clone(), &action, &format!("{}/{id}", object(&table.name)))
+                .from_to("FAILED", to)
+                .because(reason)
+        };
+        let entries: Vec<AuditEntry> = ordered.changed.iter().map(entry).collect();
+        self.audit_insert_all(&entries, now.into()).await?;
+        // Relays look at once.
+        self.wake(SLOTS);
+        Ok(ordered)
+    }
+}
+
+/// Whether rows that were skipped are meant, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skipped {
+    Too,
+    Not,
+}

@@ -1,0 +1,167 @@
+//! Rows about attached tables, and of them.
+
+use super::AttachedRecord;
+use crate::codec::DbTime;
+use crate::error::{StoreError, damaged};
+use crate::item::position::bytes_of_hex;
+use serde::Deserialize;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::attached::check::FoundColumn;
+use tidemill_domain::outbox::attached::row::{ClaimedRow, HEADERS_TEXT_BYTES_MAX, RowHeaders, RowPayload};
+use tidemill_domain::outbox::attached::{AttachedTable, TableName};
+use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
+
+const ATTACHED: &str = "tidemill_outbox_adopted";
+
+crate::statement::row! {
+    pub(crate) struct AttachedRow {
+        since: DbTime,
+        adopted_by: String,
+        .. named: Named
+    }
+}
+
+impl TryFrom<AttachedRow> for AttachedRecord {
+    type Error = StoreError;
+
+    fn try_from(row: AttachedRow) -> Result<Self, StoreError> {
+        Ok(Self { table: row.named.table()?, since: row.since.into(), adopted_by: row.adopted_by })
+    }
+}
+
+crate::statement::row! {
+    /// An attached table, as a look names it.
+    #[derive(Deserialize)]
+    struct Named {
+        schema_name: String,
+        table_name: String,
+        topic: String,
+        aggregate_type: String,
+        event_type: String,
+        time_zone: String,
+    }
+}
+
+impl Named {
+    /// Checked again, because a name that is stored goes into the text of statements.
+    fn table(&self) -> Result<AttachedTable, StoreError> {
+        let broken = |column| damaged(ATTACHED, column, format!("{}.{}", self.schema_name, self.table_name));
+        let name = TableName::new(&self.schema_name, &self.table_name).map_err(|_| broken("table_name"))?;
+        let (kind, event) = (Some(self.aggregate_type.as_str()), Some(self.event_type.as_str()));
+        AttachedTable::new(name, &self.topic, kind, event, Some(&self.time_zone)).map_err(|_| broken("topic"))
+    }
+}
+
+/// The attached tables that a look names.
+pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>, StoreError> {
+    let named: Vec<Named> =
+        serde_json::from_str(text).map_err(|_| damaged(ATTACHED, "table_name", "of a look"))?;
+    named.iter().map(Named::table).collect()
+}
+
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct FoundRow {
+        pub(crate) is_ordinary: bool,
+        pub(crate) user_name: String,
+        pub(crate) may_enter: bool,
+        pub(crate) lacking: Vec<String>,
+        pub(crate) has_unique_id: bool,
+    }
+}
+
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct ColumnRow {
+        name: String,
+        type_name: String,
+        is_nullable: bool,
+        chars_max: Option<i32>,
+        labels: Option<Vec<String>>,
+    }
+}
+
+impl From<ColumnRow> for FoundColumn {
+    fn from(row: ColumnRow) -> Self {
+        Self {
+            name: row.name,
+            type_name: row.type_name,
+            is_nullable: row.is_nullable,
+            chars_max: row.chars_max.and_then(|most| u32::try_from(most).ok()),
+            labels: row.labels,
+        }
+    }
+}
+
+crate::statement::row! {
+    /// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
+    #[derive(Clone, Debug)]
+    pub(crate) struct ClaimRow {
+        event_id: Option<i64>,
+        aggregate_id: String,
+        /// None if it is null or too large.
+        payload: Option<String>,
+        payload_bytes: i64,
+        payload_type: String,
+        /// None if they are null or too large.
+        headers: Option<String>,
+        headers_bytes: i64,
+        updated_at: Option<DbTime>,
+        attempts: i64,
+    }
+}
+
+impl ClaimRow {
+    /// The row, or the aggregate that was passed over. Where its last change is not known, it was now.
+    pub(crate) fn claimed(self, now: DbTime) -> Result<ClaimedRow, String> {
+        let Some(id) = self.event_id else { return Err(self.aggregate_id) };
+        let is_over = |bytes: i64, most: usize| usize::try_from(bytes).ok().filter(|bytes| *bytes > most);
+        let payload = match self.payload {
+            None => match is_over(self.payload_bytes, PAYLOAD_BYTES_MAX) {
+                Some(len) => RowPayload::TooLarge { len },
+                None => RowPayload::Nothing,
+            },
+            Some(text) if self.payload_type == "bytea" => {
+                let bytes = text.strip_prefix("\\x").and_then(bytes_of_hex);
+                RowPayload::Bytes(bytes.unwrap_or_else(|| text.into_bytes()))
+            }
+            Some(text) => RowPayload::Text(text),
+        };
+        let headers = match self.headers {
+            Some(text) => RowHeaders::Text(text),
+            None if is_over(self.headers_bytes, HEADERS_TEXT_BYTES_MAX).is_some() => RowHeaders::TooLarge,
+            None => RowHeaders::Nothing,
+        };
+        Ok(ClaimedRow {
+            id: EventId::new(id),
+            aggregate_id: self.aggregate_id,
+            payload,
+            headers,
+            updated_at: self.updated_at.unwrap_or(now).into(),
+            attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptRow {
+    pub(crate) event_id: i64,
+    pub(crate) state: &'static str,
+    pub(crate) attempts: i64,
+    pub(crate) error: Option<String>,
+}
+
+crate::statement::row! {
+    #[derive(Clone, Debug)]
+    pub(crate) struct FailedRow {
+        pub(crate) event_id: i64,
+        pub(crate) aggregate_id: Option<String>,
+        pub(crate) updated_at: Option<DbTime>,
+        pub(crate) attempts: i64,
+        pub(crate) error: Option<String>,
+        pub(crate) is_skipped: bool,
+    }
+}
+
+/// How many rows of a status there are, and since when the oldest of them is in it.
+pub(crate) type CountRow = (i64, Option<DbTime>);

@@ -1,0 +1,181 @@
+//! What a relay does with an attached table: it claims rows of its slots, and marks what became of them. Both only in a
+//! transaction in which its lease was confirmed by an acknowledgement, so that a relay that was retired does neither.
+
+use crate::error::StoreError;
+use crate::outbox::attached::row::AttemptRow;
+use crate::outbox::failed_event::storable;
+use crate::statements::outbox::attached::{self as statement, ClaimLimits, SettleAs};
+use crate::tx::Outbox;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tidemill_domain::outbox::attached::row::ClaimedRow;
+use tidemill_domain::outbox::attached::{AttachedTable, RowOutcome};
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// About how many bytes of payloads and headers are claimed at once. What is too large to be published is not fetched, and
+/// does not count.
+const BYTES_MAX: i64 = 16 * 1024 * 1024;
+
+/// At least so many rows of a slot are looked at, however many slots there are.
+const PER_SLOT_MIN: usize = 16;
+
+/// So often is looked for other rows when somebody has locked what comes first.
+const ROUNDS_MAX: u32 = 4;
+
+/// What a relay would like to have.
+#[derive(Clone, Debug)]
+pub struct Claiming<'a> {
+    pub table: &'a AttachedTable,
+    pub slots: &'a [Slot],
+    /// Those of them in which nothing of its own is in flight, but where a predecessor may have left something.
+    pub recover: &'a [Slot],
+    pub limit: u32,
+    /// How long a statement may take. Whoever claims has to renew its lease after it.
+    pub within: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// In the order of their numbers.
+    pub rows: Vec<ClaimedRow>,
+    /// Slots in which something that a predecessor left is still there, because somebody has locked it.
+    pub unrecovered: Vec<Slot>,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettledRow {
+    pub id: EventId,
+    /// How often it had been tried before.
+    pub attempts_before: u32,
+    pub mark: RowOutcome,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Marked {
+    pub changed: u64,
+    /// Rows that are still SENDING, because somebody else has locked them: they are to be marked later.
+    pub locked: BTreeSet<EventId>,
+}
+
+impl Outbox<'_> {
+    /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer attached. What was SENDING
+    /// in the slots to recover is PENDING first.
+    pub async fn claim_attached(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {
+        let at = self.now().await?;
+        let mut claim = Claim { rows: Vec::new(), unrecovered: Vec::new(), at };
+        let name = &claiming.table.name;
+        let Some(connection) = self.postgres() else { return Ok(claim) };
+        statement::prepare(&mut *connection, &claiming.table.time_zone, Some(claiming.within)).await?;
+        if claiming.slots.is_empty() {
+            return Ok(claim);
+        }
+        let Some(kind) = statement::lock_attached(&mut *connection, name).await? else { return Ok(claim) };
+        if !claiming.recover.is_empty() {
+            let left =
+                statement::recover(&mut *connection, name, &numbers(claiming.recover), at.into()).await?;
+            claim.unrecovered =
+                left.into_iter().filter_map(|slot| u8::try_from(slot).ok()).map(Slot::new).collect();
+        }
+        let per_slot = (claiming.limit as usize * 4 / claiming.slots.len()).max(PER_SLOT_MIN);
+        let per_slot = i64::try_from(per_slot).unwrap_or(i64::MAX);
+        let (mut rows, mut bytes) = (i64::from(claiming.limit), BYTES_MAX);
+        let slots = numbers(claiming.slots);
+        let mut passed_over = Vec::new();
+        // Whoever has locked many rows of one aggregate must not hold up the others behind them.
+        for _ in 0..ROUNDS_MAX {
+            let limits = ClaimLimits { per_slot, rows, bytes, without: &passed_over };
+            let found = statement::claim(&mut *connection, (name, kind), &slots, at.into(), limits).await?;
+            let mut locked = Vec::new();
+            for row in found {
+                match row.claimed(at.into()) {
+                    Ok(row) => {
+                        rows -= 1;
+                        bytes -= i64::try_from(row.bytes()).unwrap_or(i64::MAX);
+                        claim.rows.push(row);
+                    }
+                    Err(aggregate) => locked.push(aggregate),
+                }
+            }
+            if locked.is_empty() || rows <= 0 || bytes <= 0 {
+                break;
+            }
+            passed_over.extend(locked);
+        }
+        claim.rows.sort_by_key(|row| row.id);
+        Ok(claim)
+    }
+
+    /// Marks what became of rows. Only those that are still SENDING change, so that it can be done again when it is not
+    /// known whether it was done. What somebody has locked is told and not waited for: one row must not hold up the others.
+    pub async fn mark_attached(
+        &mut self,
+        table: &AttachedTable,
+        rows: &[SettledRow],
+    ) -> Result<Marked, StoreError> {
+        let now = self.now().await?;
+        let name = &table.name;
+        let Some(connection) = self.postgres() else { return Ok(Marked::default()) };
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
+        let (mut published, mut back, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut again, mut again_at, mut tried) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut attempts, mut settled) = (Vec::new(), BTreeSet::new());
+        for SettledRow { id, attempts_before, mark } in rows {
+            let event_id = id.get();
+            let attempt = |state, attempts: &u32, error: &str| AttemptRow {
+                event_id,
+                state,
+                attempts: (*attempts).into(),
+                error: Some(storable(error)),
+            };
+            match mark {
+                RowOutcome::Published => {
+                    published.push(event_id);
+                    tried.extend((*attempts_before > 0).then_some(event_id));
+                }
+                RowOutcome::Back => back.push(event_id),
+                RowOutcome::Again { next_attempt_at, attempts: count, error } => {
+                    again.push(event_id);
+                    again_at.push((*next_attempt_at).into());
+                    attempts.push(attempt("waiting", count, error));
+                }
+                RowOutcome::Failed { attempts: count, error } => {
+                    failed.push(event_id);
+                    attempts.push(attempt("failed", count, error));
+                }
+            }
+        }
+        for (how, ids) in
+            [(SettleAs::Published, &published), (SettleAs::PutBack, &back), (SettleAs::Failed, &failed)]
+        {
+            if !ids.is_empty() {
+                settled.extend(statement::settle(&mut *connection, name, how, ids, now.into()).await?);
+            }
+        }
+        if !again.is_empty() {
+            settled
+                .extend(statement::try_again(&mut *connection, name, &again, &again_at, now.into()).await?);
+        }
+        attempts.retain(|attempt| settled.contains(&attempt.event_id));
+        if !attempts.is_empty() {
+            statement::save_attempts(&mut *connection, name, &attempts, now.into()).await?;
+        }
+        tried.retain(|id| settled.contains(id));
+        if !tried.is_empty() {
+            statement::forget_attempts(&mut *connection, name, &tried).await?;
+        }
+        let given = rows.iter().map(|row| row.id.get());
+        let unsettled: Vec<i64> = given.filter(|id| !settled.contains(id)).collect();
+        let mut locked = BTreeSet::new();
+        if !unsettled.is_empty() {
+            let sending = statement::sending(&mut *connection, name, &unsettled).await?;
+            locked.extend(sending.into_iter().map(EventId::new));
+        }
+        Ok(Marked { changed: settled.len() as u64, locked })
+    }
+}
+
+pub(super) fn numbers(slots: &[Slot]) -> Vec<i32> {
+    slots.iter().map(|slot| i32::from(slot.get())).collect()
+}

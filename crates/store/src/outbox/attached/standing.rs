@@ -1,0 +1,139 @@
+//! What is measured about attached tables. What is not known is told as not known.
+
+use super::AttachedRecord;
+use crate::error::StoreError;
+use crate::outbox::attached::row::CountRow;
+use crate::statements::outbox::attached as statement;
+use crate::tx::Outbox;
+use std::time::Duration;
+use tidemill_domain::outbox::Count;
+use tidemill_domain::outbox::attached::{AttachedTable, TableName};
+use tidemill_domain::time::Timestamp;
+
+/// Longest look of those who watch a table. They come back every few seconds, and others wait for the connection.
+const WATCH_MAX: Duration = Duration::from_secs(3);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttachedStanding {
+    pub name: TableName,
+    /// What was counted; none when the table cannot be read.
+    pub counts: Option<AttachedCounts>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AttachedCounts {
+    pub pending: Count,
+    /// In the hands of a relay.
+    pub sending: Count,
+    /// Tried in vain.
+    pub failed: Count,
+    /// When the oldest row that is to be sent was last changed, of those that were counted.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Outbox<'_> {
+    /// How attached tables stand, each status counted up to `count_max`.
+    pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>, StoreError> {
+        let mut standings = Vec::new();
+        for AttachedRecord { table, .. } in self.attached_tables().await? {
+            self.savepoint().await?;
+            let counted = self.attached_counts(&table, count_max).await;
+            let counts = self.known_since_savepoint(counted).await?;
+            standings.push(AttachedStanding { name: table.name, counts });
+        }
+        Ok(standings)
+    }
+
+    /// How long the row of each attached table has been due that relays have left for longest: zero when none is, and none when
+    /// nobody knows. Rows that wait behind one that has FAILED, or that is tried again later, are not due.
+    pub async fn attached_waits(&mut self) -> Result<Vec<(TableName, Option<Duration>)>, StoreError> {
+        let now = self.now().await?;
+        let mut waits = Vec::new();
+        for AttachedRecord { table, .. } in self.attached_tables().await? {
+            self.savepoint().await?;
+            let found = self.attached_due_since(&table, now).await;
+            let since = self.known_since_savepoint(found).await?;
+            let wait = since.map(|since| since.map_or(Duration::ZERO, |since| now.since(since)));
+            waits.push((table.name, wait));
+        }
+        Ok(waits)
+    }
+
+    /// How many rows of each attached table have FAILED and were not skipped, counted up to `count_max`; none when nobody knows.
+    pub async fn attached_parked(
+        &mut self,
+        count_max: u32,
+    ) -> Result<Vec<(TableName, Option<Count>)>, StoreError> {
+        let mut parked = Vec::new();
+        for AttachedRecord { table, .. } in self.attached_tables().await? {
+            self.savepoint().await?;
+            let counted = self.attached_parked_of(&table, count_max).await;
+            let rows = self.known_since_savepoint(counted).await?;
+            parked.push((table.name, rows));
+        }
+        Ok(parked)
+    }
+
+    /// What was found since the savepoint, which ends here. None when the table is gone, locked, not for us to see, or takes
+    /// too long.
+    pub(in crate::outbox) async fn known_since_savepoint<T>(
+        &mut self,
+        found: Result<T, sqlx::Error>,
+    ) -> Result<Option<T>, StoreError> {
+        match found {
+            Ok(found) => {
+                self.release_savepoint().await?;
+                Ok(Some(found))
+            }
+            Err(sqlx::Error::Database(_)) => {
+                self.rollback_to_savepoint().await?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn attached_due_since(
+        &mut self,
+        table: &AttachedTable,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, sqlx::Error> {
+        let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
+        statement::prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
+        let since = statement::due_since(connection, &table.name, now.into()).await?;
+        Ok(since.map(Into::into))
+    }
+
+    async fn attached_parked_of(
+        &mut self,
+        table: &AttachedTable,
+        count_max: u32,
+    ) -> Result<Count, sqlx::Error> {
+        let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
+        statement::prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
+        let rows = statement::count_parked(connection, &table.name, i64::from(count_max) + 1).await?;
+        Ok(Count::up_to(count_max.into(), u64::try_from(rows).unwrap_or(0)))
+    }
+
+    async fn attached_counts(
+        &mut self,
+        table: &AttachedTable,
+        count_max: u32,
+    ) -> Result<AttachedCounts, sqlx::Error> {
+        let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
+        let mut found = Vec::with_capacity(3);
+        for status in ["PENDING", "SENDING", "FAILED"] {
+            let limit = i64::from(count_max) + 1;
+            found.push(statement::count(&mut *connection, &table.name, status, limit).await?);
+        }
+        let of = |n: usize| found.get(n).copied().unwrap_or((0, None));
+        let count = |(rows, _): CountRow| Count::up_to(count_max.into(), u64::try_from(rows).unwrap_or(0));
+        Ok(AttachedCounts {
+            pending: count(of(0)),
+            sending: count(of(1)),
+            failed: count(of(2)),
+            oldest: of(0).1.map(Into::into),
+        })
+    }
+}

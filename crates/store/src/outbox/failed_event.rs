@@ -1,0 +1,256 @@
+//! Events that were not taken, and those of their aggregates that wait behind them. Here is what a relay does with
+//! them, in its own transaction and after its lease was confirmed there; people are in [`list`] and [`operate`].
+//!
+//! Whoever changes the failed events of a slot locks them first, so that a relay that adds an event behind another one and
+//! an operator who skips that one see each other.
+
+pub mod due;
+pub mod list;
+pub mod operate;
+
+pub use due::{Due, DueEvent};
+pub use list::{Content, FailedEventDetail, FailedEventFilter, FailedEventRecord};
+pub use operate::{Operated, Operation, Selection};
+
+use super::{FAILED_EVENT, numbers, slot};
+use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
+use crate::tx::{FailedEventChange, NewFailedEventRow, Outbox};
+use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::outbox::failed_event::{
+    self, Attempt, Attempted, FailedEvent, FailedEventState, Place, Settlement, StateWord,
+};
+use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// Most characters that are kept of an error.
+const ERROR_CHARS_MAX: usize = 2000;
+
+/// An event that becomes a failed event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewFailedEvent {
+    pub event_id: EventId,
+    pub slot: Slot,
+    /// Its place in the slot.
+    pub seq: Seq,
+    pub aggregate: Aggregate,
+    pub event_type: String,
+    /// How often it was tried; zero when it is held.
+    pub attempts: u32,
+    /// What is to become of it. Behind an open event of its aggregate it is held in any case, and the first one is not.
+    pub state: FailedEventState,
+    pub error: Option<String>,
+}
+
+/// An attempt at a failed event that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settled {
+    pub event_id: EventId,
+    /// The revision that it was sent with.
+    pub revision: i64,
+    pub what: SettledAs,
+}
+
+/// What came of an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SettledAs {
+    Delivered,
+    /// The sink does not want it.
+    Refused {
+        /// What `after_refusal` said.
+        state: FailedEventState,
+        error: String,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settling {
+    pub changed: u64,
+    /// Aggregates of the settled events whose later events need not wait any more.
+    pub unblocked: Vec<(Slot, Aggregate)>,
+}
+
+impl Outbox<'_> {
+    /// Makes failed events of events. An event that is one already stays as it is.
+    pub async fn except(&mut self, new: &[NewFailedEvent], now: Timestamp) -> Result<(), StoreError> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.lock_failed_events(new.iter().map(|new| new.slot)).await?;
+        let ids: Vec<i64> = new.iter().map(|new| new.event_id.get()).collect();
+        let known: BTreeSet<i64> = self.failed_event_known(&ids).await?.into_iter().collect();
+        let mut fresh: Vec<&NewFailedEvent> =
+            new.iter().filter(|new| !known.contains(&new.event_id.get())).collect();
+        fresh.sort_by_key(|new| (new.slot, new.seq));
+        let mut blocked = self.open_aggregates(fresh.iter().map(|new| (new.slot, &new.aggregate))).await?;
+        let mut rows = Vec::with_capacity(fresh.len());
+        for new in fresh {
+            let key = (new.slot, new.aggregate.clone());
+            let place = if blocked.contains(&key) { Place::Behind } else { Place::First };
+            let state = failed_event::admitted(new.state, place, now);
+            if state.is_open() {
+                blocked.insert(key);
+            }
+            rows.push(NewFailedEventRow::new(new, state, new.error.as_deref().map(storable)));
+        }
+        Ok(self.failed_event_insert(&rows, now.into()).await?)
+    }
+
+    /// The aggregates of these slots whose later events have to wait.
+    pub async fn blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
+        Ok(self.failed_event_blocked(&numbers(slots)).await?.into_iter().map(|row| row.key).collect())
+    }
+
+    /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
+    /// aggregate is due at once.
+    pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling, StoreError> {
+        let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
+        let ids: Vec<i64> = by_id.keys().copied().collect();
+        let standing = self.lock_standing(&ids).await?;
+        let mut aggregates: BTreeMap<(Slot, Aggregate), Vec<&KnownFailedEvent>> = BTreeMap::new();
+        for row in &standing {
+            aggregates.entry(row.key.clone()).or_default().push(row);
+        }
+        let (mut gone, mut changes) = (Vec::new(), Vec::new());
+        for rows in aggregates.values() {
+            let attempts = attempted(rows, &by_id);
+            for (row, settlement) in rows.iter().zip(failed_event::settle(&attempts, now)) {
+                match settlement {
+                    Settlement::Left => {}
+                    Settlement::Gone => gone.push((row.event_id, row.failed_event.revision)),
+                    Settlement::Now(after) => {
+                        let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
+                        changes.push(FailedEventChange::new(
+                            row.event_id,
+                            row.failed_event.revision,
+                            after,
+                            error,
+                        ));
+                    }
+                }
+            }
+        }
+        let mut changed = 0;
+        if !gone.is_empty() {
+            changed += self.failed_event_delete(&gone).await?;
+        }
+        if !changes.is_empty() {
+            changed += self.failed_event_save(&changes, now.into()).await?;
+        }
+        let keys: Vec<(Slot, Aggregate)> = aggregates.into_keys().collect();
+        self.promote(&keys, now).await?;
+        let open = self.open_aggregates(keys.iter().map(|(slot, aggregate)| (*slot, aggregate))).await?;
+        let unblocked = keys.into_iter().filter(|key| !open.contains(key)).collect();
+        Ok(Settling { changed, unblocked })
+    }
+
+    /// Locks the failed events of these slots against all others who would change them.
+    async fn lock_failed_events(&mut self, slots: impl Iterator<Item = Slot>) -> Result<(), StoreError> {
+        let slots: BTreeSet<Slot> = slots.collect();
+        let slots: Vec<Slot> = slots.into_iter().collect();
+        Ok(self.failed_event_lock(&numbers(&slots)).await?)
+    }
+
+    /// Those of these events that are failed events, locked, in the order of their places.
+    async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<KnownFailedEvent>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let slots = self.failed_event_slots(ids).await?;
+        self.failed_event_lock(&slots).await?;
+        Ok(self.failed_event_standing(ids).await?)
+    }
+
+    /// Makes the first open failed event of each of these aggregates due, if it was held.
+    async fn promote(&mut self, keys: &[(Slot, Aggregate)], now: Timestamp) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<(Slot, &Aggregate)> = keys.iter().map(|(slot, key)| (*slot, key)).collect();
+        Ok(self.failed_event_promote(&keys, now.into()).await?)
+    }
+
+    /// Which of these aggregates have an open failed_event.
+    async fn open_aggregates<'a>(
+        &mut self,
+        keys: impl Iterator<Item = (Slot, &'a Aggregate)>,
+    ) -> Result<BTreeSet<(Slot, Aggregate)>, StoreError> {
+        let keys: BTreeSet<(Slot, &Aggregate)> = keys.collect();
+        if keys.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let keys: Vec<(Slot, &Aggregate)> = keys.into_iter().collect();
+        Ok(self.failed_event_open(&keys).await?.into_iter().map(|row| row.key).collect())
+    }
+}
+
+/// The attempts at the events of one aggregate.
+fn attempted(rows: &[&KnownFailedEvent], settled: &BTreeMap<i64, &Settled>) -> Vec<Attempted> {
+    let settled = rows.iter().filter_map(|row| Some((row, settled.get(&row.event_id)?)));
+    let attempt = |(row, settled): (&&KnownFailedEvent, &&Settled)| {
+        let attempt = match &settled.what {
+            SettledAs::Delivered => Attempt::Delivered,
+            SettledAs::Refused { state, .. } => Attempt::Refused(*state),
+        };
+        Attempted { failed_event: Some(row.failed_event), seen: settled.revision, attempt }
+    };
+    settled.map(attempt).collect()
+}
+
+pub(crate) struct AggregateRow {
+    key: (Slot, Aggregate),
+}
+
+impl Stored for AggregateRow {
+    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "aggregate_id");
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self { key: (slot(row)?, aggregate(row)?) })
+    }
+}
+
+fn aggregate(row: &Columns<'_>) -> Result<Aggregate, sqlx::Error> {
+    Ok(Aggregate { kind: row.get("aggregate_type")?, id: row.get("aggregate_id")? })
+}
+
+pub(crate) struct KnownFailedEvent {
+    pub(super) event_id: i64,
+    key: (Slot, Aggregate),
+    pub(super) failed_event: FailedEvent,
+}
+
+impl Stored for KnownFailedEvent {
+    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let failed_event = FailedEvent::from_columns(row)?;
+        Ok(Self { event_id: row.get("event_id")?, key: (slot(row)?, aggregate(row)?), failed_event })
+    }
+}
+
+impl Stored for FailedEvent {
+    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let state = match (row.parsed("state")?, row.time_if("next_attempt_at")?) {
+            (StateWord::Waiting, Some(next_attempt_at)) => FailedEventState::Waiting { next_attempt_at },
+            (StateWord::Held, None) => FailedEventState::Held,
+            (StateWord::Parked, None) => FailedEventState::Parked,
+            (StateWord::Skipped, None) => FailedEventState::Skipped,
+            _ => return Err(row.damaged("state")),
+        };
+        Ok(Self { state, attempts: row.number("attempts")?, revision: row.get("revision")? })
+    }
+}
+
+fn error_of(what: &SettledAs) -> Option<String> {
+    match what {
+        SettledAs::Delivered => None,
+        SettledAs::Refused { error, .. } => Some(storable(error)),
+    }
+}
+
+/// What is wrong with an event may be the very character that PostgreSQL cannot hold.
+pub(super) fn storable(text: &str) -> String {
+    text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,187 @@
+//! What people see of failed events. Pages go from the oldest to the newest, each from the last id of the one before.
+
+use super::aggregate;
+use crate::codec::{DbText, DbTime};
+use crate::error::{StoreError, damaged};
+use crate::outbox::{FAILED_EVENT, slot};
+use crate::statement::{Columns, Stored};
+use crate::tx::Outbox;
+use tidemill_domain::outbox::event::{BadEvent, Headers, headers_of};
+use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventFacts, Original, StateWord};
+use tidemill_domain::outbox::{Aggregate, Count, EventId, Payload, Seq, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// Which failed events; an absent condition is always met.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FailedEventFilter {
+    /// Only those in one of these states; in any when there are none.
+    pub states: Vec<StateWord>,
+    pub slot: Option<Slot>,
+    pub aggregate_type: Option<String>,
+    pub aggregate_id: Option<String>,
+    /// Only those that go to this topic now.
+    pub topic: Option<String>,
+    pub event_type: Option<String>,
+    pub error_contains: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedEventRecord {
+    pub id: EventId,
+    pub slot: Slot,
+    /// Its place in the slot.
+    pub seq: Seq,
+    pub aggregate: Aggregate,
+    pub event_type: String,
+    /// Where it goes, after a redirection; unknown when the event itself is gone.
+    pub topic: Option<String>,
+    pub failed_event: FailedEvent,
+    /// The first open event of its aggregate, when it is held.
+    pub behind: Option<EventId>,
+    pub error: Option<String>,
+    pub since: Timestamp,
+    pub updated_at: Timestamp,
+    pub is_edited: bool,
+    pub is_redirected: bool,
+    pub original: Original,
+}
+
+/// What would be published of a failed event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    pub topic: String,
+    pub headers: Headers,
+    pub payload: Payload,
+    pub created_at: Timestamp,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedEventDetail {
+    pub record: FailedEventRecord,
+    /// What would be published; none when the event itself is gone, and an error when it makes no sense.
+    pub content: Option<Result<Content, BadEvent>>,
+}
+
+impl FailedEventRecord {
+    /// What an order is judged by.
+    pub fn facts(&self) -> FailedEventFacts {
+        FailedEventFacts { failed_event: self.failed_event, behind: self.behind, original: self.original }
+    }
+}
+
+impl FailedEventFilter {
+    /// Whether it lets an event through. The statements that list decide the same.
+    pub fn matches(&self, record: &FailedEventRecord) -> bool {
+        fn is<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let is_in_state = self.states.is_empty() || self.states.contains(&record.failed_event.state.word());
+        let error = record.error.as_deref().unwrap_or_default();
+        let has_error = self.error_contains.as_deref().is_none_or(|part| error.contains(part));
+        is_in_state
+            && has_error
+            && is(self.slot.as_ref(), Some(&record.slot))
+            && is(self.aggregate_type.as_deref(), Some(&record.aggregate.kind))
+            && is(self.aggregate_id.as_deref(), Some(&record.aggregate.id))
+            && is(self.topic.as_deref(), record.topic.as_deref())
+            && is(self.event_type.as_deref(), Some(&record.event_type))
+    }
+
+    /// The words of the states that are meant.
+    pub(crate) fn state_words(&self) -> Vec<&'static str> {
+        let wanted = if self.states.is_empty() { &StateWord::ALL[..] } else { &self.states };
+        wanted.iter().map(|state| state.as_str()).collect()
+    }
+}
+
+impl Stored for FailedEventRecord {
+    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let own_topic: Option<String> = row.get("own_topic")?;
+        let event_topic: Option<DbText> = row.get("event_topic")?;
+        Ok(Self {
+            id: EventId::new(row.get("event_id")?),
+            slot: slot(row)?,
+            seq: Seq::new(row.get("seq")?),
+            aggregate: aggregate(row)?,
+            event_type: row.get("event_type")?,
+            failed_event: FailedEvent::from_columns(row)?,
+            behind: row.get::<Option<i64>>("behind")?.map(EventId::new),
+            error: row.get("error")?,
+            since: row.time("since")?,
+            updated_at: row.time("updated_at")?,
+            is_edited: row.get("is_edited")?,
+            is_redirected: own_topic.is_some(),
+            original: if event_topic.is_some() { Original::Kept } else { Original::Gone },
+            topic: own_topic.or(event_topic.map(|topic| topic.text)),
+        })
+    }
+}
+
+crate::statement::row! {
+    /// What would be published of a failed event. Without `created_at` the event itself is gone.
+    pub(crate) struct ContentRow {
+        created_at: Option<DbTime>,
+        topic: Option<DbText>,
+        payload: Option<DbText>,
+        payload_bytes: Option<Vec<u8>>,
+        headers: Option<DbText>,
+    }
+}
+
+impl ContentRow {
+    /// None when the event itself is gone; an error in it when it makes no sense.
+    pub(super) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>, StoreError> {
+        let (Some(created_at), Some(topic)) = (self.created_at, self.topic) else { return Ok(None) };
+        let texts =
+            [("topic", Some(&topic)), ("payload", self.payload.as_ref()), ("headers", self.headers.as_ref())];
+        if let Some((what, _)) = texts.iter().find(|(_, text)| text.is_some_and(|text| text.is_garbled)) {
+            return Ok(Some(Err(BadEvent::NotUtf8 { what })));
+        }
+        let headers = match self.headers.as_ref().map(|headers| headers_of(&headers.text)) {
+            None => Headers::new(),
+            Some(Ok(headers)) => headers,
+            Some(Err(bad)) => return Ok(Some(Err(bad))),
+        };
+        let payload = match (self.payload, self.payload_bytes) {
+            (Some(payload), None) => Payload::Json(payload.text),
+            (None, Some(bytes)) => Payload::Bytes(bytes),
+            (None, None) => Payload::Tombstone,
+            (Some(_), Some(_)) => return Err(damaged("tidemill_outbox_exception", "payload_bytes", id)),
+        };
+        Ok(Some(Ok(Content { topic: topic.text, headers, payload, created_at: created_at.into() })))
+    }
+}
+
+impl Outbox<'_> {
+    /// At most `limit` failed events, from behind the event `after` on.
+    pub async fn failed_events(
+        &mut self,
+        filter: &FailedEventFilter,
+        after: EventId,
+        limit: u32,
+    ) -> Result<Vec<FailedEventRecord>, StoreError> {
+        Ok(self.failed_event_list(filter, after.get(), limit.into()).await?)
+    }
+
+    /// How many failed events a filter lets through, counted up to `count_max`.
+    pub async fn count_failed_events(
+        &mut self,
+        filter: &FailedEventFilter,
+        count_max: u32,
+    ) -> Result<Count, StoreError> {
+        let count = self.failed_event_count(filter, i64::from(count_max) + 1).await?;
+        Ok(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0)))
+    }
+
+    /// All about one failed event; none when there is no such one.
+    pub async fn failed_event(&mut self, id: EventId) -> Result<Option<FailedEventDetail>, StoreError> {
+        let Some(record) = self.failed_event_find(&[id.get()]).await?.pop() else { return Ok(None) };
+        let content = match self.failed_event_content(id.get()).await? {
+            Some(row) => row.content(id.get())?,
+            None => None,
+        };
+        Ok(Some(FailedEventDetail { record, content }))
+    }
+}

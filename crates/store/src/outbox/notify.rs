@@ -1,0 +1,58 @@
+//! A trigger wakes relays when other programs write events. Without it they look once a second; with it every
+//! transaction that writes an event sends a notification, and those commit one after the other.
+
+use crate::error::StoreError;
+use crate::outbox::OBJECT;
+use crate::tx::Outbox;
+use tidemill_domain::audit::{Actor, AuditEntry};
+
+/// Why the trigger is not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotifyError {
+    #[error("this database has no notifications")]
+    Unsupported,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for NotifyError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Outbox<'_> {
+    /// Whether the trigger is there; none where there can be none.
+    pub async fn notify(&mut self) -> Result<Option<bool>, StoreError> {
+        Ok(self.outbox_notify_is_on().await?)
+    }
+
+    /// Makes the trigger, or takes it away. False when it was so already. Waits for those who write events, for half a
+    /// second.
+    pub async fn set_notify(&mut self, notify: Notify, actor: &Actor) -> Result<bool, NotifyError> {
+        let was_on = self.outbox_notify_is_on().await?.ok_or(NotifyError::Unsupported)?;
+        let is_on = notify == Notify::On;
+        if was_on == is_on {
+            return Ok(false);
+        }
+        self.outbox_hurry().await?;
+        match notify {
+            Notify::On => self.outbox_notify_create().await?,
+            Notify::Off => self.outbox_notify_drop().await?,
+        }
+        let word = |is_on| if is_on { "on" } else { "off" };
+        let entry =
+            AuditEntry::new(actor.clone(), "outbox.notify", OBJECT).from_to(word(was_on), word(is_on));
+        self.audit().record(&entry).await?;
+        Ok(true)
+    }
+}
+
+/// Whether relays are to be woken when other programs write events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notify {
+    On,
+    /// They look once a second.
+    Off,
+}

@@ -1,0 +1,378 @@
+//! The texts of all statements on attached tables. A name cannot be bound, so it is written into the text; it is a checked
+//! [`TableName`], quoted, and nothing else is. Values are bound.
+//!
+//! Statuses are plain literals, so that they are of the type of the column, be it a text or an enum; and each condition on
+//! them says that they are not PUBLISHED, so that the indexes of what is open can be used.
+
+use super::PayloadKind;
+use tidemill_domain::outbox::attached::{Index, TableName};
+
+/// The slot of an aggregate, as the index has it.
+fn slot(row: &str) -> String {
+    format!("get_byte(decode(md5({row}.aggregate_id::text), 'hex'), 0)")
+}
+
+/// Whether somebody has skipped a row, of the table that these two parameters name.
+fn is_skipped(row: &str, schema: &str, table: &str) -> String {
+    format!(
+        "exists (select from tidemill_outbox_attempt a
+                 where a.schema_name = {schema} and a.table_name = {table} and a.event_id = {row}.event_id
+                   and a.state = 'skipped')"
+    )
+}
+
+/// One index of ours. Those who write are not kept from it.
+pub(super) fn create_index(name: &TableName, index: Index) -> String {
+    let (table, called) = (name.quoted(), format!("\"{}\"", name.index(index)));
+    let columns = match index {
+        Index::Slot => "(get_byte(decode(md5(aggregate_id::text), 'hex'), 0)), event_id",
+        Index::Aggregate => "aggregate_id, event_id",
+    };
+    format!("create index concurrently {called} on {table} ({columns}) where status <> 'PUBLISHED'")
+}
+
+pub(super) fn drop_index(name: &TableName, index: Index) -> String {
+    format!("drop index concurrently if exists {}", name.index_quoted(index))
+}
+
+/// What somebody left in SENDING in slots `$1` goes back, at `$2`; the slots in which somebody else has locked such a row.
+/// Slot by slot, and then by an array of numbers: a server that has not counted the table yet would rather read the whole of
+/// it than do the same for all slots at once, or join it with what was found.
+pub(super) fn recover(name: &TableName) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "with left_over as materialized (
+             select f.event_id, s.slot
+             from unnest($1::integer[]) as s (slot)
+             cross join lateral (
+                 select e.event_id
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'SENDING' and e.status <> 'PUBLISHED'
+                 order by e.event_id
+             ) as f
+         ),
+         locked as materialized (
+             select e.event_id
+             from {table} e
+             where e.event_id = any(array(select event_id from left_over)) and e.status = 'SENDING'
+             for update skip locked
+         ),
+         recovered as (
+             update {table} t
+             set status = 'PENDING', updated_at = $2
+             from locked l
+             where t.event_id = l.event_id
+             returning t.event_id
+         )
+         select distinct slot from left_over where event_id not in (select event_id from recovered)"
+    )
+}
+
+/// Whether something is due in slots `$1`, at `$2` or now.
+pub(super) fn is_due(name: &TableName) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "select exists (
+             select from unnest($1::integer[]) as s (slot)
+             cross join lateral (
+                 select
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'PENDING' and e.status <> 'PUBLISHED'
+                   and e.next_retry_at <= coalesce($2::timestamptz, clock_timestamp())
+                 limit 1
+             ) as f
+         )"
+    )
+}
+
+/// Claims what is due in slots `$1` at `$2`: `$3` rows of a slot and `$4` in all at most, and not much more than `$5` bytes;
+/// `$6` and `$7` are the names of schema and table. Each slot is read in the order of its index until enough was found.
+/// A row that somebody has locked is passed over, and with it all later ones of its aggregate; of these aggregates there is
+/// a row without a number. Those in `$8` are left out from the beginning. A payload of more than `$9` bytes and headers of
+/// more than `$10` stay where they are: of them only the length is told, so that no row is too large for whoever claims it.
+pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
+    let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(kind));
+    let skipped = is_skipped("b", "$6", "$7");
+    format!(
+        "with due as materialized (
+             select f.event_id, f.aggregate_id
+             from unnest($1::integer[]) as s (slot)
+             cross join lateral (
+                 select e.event_id, e.aggregate_id
+                 from {table} e
+                 where {slot} = s.slot
+                   and e.status = 'PENDING' and e.status <> 'PUBLISHED'
+                   and e.next_retry_at <= $2
+                   and e.aggregate_id::text <> all($8)
+                   and not exists (
+                       select
+                       from {table} b
+                       where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
+                         and (b.status = 'SENDING'
+                              or (b.status = 'PENDING' and (b.next_retry_at <= $2) is not true)
+                              or (b.status = 'FAILED' and not {skipped}))
+                   )
+                 order by e.event_id
+                 limit $3
+             ) as f
+             order by f.event_id
+             limit $4
+         ),
+         locked as materialized (
+             select e.event_id, e.aggregate_id, e.updated_at, coalesce({payload_bytes}, 0)::bigint as payload_bytes,
+                    coalesce(octet_length(e.headers::text), 0)::bigint as headers_bytes
+             from {table} e
+             where e.event_id = any(array(select event_id from due)) and e.status = 'PENDING' and e.next_retry_at <= $2
+             for update skip locked
+         ),
+         passed_over as materialized (
+             select d.aggregate_id, min(d.event_id) as event_id
+             from due d
+             where d.event_id not in (select event_id from locked)
+             group by d.aggregate_id
+         ),
+         chosen as materialized (
+             select l.event_id, l.updated_at, l.payload_bytes, l.headers_bytes,
+                    sum(f.bytes) over (order by l.event_id) - f.bytes as bytes_before
+             from locked l
+             cross join lateral (
+                 select case when l.payload_bytes <= $9 then l.payload_bytes else 0 end
+                        + case when l.headers_bytes <= $10 then l.headers_bytes else 0 end as bytes
+             ) as f
+             left join passed_over p on p.aggregate_id = l.aggregate_id
+             where p.event_id is null or l.event_id < p.event_id
+         ),
+         claimed as (
+             update {table} t
+             set status = 'SENDING', updated_at = $2
+             from chosen c
+             where t.event_id = c.event_id and c.bytes_before < $5
+             returning t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
+                       case when c.payload_bytes <= $9 then t.payload::text end as payload, c.payload_bytes,
+                       pg_typeof(t.payload)::text as payload_type,
+                       case when c.headers_bytes <= $10 then t.headers::text end as headers, c.headers_bytes,
+                       c.updated_at::timestamptz as updated_at,
+                       coalesce((select a.attempts from tidemill_outbox_attempt a
+                                 where a.schema_name = $6 and a.table_name = $7 and a.event_id = t.event_id), 0) as attempts
+         )
+         select event_id, aggregate_id, payload, payload_bytes, payload_type, headers, headers_bytes, updated_at, attempts
+         from claimed
+         union all
+         select null, p.aggregate_id::text, null, 0, '', null, 0, null, 0 from passed_over p"
+    )
+}
+
+/// How many bytes a payload has when it is fetched. Of texts and bytes that stands beside the value, which is not read for
+/// it. JSON has to be written out; not even that is done where what is stored is far too large: it may take four times
+/// as much room as its text, but not eight times.
+const fn payload_bytes(kind: PayloadKind) -> &'static str {
+    match kind {
+        PayloadKind::Text => "octet_length(e.payload::text)",
+        PayloadKind::Bytes => "octet_length(e.payload)",
+        PayloadKind::Json => {
+            "case when pg_column_size(e.payload) > 8 * $9 then pg_column_size(e.payload) else octet_length(e.payload::text) end"
+        }
+    }
+}
+
+/// Rows `$1` that are still SENDING, at `$2`. Here and below, rows that somebody has locked are passed over.
+pub(super) fn publish(name: &TableName) -> String {
+    settle(name, "status = 'PUBLISHED', updated_at = $2")
+}
+
+/// Rows `$1` that are still SENDING, at `$2`.
+pub(super) fn fail(name: &TableName) -> String {
+    settle(name, "status = 'FAILED', updated_at = $2")
+}
+
+/// Rows `$1` that are still SENDING, at `$2`.
+pub(super) fn put_back(name: &TableName) -> String {
+    settle(name, "status = 'PENDING', updated_at = $2")
+}
+
+fn settle(name: &TableName, set: &str) -> String {
+    let table = name.quoted();
+
+    format!(
+        "with locked as materialized ({})
+         update {table} t set {set} where t.event_id = any(array(select event_id from locked))
+         returning t.event_id::bigint",
+        lock_sending(&table)
+    )
+}
+
+fn lock_sending(table: &str) -> String {
+    format!(
+        "select e.event_id from {table} e where e.event_id = any($1) and e.status = 'SENDING' for update skip locked"
+    )
+}
+
+/// Which of the rows `$1` are SENDING, whoever has locked them.
+pub(super) fn sending(name: &TableName) -> String {
+    format!(
+        "select t.event_id::bigint from {} t where t.event_id = any($1) and t.status = 'SENDING'",
+        name.quoted()
+    )
+}
+
+/// Rows `$1` that are still SENDING are tried again at the instants `$3`.
+pub(super) fn try_again(name: &TableName) -> String {
+    let table = name.quoted();
+    format!(
+        "with locked as materialized ({})
+         update {table} t set status = 'PENDING', updated_at = $2, next_retry_at = given.next_retry_at
+         from unnest($1::bigint[], $3::timestamptz[]) as given (event_id, next_retry_at)
+         where t.event_id = given.event_id and t.event_id = any(array(select event_id from locked))
+         returning t.event_id::bigint",
+        lock_sending(&table)
+    )
+}
+
+/// Locks rows `$1` that have FAILED; `$2` and `$3` are the names of schema and table.
+pub(super) fn lock_failed(name: &TableName) -> String {
+    format!(
+        "select t.event_id::bigint, {} as is_skipped from {} t
+         where t.event_id = any($1) and t.status = 'FAILED' for update of t",
+        is_skipped("t", "$2", "$3"),
+        name.quoted()
+    )
+}
+
+/// Rows `$1` that have FAILED are due at `$2`.
+pub(super) fn replay(name: &TableName) -> String {
+    format!(
+        "update {} t set status = 'PENDING', updated_at = $2, next_retry_at = $2
+         where t.event_id = any($1) and t.status = 'FAILED'",
+        name.quoted()
+    )
+}
+
+/// Rows behind `$1` that have FAILED, `$2` at most; `$3` and `$4` are the names of schema and table, `$5` whether those are
+/// meant that were skipped.
+pub(super) fn list_failed(name: &TableName) -> String {
+    format!(
+        "select t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
+                t.updated_at::timestamptz as updated_at, coalesce(a.attempts, 0) as attempts, a.error,
+                coalesce(a.state = 'skipped', false) as is_skipped
+         from {} t
+         left join tidemill_outbox_attempt a
+             on a.schema_name = $3 and a.table_name = $4 and a.event_id = t.event_id
+         where t.event_id > $1 and t.status = 'FAILED' and t.status <> 'PUBLISHED'
+           and ($5 or coalesce(a.state <> 'skipped', true))
+         order by t.event_id limit $2",
+        name.quoted()
+    )
+}
+
+/// How many rows of a status there are, counted up to `$1`, and the instant of the oldest of them. Slot by slot, as with
+/// [`recover`].
+pub(super) fn count(name: &TableName, status: &'static str) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "select count(*), min(updated_at)::timestamptz
+         from (
+             select f.updated_at
+             from generate_series(0, 255) as s (slot)
+             cross join lateral (
+                 select e.updated_at
+                 from {table} e
+                 where {slot} = s.slot and e.status = '{status}' and e.status <> 'PUBLISHED'
+                 limit $1
+             ) as f
+             limit $1
+         ) as counted"
+    )
+}
+
+/// How many rows have FAILED and were not skipped, counted up to `$1`; `$2` and `$3` are the names of schema and table. Slot by
+/// slot, as with [`recover`].
+pub(super) fn count_parked(name: &TableName) -> String {
+    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("e", "$2", "$3"));
+    format!(
+        "select count(*)
+         from (
+             select f.event_id
+             from generate_series(0, 255) as s (slot)
+             cross join lateral (
+                 select e.event_id
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'FAILED' and e.status <> 'PUBLISHED'
+                   and not {skipped}
+                 limit $1
+             ) as f
+             limit $1
+         ) as parked"
+    )
+}
+
+/// Since when the row is due that has been so for longest at `$1`, of the first of each slot; `$2` and `$3` are the names of
+/// schema and table. One that is SENDING counts: whoever has claimed it may be gone. One behind a row that has FAILED, or
+/// that is tried again later, does not: no relay may take it. By `next_retry_at`, because `updated_at` changes with
+/// every claim.
+pub(super) fn due_since(name: &TableName) -> String {
+    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("b", "$2", "$3"));
+    format!(
+        "select min(longest.next_retry_at)::timestamptz from generate_series(0, 255) as s (slot)
+         cross join lateral (
+             select e.next_retry_at
+             from {table} e
+             where {slot} = s.slot and e.status in ('PENDING', 'SENDING') and e.status <> 'PUBLISHED'
+               and e.next_retry_at <= $1
+               and not exists (
+                   select
+                   from {table} b
+                   where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
+                     and ((b.status = 'PENDING' and (b.next_retry_at <= $1) is not true)
+                          or (b.status = 'FAILED' and not {skipped}))
+               )
+             order by e.event_id
+             limit 1
+         ) as longest"
+    )
+}
+
+/// Whether there is a row of a status. Without our indexes it may read the whole table.
+pub(super) fn has(name: &TableName, status: &'static str) -> String {
+    format!(
+        "select exists (select from {} where status = '{status}' and status <> 'PUBLISHED')",
+        name.quoted()
+    )
+}
+
+/// Which of the statuses `$1` this check, as the catalogue writes it, does not allow.
+pub(super) fn disallowed(type_name: &str, expression: &str) -> String {
+    format!(
+        "select word
+         from (select word, word::{type_name} as status from unnest($1::text[]) as given (word)) as given
+         where not coalesce(({expression}), true)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_the_quoted_name_is_written_into_a_text() {
+        let name = TableName::new("Sales", "Events$1").unwrap();
+        for text in [
+            claim(&name, PayloadKind::Json),
+            recover(&name),
+            publish(&name),
+            fail(&name),
+            put_back(&name),
+            try_again(&name),
+        ] {
+            assert!(text.contains("\"Sales\".\"Events$1\""), "{text}");
+            assert_eq!(text.matches("Sales").count(), text.matches("\"Sales\".\"Events$1\"").count());
+        }
+        assert!(
+            create_index(&name, Index::Slot)
+                .starts_with("create index concurrently \"tidemill_Events$1_slot\" on")
+        );
+        assert_eq!(
+            drop_index(&name, Index::Aggregate),
+            "drop index concurrently if exists \"Sales\".\"tidemill_Events$1_aggregate\""
+        );
+    }
+}

@@ -1,0 +1,382 @@
+//! Statements on `tidemill_outbox_exception`, many rows at a time.
+//!
+//! Locks are taken in the order row of the relay, failed events of slots in the order of their numbers.
+
+pub(crate) mod operate;
+
+use crate::codec::DbTime;
+use crate::outbox::failed_event::due::DueRow;
+use crate::outbox::failed_event::{AggregateRow, KnownFailedEvent, NewFailedEvent};
+use crate::statement::{column, list, statements};
+use crate::statements::outbox::reading::Most;
+use serde_json::json;
+use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventState};
+use tidemill_domain::outbox::{Aggregate, Slot};
+
+/// Names our locks among the advisory ones: "exce".
+const LOCK: i32 = 0x6578_6365;
+
+#[derive(Clone, Debug)]
+pub(crate) struct NewFailedEventRow<'a> {
+    pub(crate) new: &'a NewFailedEvent,
+    pub(crate) state: &'static str,
+    pub(crate) next_attempt_at: Option<DbTime>,
+    pub(crate) error: Option<String>,
+}
+
+impl<'a> NewFailedEventRow<'a> {
+    pub(crate) fn new(new: &'a NewFailedEvent, state: FailedEventState, error: Option<String>) -> Self {
+        let (state, next_attempt_at) = stored(state);
+        Self { new, state, next_attempt_at, error }
+    }
+}
+
+/// A failed event as it is to be, if it is still of this revision. Without an error the last one stays.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedEventChange {
+    pub(crate) event_id: i64,
+    pub(crate) seen: i64,
+    pub(crate) state: &'static str,
+    pub(crate) next_attempt_at: Option<DbTime>,
+    pub(crate) attempts: i64,
+    pub(crate) revision: i64,
+    pub(crate) error: Option<String>,
+}
+
+impl FailedEventChange {
+    pub(crate) fn new(event_id: i64, seen: i64, after: FailedEvent, error: Option<String>) -> Self {
+        let (state, next_attempt_at) = stored(after.state);
+        let (attempts, revision) = (after.attempts.into(), after.revision);
+        Self { event_id, seen, state, next_attempt_at, attempts, revision, error }
+    }
+}
+
+/// The word that is stored for a state, and when the next attempt is due.
+fn stored(state: FailedEventState) -> (&'static str, Option<DbTime>) {
+    let next_attempt_at = match state {
+        FailedEventState::Waiting { next_attempt_at } => Some(next_attempt_at.into()),
+        FailedEventState::Held | FailedEventState::Parked | FailedEventState::Skipped => None,
+    };
+    (state.word().as_str(), next_attempt_at)
+}
+
+/// What is published in place of what an event says.
+#[derive(Clone, Debug)]
+pub(crate) struct EditColumns<'a> {
+    pub(crate) replaces_payload: bool,
+    pub(crate) payload: Option<&'a str>,
+    pub(crate) payload_bytes: Option<&'a [u8]>,
+    pub(crate) replaces_headers: bool,
+    pub(crate) headers: Option<String>,
+}
+
+statements! {
+    /// Locks the failed events of slots until the end of the transaction. Rows would not do: the one that an operator makes the
+    /// first of its aggregate may be one that a relay is just adding. They are no rows of `tidemill_outbox_slot`, so that
+    /// relays can take and leave slots meanwhile.
+    fn failed_event_lock(slots: &[i16]) -> () {
+        postgres {
+            bind(LOCK, column(slots, |slot| i32::from(*slot)))
+            "select pg_advisory_xact_lock($1, ordered.slot)
+             from (select distinct asked.slot from unnest($2::integer[]) as asked (slot) order by asked.slot) ordered"
+        }
+        // Nothing to do: whoever writes is alone.
+        sqlite { nothing }
+    }
+
+    fn failed_event_slots(ids: &[i64]) -> Vec<i16> {
+        bind(list(ids))
+        "select distinct slot from tidemill_outbox_exception where event_id {in $1}"
+    }
+
+    fn failed_event_known(ids: &[i64]) -> Vec<i64> {
+        bind(list(ids))
+        "select event_id from tidemill_outbox_exception where event_id {in $1}"
+    }
+
+    /// Which of these have an open failed_event. Needs `tidemill_outbox_exception_aggregate`.
+    fn failed_event_open(keys: &[(Slot, &Aggregate)]) -> Vec<AggregateRow> {
+        postgres {
+            bind(
+                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
+                column(keys, |(_, key)| key.id.as_str()),
+            )
+            "select asked.slot, asked.aggregate_type, asked.aggregate_id
+             from unnest($1::smallint[], $2::text[], $3::text[]) as asked (slot, aggregate_type, aggregate_id)
+             where exists (
+                 select from tidemill_outbox_exception x
+                 where x.slot = asked.slot
+                   and x.aggregate_type = asked.aggregate_type
+                   and x.aggregate_id = asked.aggregate_id
+                   and x.state <> 'skipped'
+             )"
+        }
+        sqlite {
+            bind(keys_json(keys))
+            "select asked.slot as slot, asked.aggregate_type as aggregate_type, asked.aggregate_id as aggregate_id
+             from (
+                 select json_extract(value, '$[0]') as slot, json_extract(value, '$[1]') as aggregate_type,
+                        json_extract(value, '$[2]') as aggregate_id
+                 from json_each($1)
+             ) asked
+             where exists (
+                 select 1 from tidemill_outbox_exception x
+                 where x.slot = asked.slot
+                   and x.aggregate_type = asked.aggregate_type
+                   and x.aggregate_id = asked.aggregate_id
+                   and x.state <> 'skipped'
+             )"
+        }
+    }
+
+    fn failed_event_insert(rows: &[NewFailedEventRow<'_>], now: DbTime) -> () {
+        postgres {
+            bind(
+                column(rows, |row| row.new.event_id.get()),
+                column(rows, |row| i16::from(row.new.slot.get())), column(rows, |row| row.new.seq.get()),
+                column(rows, |row| row.new.aggregate.kind.as_str()),
+                column(rows, |row| row.new.aggregate.id.as_str()),
+                column(rows, |row| row.new.event_type.as_str()), column(rows, |row| row.state),
+                column(rows, |row| i64::from(row.new.attempts)), column(rows, |row| row.next_attempt_at),
+                column(rows, |row| row.error.as_deref()), now,
+            )
+            "insert into tidemill_outbox_exception
+                 (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error,
+                  since, updated_at)
+             select new.event_id, new.slot, new.seq, new.aggregate_type, new.aggregate_id, new.event_type, new.state,
+                    new.attempts, new.next_attempt_at, new.error, $11, $11
+             from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
+                         $8::bigint[], $9::timestamptz[], $10::text[])
+                 as new (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at,
+                         error)
+             on conflict (event_id) do nothing"
+        }
+        sqlite {
+            for row in rows
+            bind(
+                row.new.event_id.get(), row.new.slot.get(), row.new.seq.get(), &row.new.aggregate.kind,
+                &row.new.aggregate.id, &row.new.event_type, row.state, row.new.attempts, row.next_attempt_at,
+                &row.error, now,
+            )
+            "insert into tidemill_outbox_exception
+                 (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error,
+                  since, updated_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)
+             on conflict (event_id) do nothing"
+        }
+    }
+
+    /// Each aggregate once: one of its open failed events is waiting or parked. Needs `tidemill_outbox_exception_state`, so
+    /// that it does not matter how many are held.
+    fn failed_event_blocked(slots: &[i16]) -> Vec<AggregateRow> {
+        bind(list(slots))
+        "select slot, aggregate_type, aggregate_id from tidemill_outbox_exception
+         where state in ('waiting', 'parked') and slot {in $1}"
+    }
+
+    /// The events that are due, the longest overdue first, each with those behind it. Every aggregate gets the same share
+    /// of what is read at most. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
+    fn failed_event_due(slots: &[i16], now: DbTime, heads_max: i64, most: Most) -> Vec<DueRow> {
+        bind(list(slots), now, heads_max, most.events, most.bytes)
+        postgres {
+            "with head as materialized (
+                 select event_id, slot, aggregate_type, aggregate_id, seq, next_attempt_at
+                 from tidemill_outbox_exception
+                 where state = 'waiting'
+                   and next_attempt_at <= $2
+                   and slot = any($1)
+                 order by next_attempt_at, event_id
+                 limit $3
+             ),
+             found as (
+                 select x.event_id, head.event_id as head, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type,
+                        x.revision, x.attempts, e.created_at, coalesce(x.topic, e.topic) as topic,
+                        x.topic is not null as is_redirected,
+                        case when x.is_edited then x.payload else e.payload end as payload,
+                        case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
+                        case when x.is_edited then x.headers else e.headers end as headers,
+                        row_number() over (order by head.next_attempt_at, head.event_id, x.seq) as turn
+                 from head
+                 cross join lateral (
+                     select held.*
+                     from tidemill_outbox_exception held
+                     where held.slot = head.slot
+                       and held.aggregate_type = head.aggregate_type
+                       and held.aggregate_id = head.aggregate_id
+                       and held.state <> 'skipped'
+                       and held.seq >= head.seq
+                     order by held.seq
+                     limit (select greatest($4 / greatest(count(*), 1), 1) from head)
+                 ) x
+                 left join outbox_event e on e.id = x.event_id
+             ),
+             sized as (
+                 select found.*,
+                        sum(coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                            + coalesce(octet_length(headers), 0))
+                            over (order by turn rows between unbounded preceding and 1 preceding) as bytes_before
+                 from found
+             )
+             select event_id, head, slot, seq, aggregate_type, aggregate_id, event_type, revision, attempts, created_at, topic,
+                    is_redirected, payload, payload_bytes, headers
+             from sized where coalesce(bytes_before, 0) <= $5 order by turn"
+        }
+        sqlite {
+            "with head as materialized (
+                 select event_id, slot, aggregate_type, aggregate_id, seq, next_attempt_at
+                 from tidemill_outbox_exception
+                 where state = 'waiting'
+                   and next_attempt_at <= $2
+                   and slot in (select value from json_each($1))
+                 order by next_attempt_at, event_id
+                 limit $3
+             ),
+             share as materialized (
+                 select head.*, (
+                     select over.seq
+                     from tidemill_outbox_exception over
+                     where over.slot = head.slot
+                       and over.aggregate_type = head.aggregate_type
+                       and over.aggregate_id = head.aggregate_id
+                       and over.state <> 'skipped'
+                       and over.seq >= head.seq
+                     order by over.seq
+                     limit 1 offset max($4 / (select max(count(*), 1) from head), 1)
+                 ) as over_seq
+                 from head
+             ),
+             found as materialized (
+                 select x.event_id as event_id, share.event_id as head,
+                        row_number() over (order by share.next_attempt_at, share.event_id, x.seq) as turn,
+                        case when x.is_edited
+                             then coalesce(octet_length(x.payload), octet_length(x.payload_bytes), 0)
+                                  + coalesce(octet_length(x.headers), 0)
+                             else coalesce(octet_length(e.payload), octet_length(e.payload_bytes), 0)
+                                  + coalesce(octet_length(e.headers), 0) end as bytes
+                 from share
+                 join tidemill_outbox_exception x
+                     on x.slot = share.slot
+                    and x.aggregate_type = share.aggregate_type
+                    and x.aggregate_id = share.aggregate_id
+                    and x.state <> 'skipped'
+                    and x.seq >= share.seq
+                    and x.seq < coalesce(share.over_seq, 9223372036854775807)
+                 left join outbox_event e on e.id = x.event_id
+             ),
+             sized as materialized (
+                 select event_id, head, turn,
+                        sum(bytes) over (order by turn rows between unbounded preceding and 1 preceding) as bytes_before
+                 from found
+             )
+             select x.event_id as event_id, sized.head as head, x.slot as slot, x.seq as seq,
+                    x.aggregate_type as aggregate_type, x.aggregate_id as aggregate_id, x.event_type as event_type,
+                    x.revision as revision, x.attempts as attempts, e.created_at as created_at,
+                    coalesce(x.topic, e.topic) as topic, x.topic is not null as is_redirected,
+                    case when x.is_edited then x.payload else e.payload end as payload,
+                    case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
+                    case when x.is_edited then x.headers else e.headers end as headers
+             from sized
+             join tidemill_outbox_exception x on x.event_id = sized.event_id
+             left join outbox_event e on e.id = x.event_id
+             where coalesce(sized.bytes_before, 0) <= $5 order by sized.turn"
+        }
+    }
+
+    fn failed_event_standing(ids: &[i64]) -> Vec<KnownFailedEvent> {
+        bind(list(ids))
+        "select event_id, slot, aggregate_type, aggregate_id, state, revision, attempts, next_attempt_at
+         from tidemill_outbox_exception where event_id {in $1} order by slot, seq"
+    }
+
+    /// Deletes those that are still of the revision beside them.
+    fn failed_event_delete(rows: &[(i64, i64)]) -> u64 {
+        postgres {
+            bind(column(rows, |(id, _)| *id), column(rows, |(_, revision)| *revision))
+            "delete from tidemill_outbox_exception x
+             using unnest($1::bigint[], $2::bigint[]) as asked (event_id, revision)
+             where x.event_id = asked.event_id and x.revision = asked.revision"
+        }
+        sqlite {
+            for (id, revision) in rows
+            bind(id, revision)
+            "delete from tidemill_outbox_exception where event_id = $1 and revision = $2"
+        }
+    }
+
+    /// Saves those that are still of the revision that was seen.
+    fn failed_event_save(changes: &[FailedEventChange], now: DbTime) -> u64 {
+        postgres {
+            bind(
+                column(changes, |change| change.event_id), column(changes, |change| change.seen),
+                column(changes, |change| change.state), column(changes, |change| change.next_attempt_at),
+                column(changes, |change| change.attempts), column(changes, |change| change.revision),
+                column(changes, |change| change.error.as_deref()), now,
+            )
+            "update tidemill_outbox_exception x
+             set state = new.state, next_attempt_at = new.next_attempt_at, attempts = new.attempts,
+                 revision = new.revision, error = coalesce(new.error, x.error), updated_at = $8
+             from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::text[])
+                 as new (event_id, seen, state, next_attempt_at, attempts, revision, error)
+             where x.event_id = new.event_id and x.revision = new.seen"
+        }
+        sqlite {
+            for change in changes
+            bind(
+                change.event_id, change.seen, change.state, change.next_attempt_at, change.attempts,
+                change.revision, &change.error, now,
+            )
+            "update tidemill_outbox_exception
+             set state = $3, next_attempt_at = $4, attempts = $5, revision = $6, error = coalesce($7, error),
+                 updated_at = $8
+             where event_id = $1 and revision = $2"
+        }
+    }
+
+    /// Makes the first open failed event of each aggregate due, if it is held. The revision stays, as the rule says. Needs
+    /// `tidemill_outbox_exception_aggregate`.
+    fn failed_event_promote(keys: &[(Slot, &Aggregate)], now: DbTime) -> () {
+        postgres {
+            bind(
+                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
+                column(keys, |(_, key)| key.id.as_str()), now,
+            )
+            "update tidemill_outbox_exception x set state = 'waiting', next_attempt_at = $4, updated_at = $4
+             from (
+                 select (
+                     select open.event_id
+                     from tidemill_outbox_exception open
+                     where open.slot = asked.slot
+                       and open.aggregate_type = asked.aggregate_type
+                       and open.aggregate_id = asked.aggregate_id
+                       and open.state <> 'skipped'
+                     order by open.seq
+                     limit 1
+                 ) as event_id
+                 from unnest($1::smallint[], $2::text[], $3::text[]) as asked (slot, aggregate_type, aggregate_id)
+             ) head
+             where x.event_id = head.event_id and x.state = 'held'"
+        }
+        sqlite {
+            bind(keys_json(keys), now)
+            "update tidemill_outbox_exception set state = 'waiting', next_attempt_at = $2, updated_at = $2
+             where state = 'held'
+               and event_id in (
+                   select (
+                       select open.event_id
+                       from tidemill_outbox_exception open
+                       where open.slot = json_extract(asked.value, '$[0]')
+                         and open.aggregate_type = json_extract(asked.value, '$[1]')
+                         and open.aggregate_id = json_extract(asked.value, '$[2]')
+                         and open.state <> 'skipped'
+                       order by open.seq
+                       limit 1
+                   )
+                   from json_each($1) asked
+               )"
+        }
+    }
+}
+
+fn keys_json(keys: &[(Slot, &Aggregate)]) -> String {
+    json!(column(keys, |(slot, key)| (slot.get(), &key.kind, &key.id))).to_string()
+}

@@ -1,0 +1,61 @@
+//! The trigger that wakes relays when other programs write events.
+
+use crate::outbox::EVENTS;
+use crate::statement::statements;
+use sqlx::AssertSqlSafe;
+
+statements! {
+    fn outbox_notify_is_on() -> Option<bool> {
+        postgres |connection| {
+            sqlx::query_scalar(
+                "select exists (
+                     select from pg_trigger
+                     where tgrelid = 'outbox_event'::regclass
+                       and tgname = 'tidemill_outbox_notice'
+                 )",
+            )
+            .fetch_one(connection)
+            .await
+            .map(Some)
+        }
+        sqlite { nothing }
+    }
+
+    /// Once for each statement, not for each event; the same notification is sent once for each transaction. Channel and
+    /// payload are those of a wake-up that tells of events. Waits for all who write.
+    fn outbox_notify_create() -> () {
+        postgres |connection| {
+            // The topic is a word of our own.
+            sqlx::raw_sql(AssertSqlSafe(format!(
+                "create or replace function tidemill_outbox_notice() returns trigger language plpgsql as $$
+                 begin
+                     perform pg_notify('tidemill', '{EVENTS}');
+                     return null;
+                 end
+                 $$;
+                 create or replace trigger tidemill_outbox_notice
+                 after insert on outbox_event
+                 for each statement
+                 execute function tidemill_outbox_notice()"
+            )))
+            .execute(connection)
+            .await?;
+            Ok(())
+        }
+        sqlite { nothing }
+    }
+
+    /// Waits for all who use the table.
+    fn outbox_notify_drop() -> () {
+        postgres |connection| {
+            sqlx::raw_sql(
+                "drop trigger if exists tidemill_outbox_notice on outbox_event;
+                 drop function if exists tidemill_outbox_notice()",
+            )
+            .execute(connection)
+            .await?;
+            Ok(())
+        }
+        sqlite { nothing }
+    }
+}
