@@ -6,10 +6,11 @@
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
 //! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
-//! missing).
+//! missing) and [`long`] (how much a sweep does).
 
 pub mod child;
 pub mod kafka;
+pub mod long;
 pub mod mariadb;
 pub mod nexrender;
 pub mod pgbouncer;
@@ -29,6 +30,7 @@ mod port;
 pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
 pub use kafka::{KafkaOptions, PrivateKafka};
+pub use long::long_or;
 pub use mariadb::PrivateMariadb;
 pub use nexrender::{NexrenderOptions, PrivateNexrender};
 pub use pgbouncer::{PoolMode, PrivatePgbouncer};

@@ -7,7 +7,8 @@ pub(crate) const TEXT: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  test [nextest arguments]     run every test with private servers; arguments of `cargo nextest run` replace `--workspace`
+  test [--long] [arguments]    run every test with private servers; arguments of `cargo nextest run` replace `--workspace`;
+                               --long runs every case of sweeps that otherwise run in a short form
   ci                           check format and lints, then run every test
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
   bench history                measure launch, lists and purge on a long history of jobs against a short one;

@@ -12,15 +12,20 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use tidemill_testkit::skip;
+use tidemill_testkit::{long, skip};
 
-/// Runs the tests that `arguments` of `cargo nextest run` select; all of them when there are none.
+/// Runs the tests that `arguments` of `cargo nextest run` select; all of them when there are none. With `--long` first,
+/// sweeps run in full.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
+    let (is_long, arguments) = match arguments {
+        [first, rest @ ..] if first == "--long" => (true, rest),
+        all => (false, all),
+    };
     let mut stages = Stages::default();
     let mut found = Found::default();
     let outcome = match stages.run("services", || Services::start(cancel)) {
         Ok(services) => {
-            let outcome = build_and_test(&mut stages, arguments, &services, cancel, &mut found);
+            let outcome = build_and_test(&mut stages, (arguments, is_long), &services, cancel, &mut found);
             let _stopped = stages.run("stop", || -> Result<(), String> {
                 drop(services);
                 Ok(())
@@ -51,7 +56,7 @@ struct Found {
 
 fn build_and_test(
     stages: &mut Stages,
-    arguments: &[String],
+    (arguments, is_long): (&[String], bool),
     services: &Services,
     cancel: &Cancel,
     found: &mut Found,
@@ -72,6 +77,9 @@ fn build_and_test(
     let log = SkipLog::create().map_err(|error| format!("cannot make a file for skipped tests: {error}"))?;
     let mut tests = command(&["--no-tests=fail"]);
     tests.env(skip::SKIPPED_LOG, log.path());
+    if is_long {
+        tests.env(long::LONG, "1");
+    }
     let ran = stages.run("tests", || run_in_terminal(tests, cancel));
     found.report = fs::read_to_string(report).unwrap_or_default();
     found.skips = log.read();

@@ -3,6 +3,7 @@
 use super::{Ground, arguments, die_at};
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::scratch::Scratch;
+use tidemill_testkit::long_or;
 
 tidemill_store::on_both![a_writer_that_does_not_write_in_the_chunks_transaction_is_found_out];
 
@@ -83,7 +84,9 @@ fn cases(threads: u32) -> Vec<Case> {
     }
     let one = |kind, pause, (point, passes): &(&str, &'static [u32])| {
         let point = (*point).to_owned();
-        passes.iter().map(move |pass| Case::new("sweep", kind, &point, *pass, pause))
+        // In the short form at the pass in the middle, where something is done already and something is left.
+        let middle = &passes[passes.len() / 2..=passes.len() / 2];
+        long_or(*passes, middle).iter().map(move |pass| Case::new("sweep", kind, &point, *pass, pause))
     };
     groups
         .iter()
@@ -168,7 +171,7 @@ async fn postgres() -> Option<Vec<Scratch>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_dies_anywhere_is_exact_after_a_restart_on_sqlite() {
-    assert!(cases(1).len() >= 48, "only {} points", cases(1).len());
+    assert!(cases(1).len() >= long_or(48, 22), "only {} points", cases(1).len());
 
     check_all(files(), 1).await;
 }
