@@ -120,7 +120,7 @@ statements! {
                              'schema_name', a.schema_name, 'table_name', a.table_name, 'topic', a.topic,
                              'aggregate_type', a.aggregate_type, 'event_type', a.event_type, 'time_zone', a.time_zone)
                              order by a.schema_name, a.table_name), '[]')::text
-                         from tidemill_outbox_adopted a) as adopted
+                         from tidemill_outbox_adopted a) as attached
                  from clock",
             )
             .bind(DbId::from(looking.fence.id))
@@ -185,7 +185,7 @@ statements! {
                         exists (select 1 from tidemill_outbox_exception
                                 where state = 'waiting' and next_attempt_at <= $2
                                     and slot in (select value from json_each($4))) as is_due,
-                        '[]' as adopted",
+                        '[]' as attached",
             )
             .bind(acks.map(|(acks,)| acks))
             .bind(now)
