@@ -24,9 +24,9 @@ impl Stored for AuditRecord {
         let (name, request_id) = (row.get("actor")?, row.get("request_id")?);
         Ok(Self {
             id: row.get("id")?,
-            at: row.time("at")?,
+            at: row.get("at")?,
             entry: AuditEntry {
-                actor: Actor { name, role: row.parsed("role")?, request_id },
+                actor: Actor { name, role: row.get("role")?, request_id },
                 action: row.get("action")?,
                 object: row.get("object")?,
                 from: row.get("from_state")?,

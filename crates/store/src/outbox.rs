@@ -36,7 +36,6 @@ pub use restore::Checked;
 pub use retention::Retained;
 
 use crate::error::{StoreError, damaged};
-use crate::statement::Columns;
 use tidemill_domain::outbox::Slot;
 
 const FAILED_EVENT: (&str, &str) = ("tidemill_outbox_exception", "event_id");
@@ -49,10 +48,6 @@ pub const SLOTS: &str = "outbox_slots";
 
 pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
     slots.iter().map(|slot| i16::from(slot.get())).collect()
-}
-
-fn slot(row: &Columns<'_>) -> Result<Slot, sqlx::Error> {
-    row.checked("slot", slot_of(row.get("slot")?))
 }
 
 fn slot_of(number: i16) -> Option<Slot> {

@@ -35,7 +35,7 @@ pub(crate) mod columns;
 pub(crate) mod dialect;
 mod list;
 
-pub(crate) use columns::{Columns, Stored};
+pub(crate) use columns::{Columns, Stored, stored};
 pub(crate) use list::{column, list};
 
 pub(crate) use sqlx::postgres::PgArguments;

@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::{Stored, stored};
 use crate::tx::Tokens;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -23,20 +23,28 @@ pub struct NewToken {
     pub valid_for: Option<Duration>,
 }
 
-/// A token as it is listed: everything but its secret.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TokenRecord {
-    pub id: String,
-    pub name: String,
-    pub role: Role,
-    /// To which objects it is limited; none for all.
-    pub scopes: Vec<String>,
-    pub created_at: Timestamp,
-    pub created_by: String,
-    pub expires_at: Option<Timestamp>,
-    /// When it was last used, to the minute.
-    pub last_used_at: Option<Timestamp>,
-    pub revoked_at: Option<Timestamp>,
+stored! {
+    /// A token as it is listed: everything but its secret.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct TokenRecord in TOKEN |row| {
+        pub id: String,
+        pub name: String,
+        pub role: Role,
+        /// To which objects it is limited; none for all.
+        pub scopes: Vec<String> => scopes(&row.get::<String>("scopes")?),
+        pub created_at: Timestamp,
+        pub created_by: String,
+        pub expires_at: Option<Timestamp>,
+        /// When it was last used, to the minute.
+        pub last_used_at: Option<Timestamp>,
+        pub revoked_at: Option<Timestamp>,
+    }
+}
+
+const TOKEN: (&str, &str) = ("tidemill_token", "id");
+
+fn scopes(listed: &str) -> Vec<String> {
+    listed.split(',').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
 }
 
 impl TokenRecord {
@@ -51,36 +59,11 @@ impl TokenRecord {
     }
 }
 
-impl Stored for TokenRecord {
-    const PLACE: (&'static str, &'static str) = ("tidemill_token", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let scopes: String = row.get("scopes")?;
-        Ok(Self {
-            id: row.get("id")?,
-            name: row.get("name")?,
-            role: row.parsed("role")?,
-            scopes: scopes.split(',').filter(|scope| !scope.is_empty()).map(str::to_owned).collect(),
-            created_at: row.time("created_at")?,
-            created_by: row.get("created_by")?,
-            expires_at: row.time_if("expires_at")?,
-            last_used_at: row.time_if("last_used_at")?,
-            revoked_at: row.time_if("revoked_at")?,
-        })
-    }
-}
-
-/// A token with what its secret is compared with.
-pub(crate) struct TokenRow {
-    record: TokenRecord,
-    secret_hash: Vec<u8>,
-}
-
-impl Stored for TokenRow {
-    const PLACE: (&'static str, &'static str) = TokenRecord::PLACE;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self { record: TokenRecord::from_columns(row)?, secret_hash: row.get("secret_hash")? })
+stored! {
+    /// A token with what its secret is compared with.
+    pub(crate) struct TokenRow in TOKEN |row| {
+        record: TokenRecord => Stored::from_columns(row)?,
+        secret_hash: Vec<u8>,
     }
 }
 

@@ -20,17 +20,15 @@ impl Stored for Silence {
     const PLACE: (&'static str, &'static str) = ("tidemill_alert_silence", "id");
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let subject: Option<String> = row.get("subject")?;
-        let subject = subject.map(|text| row.checked("subject", Subject::new(&text).ok())).transpose()?;
         Ok(Self {
             id: row.get("id")?,
             rule: row.get("rule")?,
-            subject,
-            until: row.time("until")?,
+            subject: row.get("subject")?,
+            until: row.get("until")?,
             reason: row.get("reason")?,
             by: row.get("actor")?,
-            created_at: row.time("created_at")?,
-            ended_at: row.time_if("ended_at")?,
+            created_at: row.get("created_at")?,
+            ended_at: row.get("ended_at")?,
         })
     }
 }

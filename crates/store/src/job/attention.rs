@@ -4,7 +4,7 @@
 use super::list::COUNTED_MAX;
 use super::record::EXECUTION;
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Jobs;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
@@ -18,25 +18,14 @@ pub struct ExecutionTally {
     pub failed: u64,
 }
 
-/// An execution that failed, and nobody has gone on with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    pub id: ExecutionId,
-    pub job: String,
-    pub ended_at: Option<Timestamp>,
-    pub message: String,
-}
-
-impl Stored for Failure {
-    const PLACE: (&'static str, &'static str) = EXECUTION;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: ExecutionId::new(row.get("job_execution_id")?),
-            job: row.get("job_name")?,
-            ended_at: row.stamp_if("end_time")?,
-            message: row.get("message")?,
-        })
+stored! {
+    /// An execution that failed, and nobody has gone on with.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Failure in EXECUTION |row| {
+        pub id: ExecutionId = "job_execution_id",
+        pub job: String = "job_name",
+        pub ended_at: Option<Timestamp> => row.stamp_if("end_time")?,
+        pub message: String,
     }
 }
 

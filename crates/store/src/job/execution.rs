@@ -1,9 +1,9 @@
 //! The course of an execution, as its own process writes it down.
 
-use super::record::{EXECUTION, status};
+use super::record::EXECUTION;
 use super::{columns, object};
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
@@ -13,23 +13,13 @@ use tidemill_domain::outbox::lifecycle_events::{ExecutionChange, ExecutionTransi
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
-/// What a decision about an execution rests on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExecutionHead {
-    pub(super) id: ExecutionId,
-    pub(super) instance: i64,
-    pub(super) status: BatchStatus,
-}
-
-impl Stored for ExecutionHead {
-    const PLACE: (&'static str, &'static str) = EXECUTION;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: ExecutionId::new(row.get("job_execution_id")?),
-            instance: row.get("job_instance_id")?,
-            status: status(row, "status")?,
-        })
+stored! {
+    /// What a decision about an execution rests on.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct ExecutionHead in EXECUTION {
+        pub(super) id: ExecutionId = "job_execution_id",
+        pub(super) instance: i64 = "job_instance_id",
+        pub(super) status: BatchStatus,
     }
 }
 

@@ -3,10 +3,10 @@
 //! reach the database, did not.
 
 use super::execution::StatusNews;
-use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters, status};
+use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters};
 use super::{RESTART_DUE, lease_key, object};
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::{Columns, stored};
 use crate::tx::Jobs;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -28,67 +28,38 @@ pub struct Recovered {
     pub is_restart_due: bool,
 }
 
-/// A job that is to be restarted by itself.
-#[derive(Clone, PartialEq, Debug)]
-pub struct DueRestart {
-    pub execution: ExecutionId,
-    pub job: String,
-    /// Its parameters, which the restart has to have as well.
-    pub parameters: JobParameters,
-    /// How many restarts by themselves had led to the execution that failed; the next one has one more.
-    pub crash_restarts: u32,
-}
-
-impl Stored for DueRestart {
-    const PLACE: (&'static str, &'static str) = NOTE;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            execution: ExecutionId::new(row.get("job_execution_id")?),
-            job: row.get("job_name")?,
-            parameters: JobParameters::new(),
-            crash_restarts: row.number("crash_restarts")?,
-        })
+stored! {
+    /// A job that is to be restarted by itself.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct DueRestart in NOTE {
+        pub execution: ExecutionId = "job_execution_id",
+        pub job: String = "job_name",
+        /// Its parameters, which the restart has to have as well.
+        pub parameters: JobParameters => JobParameters::new(),
+        /// How many restarts by themselves had led to the execution that failed; the next one has one more.
+        pub crash_restarts: u32,
     }
 }
 
-/// An execution whose process is gone, and what is known of that process.
-pub(crate) struct Orphan {
-    execution: ExecutionId,
-    job: String,
-    status: BatchStatus,
-    on_crash: OnCrash,
-    crash_restarts: u32,
-    process_name: Option<String>,
-    process_host: Option<String>,
-    process_pid: Option<i64>,
-    process_state: Option<String>,
-    process_heartbeat_at: Option<Timestamp>,
-}
-
-impl Stored for Orphan {
-    const PLACE: (&'static str, &'static str) = EXECUTION;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let crash_restarts: i64 = row.get("crash_restarts")?;
-        Ok(Self {
-            execution: ExecutionId::new(row.get("job_execution_id")?),
-            job: row.get("job_name")?,
-            status: status(row, "status")?,
-            on_crash: on_crash(row)?,
-            crash_restarts: u32::try_from(crash_restarts).unwrap_or(u32::MAX),
-            process_name: row.get("process_name")?,
-            process_host: row.get("process_host")?,
-            process_pid: row.get("process_pid")?,
-            process_state: row.get("process_state")?,
-            process_heartbeat_at: row.time_if("process_heartbeat_at")?,
-        })
+stored! {
+    /// An execution whose process is gone, and what is known of that process.
+    pub(crate) struct Orphan in EXECUTION |row| {
+        execution: ExecutionId = "job_execution_id",
+        job: String = "job_name",
+        status: BatchStatus,
+        on_crash: OnCrash => on_crash(row)?,
+        crash_restarts: u32 => u32::try_from(row.get::<i64>("crash_restarts")?).unwrap_or(u32::MAX),
+        process_name: Option<String>,
+        process_host: Option<String>,
+        process_pid: Option<i64>,
+        process_state: Option<String>,
+        process_heartbeat_at: Option<Timestamp>,
     }
 }
 
 fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
     let row = row.of(NOTE);
-    let (word, limit) = (row.get::<String>("on_crash")?, row.number("crash_restart_limit")?);
+    let (word, limit) = (row.get::<String>("on_crash")?, row.get("crash_restart_limit")?);
     row.checked("on_crash", OnCrash::parse(&word, limit).ok())
 }
 

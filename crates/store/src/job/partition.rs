@@ -5,12 +5,12 @@
 //! again once its leases are. It is open until it ends, or its execution does.
 
 use super::columns;
-use super::record::{STEP, StoredContext, status};
+use super::record::{STEP, StoredContext, exit};
 use super::step::{StepEnd, StepRequest};
 use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::lease::{Granted, freed_topic};
-use crate::statement::{Columns, Stored};
+use crate::statement::{Stored, stored};
 use crate::tx::{ClaimFilterRow, Jobs, PartitionRows};
 use std::collections::HashMap;
 use tidemill_domain::job::partition::{self, KnownPartition, PartitionRefusal};
@@ -94,53 +94,28 @@ pub struct Claimed {
     pub granted: Granted,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PartitionOutcome {
-    pub status: BatchStatus,
-    /// Their exit code, with the message of the first.
-    pub exit: ExitStatus,
-    pub count: u64,
-    pub first: String,
-}
-
-impl Stored for PartitionOutcome {
-    const PLACE: (&'static str, &'static str) = STEP;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            status: status(row, "status")?,
-            count: row.get::<i64>("partitions")?.unsigned_abs(),
-            exit: ExitStatus::new(row.get::<String>("exit_code")?)
-                .describe(row.get::<String>("exit_message")?),
-            first: row.get("step_name")?,
-        })
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct PartitionOutcome in STEP |row| {
+        pub status: BatchStatus,
+        /// Their exit code, with the message of the first.
+        pub exit: ExitStatus => exit(row)?,
+        pub count: u64 = "partitions",
+        pub first: String = "step_name",
     }
 }
 
-/// The last run of a partition in its instance.
-#[derive(Debug)]
-pub(crate) struct LastPartitionRun {
-    step_execution_id: i64,
-    job_execution_id: i64,
-    step_name: String,
-    status: BatchStatus,
-    /// The first run that this one goes on from.
-    chain_id: i64,
-    starts: u64,
-}
-
-impl Stored for LastPartitionRun {
-    const PLACE: (&'static str, &'static str) = STEP;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            step_execution_id: row.get("step_execution_id")?,
-            job_execution_id: row.get("job_execution_id")?,
-            step_name: row.get("step_name")?,
-            status: status(row, "status")?,
-            chain_id: row.get("chain_id")?,
-            starts: row.get::<i64>("starts")?.unsigned_abs(),
-        })
+stored! {
+    /// The last run of a partition in its instance.
+    #[derive(Debug)]
+    pub(crate) struct LastPartitionRun in STEP {
+        step_execution_id: i64,
+        job_execution_id: i64,
+        step_name: String,
+        status: BatchStatus,
+        /// The first run that this one goes on from.
+        chain_id: i64,
+        starts: u64,
     }
 }
 
@@ -154,22 +129,12 @@ crate::statement::row! {
     }
 }
 
-/// A partition that was just begun, or begun again.
-pub(crate) struct BegunPartition {
-    id: i64,
-    name: String,
-    counters: Counters,
-}
-
-impl Stored for BegunPartition {
-    const PLACE: (&'static str, &'static str) = STEP;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: row.get("step_execution_id")?,
-            name: row.get("step_name")?,
-            counters: Counters::from_columns(row)?,
-        })
+stored! {
+    /// A partition that was just begun, or begun again.
+    pub(crate) struct BegunPartition in STEP |row| {
+        id: i64 = "step_execution_id",
+        name: String = "step_name",
+        counters: Counters => Stored::from_columns(row)?,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Where a step of another instance ended, for those that go on behind it.
 
 use super::columns;
-use super::record::{EXECUTION, STEP, status};
+use super::record::{EXECUTION, STEP};
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Jobs;
 use tidemill_domain::job::previous_run::{Continuation, PreviousRun, continuation};
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
@@ -30,26 +30,14 @@ pub enum PreviousPosition {
     Open(ExecutionId),
 }
 
-/// A run of a step in another instance, and what it remembers.
-pub(crate) struct PreviousStep {
-    id: i64,
-    execution: ExecutionId,
-    status: BatchStatus,
-    job_status: BatchStatus,
-    context: Option<String>,
-}
-
-impl Stored for PreviousStep {
-    const PLACE: (&'static str, &'static str) = STEP;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: row.get("step_execution_id")?,
-            execution: ExecutionId::new(row.get("job_execution_id")?),
-            status: status(row, "status")?,
-            job_status: status(&row.of(EXECUTION), "job_status")?,
-            context: row.get("context")?,
-        })
+stored! {
+    /// A run of a step in another instance, and what it remembers.
+    pub(crate) struct PreviousStep in STEP |row| {
+        id: i64 = "step_execution_id",
+        execution: ExecutionId = "job_execution_id",
+        status: BatchStatus,
+        job_status: BatchStatus => row.of(EXECUTION).get("job_status")?,
+        context: Option<String>,
     }
 }
 

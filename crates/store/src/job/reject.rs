@@ -2,7 +2,7 @@
 
 use super::columns;
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Jobs;
 use tidemill_domain::job::StepExecutionId;
 use tidemill_domain::time::Timestamp;
@@ -31,31 +31,17 @@ impl RejectRow {
     }
 }
 
-/// An item that a step has left out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RejectRecord {
-    pub id: i64,
-    pub at: Timestamp,
-    pub phase: String,
-    pub kind: String,
-    pub error: String,
-    pub place: Option<String>,
-    pub item: Option<String>,
-}
-
-impl Stored for RejectRecord {
-    const PLACE: (&'static str, &'static str) = ("tidemill_reject", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: row.get("id")?,
-            at: row.time("at")?,
-            phase: row.get("phase")?,
-            kind: row.get("kind")?,
-            error: row.get("error")?,
-            place: row.get("place")?,
-            item: row.get("item")?,
-        })
+stored! {
+    /// An item that a step has left out.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct RejectRecord in ("tidemill_reject", "id") {
+        pub id: i64,
+        pub at: Timestamp,
+        pub phase: String,
+        pub kind: String,
+        pub error: String,
+        pub place: Option<String>,
+        pub item: Option<String>,
     }
 }
 

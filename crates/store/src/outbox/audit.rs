@@ -3,10 +3,10 @@
 //! All of it in one transaction that reads from one snapshot: an event is judged by the place of its slot at the same
 //! instant.
 
-use super::{FAILED_EVENT, slot, slot_of};
+use super::{FAILED_EVENT, slot_of};
 use crate::codec::DbText;
 use crate::error::{StoreError, damaged};
-use crate::statement::{Columns, Stored};
+use crate::statement::{Columns, stored};
 use crate::tx::Outbox;
 use std::collections::HashMap;
 use tidemill_domain::outbox::failed_event::StateWord;
@@ -25,55 +25,36 @@ pub struct OutboxStanding {
     pub failed_events: Vec<AuditedFailedEvent>,
 }
 
-/// An event that was read and not taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AuditedFailedEvent {
-    pub id: EventId,
-    pub slot: Slot,
-    /// Its place among the events of its slot.
-    pub seq: Seq,
-    pub excuse: StateWord,
-}
-
-/// An event, and whether it was read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AuditedEvent {
-    pub id: EventId,
-    /// The transaction that has written it; on SQLite the event itself.
-    pub xid: u64,
-    pub slot: Slot,
-    /// Whether the place of its slot has passed it.
-    pub is_read: bool,
-}
-
-impl Stored for AuditedFailedEvent {
-    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: EventId::new(row.get("event_id")?),
-            slot: slot(row)?,
-            seq: Seq::new(row.get("seq")?),
-            excuse: row.parsed("state")?,
-        })
+stored! {
+    /// An event that was read and not taken.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct AuditedFailedEvent in FAILED_EVENT {
+        pub id: EventId = "event_id",
+        pub slot: Slot,
+        /// Its place among the events of its slot.
+        pub seq: Seq,
+        pub excuse: StateWord = "state",
     }
 }
 
-/// Not judged yet. On SQLite the slot may not be filled in; then the id of the aggregate is there.
-impl Stored for AuditedEvent {
-    const PLACE: (&'static str, &'static str) = ("outbox_event", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let stored = row.get::<Option<i16>>("slot")?.and_then(slot_of);
-        let aggregate: Option<DbText> = row.get("aggregate_id")?;
-        let slot = stored.or_else(|| aggregate.map(|id| Slot::of(&id.text)));
-        Ok(Self {
-            id: EventId::new(row.get("id")?),
-            xid: row.number("xid")?,
-            slot: row.checked("slot", slot)?,
-            is_read: false,
-        })
+stored! {
+    /// An event, and whether it was read.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct AuditedEvent in ("outbox_event", "id") |row| {
+        pub id: EventId,
+        /// The transaction that has written it; on SQLite the event itself.
+        pub xid: u64,
+        pub slot: Slot => slot_of_event(row)?,
+        /// Whether the place of its slot has passed it.
+        pub is_read: bool => false,
     }
+}
+
+/// Where other programs write on SQLite, it may not be filled in; then the id of the aggregate is there.
+fn slot_of_event(row: &Columns<'_>) -> Result<Slot, sqlx::Error> {
+    let stored = row.get::<Option<i16>>("slot")?.and_then(slot_of);
+    let aggregate: Option<DbText> = row.get("aggregate_id")?;
+    row.checked("slot", stored.or_else(|| aggregate.map(|id| Slot::of(&id.text))))
 }
 
 /// After which event a page begins, in the order of transactions.

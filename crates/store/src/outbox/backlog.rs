@@ -1,10 +1,9 @@
 //! Events that are not out: how many, and since when. Those that no relay has read are counted slot by slot in
 //! [`lag`](super::lag); here are those that were read and not taken.
 
-use super::slot;
 use crate::error::StoreError;
 use crate::outbox::lag::SlotLag;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::failed_event::StateWord;
@@ -100,25 +99,14 @@ impl FailedEventCounts {
     }
 }
 
-/// Events of one slot that were read and not taken, in one state.
-pub(crate) struct FailedCountsRow {
-    state: StateWord,
-    slot: Slot,
-    rows: u64,
-    /// When the first of them was written; none when it is no longer in its table.
-    oldest: Option<Timestamp>,
-}
-
-impl Stored for FailedCountsRow {
-    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "state");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            state: row.parsed("state")?,
-            slot: slot(row)?,
-            rows: row.get::<i64>("rows")?.unsigned_abs(),
-            oldest: row.time_if("oldest")?,
-        })
+stored! {
+    /// Events of one slot that were read and not taken, in one state.
+    pub(crate) struct FailedCountsRow in ("tidemill_outbox_exception", "state") {
+        state: StateWord,
+        slot: Slot,
+        rows: u64,
+        /// When the first of them was written; none when it is no longer in its table.
+        oldest: Option<Timestamp>,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{EVENTS, slot_of};
 use crate::codec::{DbText, DbTime, DbXid};
 use crate::error::{StoreError, damaged};
-use crate::statement::{Columns, Stored};
+use crate::statement::{Columns, stored};
 use crate::statements;
 use crate::tx::{Outbox, Tx};
 use sqlx::PgConnection;
@@ -31,39 +31,27 @@ pub struct EventFilter {
     pub event_type: Option<String>,
 }
 
-/// An event, without what it says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EventRecord {
-    pub id: EventId,
-    pub slot: Slot,
-    pub aggregate: Aggregate,
-    pub event_type: String,
-    pub topic: String,
-    /// How large its payload is; none of a tombstone.
-    pub bytes: Option<usize>,
-    pub created_at: Timestamp,
+stored! {
+    /// An event, without what it says.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct EventRecord in ("outbox_event", "id") |row| {
+        pub id: EventId,
+        pub slot: Slot => match row.get("slot")? {
+            Some(slot) => slot,
+            None => aggregate(row)?.slot(),
+        },
+        pub aggregate: Aggregate => aggregate(row)?,
+        pub event_type: String => row.get::<DbText>("event_type")?.text,
+        pub topic: String => row.get::<DbText>("topic")?.text,
+        /// How large its payload is; none of a tombstone.
+        pub bytes: Option<usize> => row.get::<Option<i64>>("bytes")?.and_then(|bytes| bytes.try_into().ok()),
+        pub created_at: Timestamp,
+    }
 }
 
-impl Stored for EventRecord {
-    const PLACE: (&'static str, &'static str) = ("outbox_event", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let (kind, id) = (row.get::<DbText>("aggregate_type")?.text, row.get::<DbText>("aggregate_id")?.text);
-        let aggregate = Aggregate { kind, id };
-        let bytes: Option<i64> = row.get("bytes")?;
-        Ok(Self {
-            id: EventId::new(row.get("id")?),
-            slot: match row.get("slot")? {
-                Some(slot) => row.checked("slot", slot_of(slot))?,
-                None => aggregate.slot(),
-            },
-            aggregate,
-            event_type: row.get::<DbText>("event_type")?.text,
-            topic: row.get::<DbText>("topic")?.text,
-            bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
-            created_at: row.time("created_at")?,
-        })
-    }
+fn aggregate(row: &Columns<'_>) -> Result<Aggregate, sqlx::Error> {
+    let (kind, id): (DbText, DbText) = (row.get("aggregate_type")?, row.get("aggregate_id")?);
+    Ok(Aggregate { kind: kind.text, id: id.text })
 }
 
 impl From<&StoredEvent> for EventRecord {

@@ -12,9 +12,9 @@ pub use due::{Due, DueEvent};
 pub use list::{Content, FailedEventDetail, FailedEventFilter, FailedEventRecord};
 pub use operate::{Operated, Operation, Selection};
 
-use super::{FAILED_EVENT, numbers, slot};
+use super::{FAILED_EVENT, numbers};
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::{Columns, Stored, stored};
 use crate::tx::{FailedEventChange, NewFailedEventRow, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::failed_event::{
@@ -197,15 +197,9 @@ fn attempted(rows: &[&KnownFailedEvent], settled: &BTreeMap<i64, &Settled>) -> V
     settled.map(attempt).collect()
 }
 
-pub(crate) struct AggregateRow {
-    key: (Slot, Aggregate),
-}
-
-impl Stored for AggregateRow {
-    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_exception", "aggregate_id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self { key: (slot(row)?, aggregate(row)?) })
+stored! {
+    pub(crate) struct AggregateRow in ("tidemill_outbox_exception", "aggregate_id") |row| {
+        key: (Slot, Aggregate) => (row.get("slot")?, aggregate(row)?),
     }
 }
 
@@ -213,18 +207,11 @@ fn aggregate(row: &Columns<'_>) -> Result<Aggregate, sqlx::Error> {
     Ok(Aggregate { kind: row.get("aggregate_type")?, id: row.get("aggregate_id")? })
 }
 
-pub(crate) struct KnownFailedEvent {
-    pub(super) event_id: i64,
-    key: (Slot, Aggregate),
-    pub(super) failed_event: FailedEvent,
-}
-
-impl Stored for KnownFailedEvent {
-    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let failed_event = FailedEvent::from_columns(row)?;
-        Ok(Self { event_id: row.get("event_id")?, key: (slot(row)?, aggregate(row)?), failed_event })
+stored! {
+    pub(crate) struct KnownFailedEvent in FAILED_EVENT |row| {
+        pub(super) event_id: i64,
+        key: (Slot, Aggregate) => (row.get("slot")?, aggregate(row)?),
+        pub(super) failed_event: FailedEvent => Stored::from_columns(row)?,
     }
 }
 
@@ -232,14 +219,14 @@ impl Stored for FailedEvent {
     const PLACE: (&'static str, &'static str) = FAILED_EVENT;
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let state = match (row.parsed("state")?, row.time_if("next_attempt_at")?) {
+        let state = match (row.get("state")?, row.get("next_attempt_at")?) {
             (StateWord::Waiting, Some(next_attempt_at)) => FailedEventState::Waiting { next_attempt_at },
             (StateWord::Held, None) => FailedEventState::Held,
             (StateWord::Parked, None) => FailedEventState::Parked,
             (StateWord::Skipped, None) => FailedEventState::Skipped,
             _ => return Err(row.damaged("state")),
         };
-        Ok(Self { state, attempts: row.number("attempts")?, revision: row.get("revision")? })
+        Ok(Self { state, attempts: row.get("attempts")?, revision: row.get("revision")? })
     }
 }
 

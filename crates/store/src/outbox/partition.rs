@@ -1,21 +1,23 @@
 //! Partitions of the outbox are made before events need them. SQLite has none.
 
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::{Columns, stored};
 use crate::store::Store;
 use crate::tx::Outbox;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::partition::{Range, missing};
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Partition {
-    pub name: String,
-    /// The ids in it; none of the default partition, which takes whatever no other one takes.
-    pub range: Option<Range>,
-    /// How many events it has, about; none when nobody has estimated that yet.
-    pub rows: Option<u64>,
-    /// How large it is, with its indexes.
-    pub bytes: u64,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Partition in ("outbox_event", "name") |row| {
+        pub name: String,
+        /// The ids in it; none of the default partition, which takes whatever no other one takes.
+        pub range: Option<Range> => range(row)?,
+        /// How many events it has, about; none when nobody has estimated that yet.
+        pub rows: Option<u64> => row.get::<Option<i64>>("rows")?.and_then(|rows| rows.try_into().ok()),
+        /// How large it is, with its indexes.
+        pub bytes: u64 => u64::try_from(row.get::<i64>("bytes")?).unwrap_or(0),
+    }
 }
 
 impl Partition {
@@ -25,19 +27,9 @@ impl Partition {
     }
 }
 
-impl Stored for Partition {
-    const PLACE: (&'static str, &'static str) = ("outbox_event", "name");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let (from, to): (Option<i64>, Option<i64>) = (row.get("from_id")?, row.get("to_id")?);
-        let count = |number: i64| u64::try_from(number).ok();
-        Ok(Self {
-            name: row.get("name")?,
-            range: from.zip(to).map(|(from, to)| Range { from, to }),
-            rows: row.get::<Option<i64>>("rows")?.and_then(count),
-            bytes: count(row.get("bytes")?).unwrap_or(0),
-        })
-    }
+fn range(row: &Columns<'_>) -> Result<Option<Range>, sqlx::Error> {
+    let (from, to): (Option<i64>, Option<i64>) = (row.get("from_id")?, row.get("to_id")?);
+    Ok(from.zip(to).map(|(from, to)| Range { from, to }))
 }
 
 /// What became of the partitions that were to be made.

@@ -5,7 +5,7 @@
 use super::place::PlaceColumns;
 use crate::error::StoreError;
 use crate::outbox::{EVENTS, OBJECT};
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::store::Store;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
@@ -20,19 +20,14 @@ pub struct Checked {
     pub failed: u64,
 }
 
-/// The server as it was written down, and the id below which snapshots mean nothing.
-pub(crate) struct OutboxRow {
-    server: KnownServer,
-    pub(super) floor: EventId,
-}
-
-impl Stored for OutboxRow {
-    const PLACE: (&'static str, &'static str) = ("tidemill_outbox", "floor_id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let (system_identifier, timeline) = (row.get("system_identifier")?, row.get("timeline")?);
-        let server = KnownServer { system_identifier, timeline };
-        Ok(Self { server, floor: EventId::new(row.get("floor_id")?) })
+stored! {
+    /// The server as it was written down, and the id below which snapshots mean nothing.
+    pub(crate) struct OutboxRow in ("tidemill_outbox", "floor_id") |row| {
+        server: KnownServer => KnownServer {
+            system_identifier: row.get("system_identifier")?,
+            timeline: row.get("timeline")?,
+        },
+        pub(super) floor: EventId = "floor_id",
     }
 }
 

@@ -1,6 +1,8 @@
 //! What people see of pools.
 
+use crate::codec::DbId;
 use crate::error::StoreError;
+use crate::statement::{Columns, stored};
 use crate::tx::Pools;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
@@ -21,17 +23,27 @@ pub struct PoolRecord {
     pub changed_at: Timestamp,
 }
 
-/// A ticket, live or ended.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TicketRecord {
-    pub ticket: Ticket,
-    pub pool: PoolName,
-    /// The units that it has or had.
-    pub units: u64,
-    pub ended_at: Option<Timestamp>,
-    pub ending: Option<String>,
-    /// When its time is over.
-    pub expires_at: Option<Timestamp>,
+stored! {
+    /// A ticket, live or ended.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct TicketRecord in ("tidemill_pool_ticket", "id") |row| {
+        pub ticket: Ticket => ticket(row)?,
+        pub pool: PoolName,
+        /// The units that it has or had.
+        pub units: u64,
+        pub ended_at: Option<Timestamp>,
+        pub ending: Option<String>,
+        /// When its time is over.
+        pub expires_at: Option<Timestamp>,
+    }
+}
+
+/// The state of the column counts: it is what the constraints are about.
+fn ticket(row: &Columns<'_>) -> Result<Ticket, sqlx::Error> {
+    let ticket: Ticket = row.json("detail")?;
+    let is_same =
+        ticket.state.as_str() == row.get::<String>("state")? && ticket.id == row.get::<DbId>("id")?.into();
+    row.checked("state", is_same.then_some(ticket))
 }
 
 impl Pools<'_> {

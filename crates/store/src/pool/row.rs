@@ -1,9 +1,8 @@
 //! Rows of pools, their tickets and their log.
 
-use super::{PoolLevel, PoolRecord, TicketRecord};
+use super::{PoolLevel, PoolRecord};
 use crate::codec::{DbId, DbTime};
 use crate::error::{StoreError, damaged};
-use crate::statement::{Columns, Stored};
 use serde::Serialize;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
@@ -223,25 +222,6 @@ pub(crate) struct SavedPass {
     pub(crate) tickets: Vec<SavedTicket>,
     pub(crate) records: Vec<SavedRecord>,
     pub(crate) pools: Vec<SavedPool>,
-}
-
-/// The state of the column counts: it is what the constraints are about.
-impl Stored for TicketRecord {
-    const PLACE: (&'static str, &'static str) = ("tidemill_pool_ticket", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let ticket: Ticket = row.json("detail")?;
-        let is_same = ticket.state.as_str() == row.get::<String>("state")?
-            && ticket.id == row.get::<DbId>("id")?.into();
-        Ok(Self {
-            ticket: row.checked("state", is_same.then_some(ticket))?,
-            pool: row.parsed("pool")?,
-            units: row.number("units")?,
-            ended_at: row.time_if("ended_at")?,
-            ending: row.get("ending")?,
-            expires_at: row.time_if("expires_at")?,
-        })
-    }
 }
 
 crate::statement::row! {

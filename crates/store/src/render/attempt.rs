@@ -2,9 +2,8 @@
 
 use super::object;
 use super::row::{reason, storable};
-use crate::codec::DbId;
 use crate::error::{StoreError, damaged};
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::lease::Epoch;
@@ -14,41 +13,22 @@ use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::Reason;
 use tidemill_domain::time::Timestamp;
 
-#[derive(Clone, PartialEq, Debug)]
-pub struct AttemptRecord {
-    pub epoch: Epoch,
-    pub worker: ProcessId,
-    pub worker_name: String,
-    pub remote_job: Option<String>,
-    /// The SHA-256 of the job's document; under a key, where data is encrypted: otherwise whoever may read it could try
-    /// names until one fits.
-    pub document_sha256: Option<String>,
-    pub started_at: Timestamp,
-    pub ended_at: Option<Timestamp>,
-    pub outcome: Option<AttemptOutcome>,
-    pub reason: Option<Reason>,
-    /// What the checks of the file have found.
-    pub report: Option<Value>,
-}
-
-impl Stored for AttemptRecord {
-    const PLACE: (&'static str, &'static str) = ("render_attempt", "render_id epoch");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let code: Option<String> = row.get("error_code")?;
-        let message: Option<String> = row.get("error_message")?;
-        Ok(Self {
-            epoch: Epoch::new(row.get("epoch")?),
-            worker: row.get::<DbId>("worker_id")?.into(),
-            worker_name: row.get("worker_name")?,
-            remote_job: row.get("nexrender_job_id")?,
-            document_sha256: row.get("document_sha256")?,
-            started_at: row.time("started_at")?,
-            ended_at: row.time_if("ended_at")?,
-            outcome: row.parsed_if("outcome")?,
-            reason: reason(code.as_deref(), message.as_deref()),
-            report: row.parsed_if("report")?,
-        })
+stored! {
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct AttemptRecord in ("render_attempt", "render_id epoch") |row| {
+        pub epoch: Epoch,
+        pub worker: ProcessId = "worker_id",
+        pub worker_name: String,
+        pub remote_job: Option<String> = "nexrender_job_id",
+        /// The SHA-256 of the job's document; under a key, where data is encrypted: otherwise whoever may read it could try
+        /// names until one fits.
+        pub document_sha256: Option<String>,
+        pub started_at: Timestamp,
+        pub ended_at: Option<Timestamp>,
+        pub outcome: Option<AttemptOutcome>,
+        pub reason: Option<Reason> => reason(row.get("error_code")?, row.get("error_message")?),
+        /// What the checks of the file have found.
+        pub report: Option<Value>,
     }
 }
 

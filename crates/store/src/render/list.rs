@@ -2,7 +2,6 @@
 
 use super::record::RenderRecord;
 use super::row::RenderRow;
-use crate::codec::DbId;
 use crate::error::{StoreError, damaged};
 use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
@@ -75,18 +74,18 @@ impl Stored for Option<TransitionRecord> {
     const PLACE: (&'static str, &'static str) = ("render_queue_audit", "id");
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        fn known<T: FromStr>(row: &Columns<'_>, column: &str) -> Result<Option<T>, sqlx::Error> {
+        fn known<T: FromStr>(row: &Columns<'_>, column: &'static str) -> Result<Option<T>, sqlx::Error> {
             Ok(row.get::<Option<String>>(column)?.and_then(|word| word.parse().ok()))
         }
-        let (to, at) = (known(row, "status_to")?, row.time_if("changed_at")?);
+        let (to, at) = (known(row, "status_to")?, row.get("changed_at")?);
         let (Some(to), Some(at)) = (to, at) else { return Ok(None) };
         Ok(Some(TransitionRecord {
             id: row.get("id")?,
             from: known(row, "status_from")?,
             to,
             phase: known(row, "phase")?,
-            worker: row.get::<Option<DbId>>("worker_id")?.map(Into::into),
-            epoch: Epoch::new(row.get::<Option<i64>>("epoch")?.unwrap_or_default()),
+            worker: row.get("worker_id")?,
+            epoch: row.get::<Option<Epoch>>("epoch")?.unwrap_or(Epoch::ZERO),
             code: known(row, "error_code")?,
             at,
             by: row.get::<Option<String>>("changed_by")?.unwrap_or_default(),

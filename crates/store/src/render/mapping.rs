@@ -66,10 +66,10 @@ impl Stored for MappingRow {
             layer_name: row.get("layer_name")?,
             layer_composition: row.get("layer_composition")?,
             property: row.get("property")?,
-            kind: row.parsed("kind")?,
+            kind: row.get("kind")?,
             source: row.get("source")?,
             optional: row.get("optional")?,
-            unused: row.parsed_if("unused")?,
+            unused: row.get("unused")?,
         })
     }
 }

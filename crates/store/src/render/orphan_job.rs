@@ -2,7 +2,7 @@
 //! transaction, so that another worker does it if this one dies.
 
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -10,36 +10,22 @@ use tidemill_domain::render::RenderId;
 use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// A job that is to be taken out of nexrender.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OrphanJob {
-    pub render: RenderId,
-    /// The epoch that has submitted it.
-    pub epoch: Epoch,
-    /// The name that nexrender has for it.
-    pub remote_job: String,
-    /// Where the node leaves its file.
-    pub staged_path: Option<String>,
-    /// Whether its licence is free.
-    pub slot: Slot,
-    /// What becomes of its file.
-    pub file: File,
-    pub since: Timestamp,
-}
-
-impl Stored for OrphanJob {
-    const PLACE: (&'static str, &'static str) = ("render_leftover", "render_id epoch");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            render: RenderId::new(row.get("render_id")?),
-            epoch: Epoch::new(row.get("epoch")?),
-            remote_job: row.get("nexrender_job_id")?,
-            staged_path: row.get("staged_path")?,
-            slot: row.parsed("slot")?,
-            file: row.parsed("file")?,
-            since: row.time("since")?,
-        })
+stored! {
+    /// A job that is to be taken out of nexrender.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct OrphanJob in ("render_leftover", "render_id epoch") {
+        pub render: RenderId = "render_id",
+        /// The epoch that has submitted it.
+        pub epoch: Epoch,
+        /// The name that nexrender has for it.
+        pub remote_job: String = "nexrender_job_id",
+        /// Where the node leaves its file.
+        pub staged_path: Option<String>,
+        /// Whether its licence is free.
+        pub slot: Slot,
+        /// What becomes of its file.
+        pub file: File,
+        pub since: Timestamp,
     }
 }
 

@@ -86,7 +86,7 @@ impl RenderRow {
             run_after: self.run_after.into(),
             deadline: self.deadline.map(Into::into),
             cancel_requested_at: self.cancel_requested_at.map(Into::into),
-            reason: reason(self.error_code.as_deref(), self.error_message.as_deref()),
+            reason: reason(self.error_code.clone(), self.error_message.clone()),
         })
     }
 
@@ -156,14 +156,13 @@ impl RenderRow {
 }
 
 /// Why something failed. What another program has written has no code.
-pub(crate) fn reason(code: Option<&str>, message: Option<&str>) -> Option<Reason> {
+pub(crate) fn reason(code: Option<String>, message: Option<String>) -> Option<Reason> {
     let known = code.and_then(|code| code.parse().ok());
     match (known, message) {
         (None, None) => None,
-        (code, message) => Some(Reason {
-            code: code.unwrap_or(Code::Unexpected),
-            message: message.unwrap_or_default().to_owned(),
-        }),
+        (code, message) => {
+            Some(Reason { code: code.unwrap_or(Code::Unexpected), message: message.unwrap_or_default() })
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How renders go: what has ended lately, and what is wrong with the others.
 
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::{Renders, Since};
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -14,39 +14,24 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// What counts as lately where somebody may still want to do something.
 const HOUR: Duration = Duration::from_secs(3600);
 
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct RenderStanding {
-    /// Those that were completed in the last 24 hours.
-    pub completed: u64,
-    /// Those that failed in the last 24 hours.
-    pub failed: u64,
-    /// How long those took on average that were completed in the last hour; none when there were none.
-    pub longest_seconds: Option<f64>,
-    /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each. Those that wait
-    /// because their worker was lost are not among them.
-    pub failures: Vec<(String, u64)>,
-    /// Those that have not ended and lose one worker after the other.
-    pub recovering: u64,
-    /// Those that are not ready although they should be on air, or are tried again only then.
-    pub late: u64,
-    /// Since when the oldest job waits for a render node.
-    pub waiting_since: Option<Timestamp>,
-}
-
-/// Without the failures, which are counted apart.
-impl Stored for RenderStanding {
-    const PLACE: (&'static str, &'static str) = ("render_queue", "completed");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            completed: row.number("completed")?,
-            failed: row.number("failed")?,
-            longest_seconds: row.get("longest_seconds")?,
-            failures: Vec::new(),
-            recovering: row.number("recovering")?,
-            late: row.number("late")?,
-            waiting_since: row.time_if("waiting_since")?,
-        })
+stored! {
+    #[derive(Clone, PartialEq, Debug, Default)]
+    pub struct RenderStanding in ("render_queue", "completed") {
+        /// Those that were completed in the last 24 hours.
+        pub completed: u64,
+        /// Those that failed in the last 24 hours.
+        pub failed: u64,
+        /// How long those took on average that were completed in the last hour; none when there were none.
+        pub longest_seconds: Option<f64>,
+        /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each. Those that wait
+        /// because their worker was lost are not among them. Counted apart.
+        pub failures: Vec<(String, u64)> => Vec::new(),
+        /// Those that have not ended and lose one worker after the other.
+        pub recovering: u64,
+        /// Those that are not ready although they should be on air, or are tried again only then.
+        pub late: u64,
+        /// Since when the oldest job waits for a render node.
+        pub waiting_since: Option<Timestamp>,
     }
 }
 

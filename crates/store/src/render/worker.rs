@@ -1,8 +1,7 @@
 //! Who renders: one row for each worker.
 
-use crate::codec::DbId;
 use crate::error::StoreError;
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
@@ -33,41 +32,26 @@ pub struct WorkerBeat<'a> {
     pub copy: Option<Duration>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WorkerRecord {
-    pub process: ProcessId,
-    pub name: String,
-    /// How many renders it can have.
-    pub capacity: u32,
-    pub in_flight: u32,
-    pub state: WorkerState,
-    /// When it last said so.
-    pub seen_at: Timestamp,
-    /// How long nexrender took to answer when it was last asked.
-    pub farm: Option<Duration>,
-    /// How long the last copy to the NAS took.
-    pub copy: Option<Duration>,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct WorkerRecord in ("render_worker", "process") |row| {
+        pub process: ProcessId,
+        pub name: String,
+        /// How many renders it can have.
+        pub capacity: u32,
+        pub in_flight: u32,
+        pub state: WorkerState,
+        /// When it last said so.
+        pub seen_at: Timestamp,
+        /// How long nexrender took to answer when it was last asked.
+        pub farm: Option<Duration> => row.get::<Option<i64>>("farm_micros")?.map(took),
+        /// How long the last copy to the NAS took.
+        pub copy: Option<Duration> => row.get::<Option<i64>>("copy_micros")?.map(took),
+    }
 }
 
-impl Stored for WorkerRecord {
-    const PLACE: (&'static str, &'static str) = ("render_worker", "process");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let took = |column| -> Result<Option<Duration>, sqlx::Error> {
-            let micros: Option<i64> = row.get(column)?;
-            Ok(micros.map(|micros| Duration::from_micros(micros.max(0).unsigned_abs())))
-        };
-        Ok(Self {
-            process: row.get::<DbId>("process")?.into(),
-            name: row.get("name")?,
-            capacity: row.number("capacity")?,
-            in_flight: row.number("in_flight")?,
-            state: row.parsed("state")?,
-            seen_at: row.time("seen_at")?,
-            farm: took("farm_micros")?,
-            copy: took("copy_micros")?,
-        })
-    }
+fn took(micros: i64) -> Duration {
+    Duration::from_micros(micros.max(0).unsigned_abs())
 }
 
 impl Renders<'_> {

@@ -1,12 +1,25 @@
 //! A row that a statement has returned, read by the names of its columns into the type that callers use.
 
-use crate::codec::{DbId, DbStamp, DbTime};
+use crate::codec::{DbId, DbStamp, DbText, DbTime};
 use crate::error::{StoreError, damaged};
+use crate::render::WorkerState;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Decode, Postgres, Row as _, Sqlite, Type};
-use std::str::FromStr;
+use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
+use tidemill_domain::alert::Subject;
+use tidemill_domain::audit::Role;
+use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::failed_event::StateWord;
+use tidemill_domain::outbox::{EventId, Seq, Slot};
+use tidemill_domain::pool::PoolName;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::lifecycle::{File as JobFile, Slot as JobSlot};
+use tidemill_domain::render::mapping::{Kind, Unused};
 use tidemill_domain::time::Timestamp;
 
 /// A type that is read from a row, value by value, each of them checked.
@@ -17,6 +30,50 @@ pub(crate) trait Stored: Sized {
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error>;
 }
+
+/// Declares a struct that is [`Stored`], with its table and the columns that name a row. A field is read from the column of
+/// its name, or of the name behind `=`, as its type is read ([`FromColumn`]); what stands behind `=>` is made of the row.
+macro_rules! stored {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident in $place:tt $(|$row:ident|)? {
+            $(
+                $(#[$field_meta:meta])*
+                $field_vis:vis $field:ident: $type:ty $(= $column:literal)? $(=> $value:expr)?,
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[$field_meta])* $field_vis $field: $type,)*
+        }
+
+        impl $crate::statement::Stored for $name {
+            const PLACE: (&'static str, &'static str) = $place;
+
+            fn from_columns(columns: &$crate::statement::Columns<'_>) -> Result<Self, sqlx::Error> {
+                $(let $row = columns;)?
+                Ok(Self {
+                    $($field: $crate::statement::columns::field!(columns, $field $(= $column)? $(=> $value)?),)*
+                })
+            }
+        }
+    };
+}
+pub(crate) use stored;
+
+macro_rules! field {
+    ($columns:ident, $field:ident) => {
+        $columns.get(stringify!($field))?
+    };
+    ($columns:ident, $field:ident = $column:literal) => {
+        $columns.get($column)?
+    };
+    ($columns:ident, $field:ident => $value:expr) => {
+        $value
+    };
+}
+pub(crate) use field;
 
 pub(crate) struct Columns<'r> {
     row: EitherRow<'r>,
@@ -45,23 +102,69 @@ pub(crate) fn read<'r, T: Stored>(row: impl Into<EitherRow<'r>>) -> Result<T, sq
     T::from_columns(&Columns { row: row.into(), place: T::PLACE })
 }
 
-/// A value that both databases have.
-pub(crate) trait Readable:
-    for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
-{
+/// A value that is read from one column, and checked where its type has rules.
+pub(crate) trait FromColumn: Sized {
+    fn from_column(row: &Columns<'_>, column: &'static str) -> Result<Self, sqlx::Error>;
 }
 
-impl<T> Readable for T where
-    T: for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
-{
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_column(row: &Columns<'_>, column: &'static str) -> Result<Self, sqlx::Error> {
+        Ok(if row.is_null(column)? { None } else { Some(row.get(column)?) })
+    }
 }
+
+/// Types by how they are read: `how` gives the value for `row` and `column`.
+macro_rules! read_as {
+    ($($type:ty),+ $(,)? => |$row:ident, $column:ident| $how:expr) => { $(
+        impl FromColumn for $type {
+            fn from_column($row: &Columns<'_>, $column: &'static str) -> Result<Self, sqlx::Error> {
+                $how
+            }
+        }
+    )+ };
+}
+
+read_as!(String, i64, i32, i16, bool, f64, Vec<u8>, DbId, DbText, DbTime => |row, column| row.decoded(column));
+read_as!(Timestamp => |row, column| Ok(row.get::<DbTime>(column)?.0));
+read_as!(ProcessId => |row, column| Ok(row.get::<DbId>(column)?.into()));
+read_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => |row, column| {
+    Ok(Self::new(row.get(column)?))
+});
+// Numbers that have to be in bounds.
+read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<i64>(column)?).ok()));
+read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
+// Texts that have to be understood.
+read_as!(
+    AttemptOutcome, JobFile, JobSlot, Kind, PoolName, Role, StateWord, Unused, Value, WorkerState => |row, column| {
+        row.checked(column, row.get::<String>(column)?.parse().ok())
+    }
+);
+read_as!(Subject => |row, column| row.checked(column, Self::new(&row.get::<String>(column)?).ok()));
+// What Spring Batch has written may have none. The column is called `status` in its table, whatever the statement calls it.
+read_as!(BatchStatus => |row, column| {
+    row.checked("status", row.get::<Option<String>>(column)?.and_then(|word| word.parse().ok()))
+});
 
 impl Columns<'_> {
-    pub(crate) fn get<T: Readable>(&self, column: &str) -> Result<T, sqlx::Error> {
+    pub(crate) fn get<T: FromColumn>(&self, column: &'static str) -> Result<T, sqlx::Error> {
+        T::from_column(self, column)
+    }
+
+    fn decoded<T>(&self, column: &str) -> Result<T, sqlx::Error>
+    where
+        T: for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>,
+    {
         match self.row {
             EitherRow::Postgres(row) => row.try_get(column),
             EitherRow::Sqlite(row) => row.try_get(column),
         }
+    }
+
+    fn is_null(&self, column: &str) -> Result<bool, sqlx::Error> {
+        Ok(match self.row {
+            EitherRow::Postgres(row) => row.try_get_raw(column)?.is_null(),
+            EitherRow::Sqlite(row) => row.try_get_raw(column)?.is_null(),
+        })
     }
 
     /// The same row, for values that belong to another table.
@@ -69,36 +172,13 @@ impl Columns<'_> {
         Self { row: self.row, place }
     }
 
-    pub(crate) fn time(&self, column: &str) -> Result<Timestamp, sqlx::Error> {
-        Ok(self.get::<DbTime>(column)?.0)
-    }
-
-    pub(crate) fn time_if(&self, column: &str) -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(self.get::<Option<DbTime>>(column)?.map(Into::into))
-    }
-
     /// An instant of Spring Batch's.
     pub(crate) fn stamp(&self, column: &str) -> Result<Timestamp, sqlx::Error> {
-        Ok(self.get::<DbStamp>(column)?.0)
+        Ok(self.decoded::<DbStamp>(column)?.0)
     }
 
     pub(crate) fn stamp_if(&self, column: &str) -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(self.get::<Option<DbStamp>>(column)?.map(Into::into))
-    }
-
-    /// A text that has to be understood.
-    pub(crate) fn parsed<T: FromStr>(&self, column: &'static str) -> Result<T, sqlx::Error> {
-        self.checked(column, self.get::<String>(column)?.parse().ok())
-    }
-
-    pub(crate) fn parsed_if<T: FromStr>(&self, column: &'static str) -> Result<Option<T>, sqlx::Error> {
-        let text: Option<String> = self.get(column)?;
-        text.map(|text| self.checked(column, text.parse().ok())).transpose()
-    }
-
-    /// A number that has to be in bounds.
-    pub(crate) fn number<T: TryFrom<i64>>(&self, column: &'static str) -> Result<T, sqlx::Error> {
-        self.checked(column, T::try_from(self.get(column)?).ok())
+        Ok(self.decoded::<Option<DbStamp>>(column)?.map(Into::into))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &'static str) -> Result<T, sqlx::Error> {
@@ -124,10 +204,10 @@ impl Columns<'_> {
 
     /// A part of a key, whatever type it has.
     fn text(&self, column: &str) -> String {
-        let number = || self.get::<i64>(column).map(|number| number.to_string());
-        let id = || self.get::<DbId>(column).map(|id| id.0.to_string());
-        let small = || self.get::<i16>(column).map(|number| number.to_string());
-        self.get::<String>(column)
+        let number = || self.decoded::<i64>(column).map(|number| number.to_string());
+        let id = || self.decoded::<DbId>(column).map(|id| id.0.to_string());
+        let small = || self.decoded::<i16>(column).map(|number| number.to_string());
+        self.decoded::<String>(column)
             .or_else(|_| number())
             .or_else(|_| id())
             .or_else(|_| small())

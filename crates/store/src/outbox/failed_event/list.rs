@@ -3,8 +3,8 @@
 use super::aggregate;
 use crate::codec::{DbText, DbTime};
 use crate::error::{StoreError, damaged};
-use crate::outbox::{FAILED_EVENT, slot};
-use crate::statement::{Columns, Stored};
+use crate::outbox::FAILED_EVENT;
+use crate::statement::{Columns, Stored, stored};
 use crate::tx::Outbox;
 use tidemill_domain::outbox::event::{BadEvent, Headers, headers_of};
 use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventFacts, Original, StateWord};
@@ -25,25 +25,35 @@ pub struct FailedEventFilter {
     pub error_contains: Option<String>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FailedEventRecord {
-    pub id: EventId,
-    pub slot: Slot,
-    /// Its place in the slot.
-    pub seq: Seq,
-    pub aggregate: Aggregate,
-    pub event_type: String,
-    /// Where it goes, after a redirection; unknown when the event itself is gone.
-    pub topic: Option<String>,
-    pub failed_event: FailedEvent,
-    /// The first open event of its aggregate, when it is held.
-    pub behind: Option<EventId>,
-    pub error: Option<String>,
-    pub since: Timestamp,
-    pub updated_at: Timestamp,
-    pub is_edited: bool,
-    pub is_redirected: bool,
-    pub original: Original,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct FailedEventRecord in FAILED_EVENT |row| {
+        pub id: EventId = "event_id",
+        pub slot: Slot,
+        /// Its place in the slot.
+        pub seq: Seq,
+        pub aggregate: Aggregate => aggregate(row)?,
+        pub event_type: String,
+        /// Where it goes, after a redirection; unknown when the event itself is gone.
+        pub topic: Option<String> => topic(row)?,
+        pub failed_event: FailedEvent => Stored::from_columns(row)?,
+        /// The first open event of its aggregate, when it is held.
+        pub behind: Option<EventId>,
+        pub error: Option<String>,
+        pub since: Timestamp,
+        pub updated_at: Timestamp,
+        pub is_edited: bool,
+        pub is_redirected: bool => row.get::<Option<String>>("own_topic")?.is_some(),
+        pub original: Original => match row.get::<Option<DbText>>("event_topic")? {
+            Some(_) => Original::Kept,
+            None => Original::Gone,
+        },
+    }
+}
+
+fn topic(row: &Columns<'_>) -> Result<Option<String>, sqlx::Error> {
+    let of_event: Option<DbText> = row.get("event_topic")?;
+    Ok(row.get::<Option<String>>("own_topic")?.or(of_event.map(|topic| topic.text)))
 }
 
 /// What would be published of a failed event.
@@ -91,31 +101,6 @@ impl FailedEventFilter {
     pub(crate) fn state_words(&self) -> Vec<&'static str> {
         let wanted = if self.states.is_empty() { &StateWord::ALL[..] } else { &self.states };
         wanted.iter().map(|state| state.as_str()).collect()
-    }
-}
-
-impl Stored for FailedEventRecord {
-    const PLACE: (&'static str, &'static str) = FAILED_EVENT;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let own_topic: Option<String> = row.get("own_topic")?;
-        let event_topic: Option<DbText> = row.get("event_topic")?;
-        Ok(Self {
-            id: EventId::new(row.get("event_id")?),
-            slot: slot(row)?,
-            seq: Seq::new(row.get("seq")?),
-            aggregate: aggregate(row)?,
-            event_type: row.get("event_type")?,
-            failed_event: FailedEvent::from_columns(row)?,
-            behind: row.get::<Option<i64>>("behind")?.map(EventId::new),
-            error: row.get("error")?,
-            since: row.time("since")?,
-            updated_at: row.time("updated_at")?,
-            is_edited: row.get("is_edited")?,
-            is_redirected: own_topic.is_some(),
-            original: if event_topic.is_some() { Original::Kept } else { Original::Gone },
-            topic: own_topic.or(event_topic.map(|topic| topic.text)),
-        })
     }
 }
 
