@@ -4,7 +4,7 @@ use crate::item::database::Database;
 use crate::item::failure::reading;
 use crate::item::feed::{Feed, Flow, Sink};
 use crate::item::link::{Link, Plan};
-use crate::item::position::{Count, count_total};
+use crate::item::position::{Count, counting_reader};
 use crate::item::query::SqlQuery;
 use crate::item::{mysql, postgres, sqlite};
 use sqlx::Connection;
@@ -31,6 +31,8 @@ pub struct CursorReader {
     flow: Flow,
 }
 
+counting_reader!(CursorReader);
+
 impl CursorReader {
     /// A reader whose position is kept under `name`.
     pub fn new(name: &str, database: Database, query: SqlQuery) -> Self {
@@ -53,13 +55,6 @@ impl CursorReader {
         self
     }
 
-    /// Counts all rows when it opens, for the progress bar.
-    #[must_use]
-    pub fn count_total(mut self) -> Self {
-        self.is_counted = true;
-        self
-    }
-
     /// Runs the statement, and goes to the saved position.
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;
@@ -67,42 +62,10 @@ impl CursorReader {
         self.start().await
     }
 
-    /// The next row; none at the end.
-    #[inline]
-    pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
-        if matches!(self.flow, Flow::Idle) {
-            self.start().await?;
-        }
-        match self.flow.next().await? {
-            Some(item) => {
-                self.count.increase();
-                item.map(Some).map_err(|bad| bad.error)
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Saves how many rows were handed out.
-    pub fn update(&mut self, context: &mut ExecutionContext) {
-        self.count.save(context);
-    }
-
-    /// Ends the statement and its connection.
-    pub async fn close(&mut self) {
-        self.flow.close().await;
-    }
-
-    /// How many rows there are in all, when they were counted.
-    pub fn total(&self) -> Option<u64> {
-        self.total
-    }
-
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = begun(self.database.link_for_cursor().await?).await?;
         let plan = link.prepare_query(&self.query).await?;
-        if self.is_counted && self.total.is_none() {
-            self.total = count_total(&mut link, &self.query).await?;
-        }
+        self.count_if_wanted(&mut link).await?;
         let (query, skip, size) = (self.query.clone(), self.count.rows(), self.fetch_size);
         self.flow = Flow::Running(Feed::start(move |sink| run(link, plan, query, skip, size, sink)));
         Ok(())

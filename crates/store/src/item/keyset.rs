@@ -5,7 +5,7 @@ use crate::item::failure::fatal;
 use crate::item::feed::{Feed, Flow, Sink};
 use crate::item::link::{Link, Plan};
 use crate::item::pages;
-use crate::item::position::{self, count_total};
+use crate::item::position::{self, reader};
 use crate::item::query::SqlQuery;
 use crate::item::row::{BadRow, Item};
 use tidemill_domain::item::{ItemError, Row, Value};
@@ -32,6 +32,8 @@ pub struct KeysetReader {
     flow: Flow,
 }
 
+reader!(KeysetReader);
+
 impl KeysetReader {
     /// A reader whose position is kept under `name`.
     pub fn new<K: Into<String>>(
@@ -53,13 +55,6 @@ impl KeysetReader {
             last: Vec::new(),
             flow: Flow::Idle,
         }
-    }
-
-    /// Counts all rows when it opens, for the progress bar.
-    #[must_use]
-    pub fn count_total(mut self) -> Self {
-        self.is_counted = true;
-        self
     }
 
     /// Lets the database understand the query, and goes to the saved position.
@@ -103,23 +98,12 @@ impl KeysetReader {
         }
     }
 
-    pub async fn close(&mut self) {
-        self.flow.close().await;
-    }
-
-    /// How many rows there are in all, when they were counted.
-    pub fn total(&self) -> Option<u64> {
-        self.total
-    }
-
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = self.database.link().await?;
         // The query alone first: SQLite takes a key that does not exist for a text.
         let columns = link.prepare_query(&self.query).await?;
         self.indices = indices(columns.names(), &self.keys)?;
-        if self.is_counted && self.total.is_none() {
-            self.total = count_total(&mut link, &self.query).await?;
-        }
+        self.count_if_wanted(&mut link).await?;
         let flavour = self.database.flavour();
         let keyless = pages::keyless(&self.query, flavour, &self.keys)?;
         if link.scalar(&keyless, self.query.values()).await? != Some(0) {

@@ -101,18 +101,15 @@ impl Link {
 
     /// The one number that a query answers with.
     pub(crate) async fn scalar(&mut self, sql: &str, values: &[Value]) -> Result<Option<i64>, ItemError> {
-        self.begin_if_pooled().await?;
-        let number = match self {
-            Self::Postgres { connection, .. } => postgres::scalar(connection, sql, values).await?,
-            Self::Sqlite(connection) => sqlite::scalar(connection, sql, values).await?,
-            Self::MySql(connection) => mysql::scalar(connection, sql, values).await?,
-            Self::Shared(store) => {
-                let mut tx = borrowed(store).await?;
-                sqlite::scalar(shared(&mut tx)?, sql, values).await?
-            }
-        };
-        self.end_if_pooled().await?;
-        Ok(number)
+        let plan = self.prepare(sql).await?;
+        let items = self.fetch(&plan, values).await?;
+        Ok(match items.first() {
+            Some(Ok(row)) => match row.values() {
+                [Value::Long(number)] => Some(*number),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     /// Behind a pooler only a transaction stays on one server connection, and that may hold statements of

@@ -5,7 +5,7 @@ use crate::item::failure::fatal;
 use crate::item::feed::{Feed, Flow, Sink};
 use crate::item::link::{Link, Plan};
 use crate::item::pages;
-use crate::item::position::{Count, count_total};
+use crate::item::position::{Count, counting_reader};
 use crate::item::query::SqlQuery;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
@@ -26,18 +26,13 @@ pub struct OffsetReader {
     flow: Flow,
 }
 
+counting_reader!(OffsetReader);
+
 impl OffsetReader {
     /// A reader whose position is kept under `name`.
     pub fn new(name: &str, database: Database, query: SqlQuery, page_size: usize) -> Self {
         let (page_size, count) = (page_size.max(1), Count::new(name));
         Self { database, query, page_size, is_counted: false, total: None, count, flow: Flow::Idle }
-    }
-
-    /// Counts all rows when it opens, for the progress bar.
-    #[must_use]
-    pub fn count_total(mut self) -> Self {
-        self.is_counted = true;
-        self
     }
 
     /// Lets the database understand the query, and goes to the saved position.
@@ -53,41 +48,10 @@ impl OffsetReader {
         self.start().await
     }
 
-    /// The next row; none at the end.
-    #[inline]
-    pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
-        if matches!(self.flow, Flow::Idle) {
-            self.start().await?;
-        }
-        match self.flow.next().await? {
-            Some(item) => {
-                self.count.increase();
-                item.map(Some).map_err(|bad| bad.error)
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Saves how many rows were handed out.
-    pub fn update(&mut self, context: &mut ExecutionContext) {
-        self.count.save(context);
-    }
-
-    pub async fn close(&mut self) {
-        self.flow.close().await;
-    }
-
-    /// How many rows there are in all, when they were counted.
-    pub fn total(&self) -> Option<u64> {
-        self.total
-    }
-
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = self.database.link().await?;
         link.prepare_query(&self.query).await?;
-        if self.is_counted && self.total.is_none() {
-            self.total = count_total(&mut link, &self.query).await?;
-        }
+        self.count_if_wanted(&mut link).await?;
         let flavour = self.database.flavour();
         let (query, start, size) = (self.query.clone(), self.count.rows(), self.page_size);
         let plan = link.prepare(&pages::offset(&query, flavour, start, size).text).await?;

@@ -49,6 +49,68 @@ impl Count {
     }
 }
 
+/// What all readers can do, and what is asked once when they start.
+macro_rules! reader {
+    ($reader:ident) => {
+        impl $reader {
+            /// Counts all rows when it opens, for the progress bar.
+            #[must_use]
+            pub fn count_total(mut self) -> Self {
+                self.is_counted = true;
+                self
+            }
+
+            /// How many rows there are in all, when they were counted.
+            pub fn total(&self) -> Option<u64> {
+                self.total
+            }
+
+            /// Ends the statement and its connection.
+            pub async fn close(&mut self) {
+                self.flow.close().await;
+            }
+
+            async fn count_if_wanted(&mut self, link: &mut Link) -> Result<(), ItemError> {
+                if self.is_counted && self.total.is_none() {
+                    self.total = $crate::item::position::count_total(link, &self.query).await?;
+                }
+                Ok(())
+            }
+        }
+    };
+}
+pub(crate) use reader;
+
+/// What readers can do whose position is the number of rows before it.
+macro_rules! counting_reader {
+    ($reader:ident) => {
+        $crate::item::position::reader!($reader);
+
+        impl $reader {
+            /// The next row; none at the end.
+            #[inline]
+            pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
+                if matches!(self.flow, Flow::Idle) {
+                    self.start().await?;
+                }
+                match self.flow.next().await? {
+                    Some(item) => {
+                        self.count.increase();
+                        item.map(Some).map_err(|bad| bad.error)
+                    }
+                    None => Ok(None),
+                }
+            }
+
+            /// Saves how many rows were handed out.
+            pub fn update(&mut self, context: &mut ExecutionContext) {
+                self.count.save(context);
+            }
+        }
+    };
+}
+pub(crate) use counting_reader;
+
 /// How many rows the query has.
 pub(crate) async fn count_total(link: &mut Link, query: &SqlQuery) -> Result<Option<u64>, ItemError> {
     let total = link.scalar(&query.counting(), query.values()).await?;

@@ -112,18 +112,6 @@ pub(crate) async fn fetch(
     Ok(rows.iter().map(|row| plan.decoder.decode(row)).collect())
 }
 
-/// The one number that a query answers with.
-pub(crate) async fn scalar(
-    connection: &mut PgConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<Option<i64>, ItemError> {
-    let plan = prepare(connection, sql).await?;
-    let arguments = arguments(&plan.parameters, values)?;
-    let row = plan.statement.query_with(arguments).fetch_optional(connection).await.map_err(reading)?;
-    row.map(|row| row.try_get_unchecked(0)).transpose().map_err(reading)
-}
-
 /// Forgets the statements of this session, which behind a pooler may be somebody else's.
 pub(crate) async fn deallocate(connection: &mut PgConnection) -> Result<(), ItemError> {
     sqlx::raw_sql("deallocate all").execute(connection).await.map(drop).map_err(reading)

@@ -68,18 +68,6 @@ async fn changes(connection: &mut SqliteConnection) -> Result<i64, ItemError> {
     sqlx::query_scalar("select total_changes()").fetch_one(connection).await.map_err(reading)
 }
 
-/// The one number that a query answers with.
-pub(crate) async fn scalar(
-    connection: &mut SqliteConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<Option<i64>, ItemError> {
-    let plan = prepare(connection, sql).await?;
-    let arguments = arguments(values)?;
-    let row = plan.statement.query_with(arguments).fetch_optional(connection).await.map_err(reading)?;
-    row.map(|row| row.try_get_unchecked(0)).transpose().map_err(reading)
-}
-
 /// Reads the query row by row, leaving out the first `skip`, and hands on `size` rows at a time.
 pub(crate) async fn stream(
     connection: &mut SqliteConnection,
