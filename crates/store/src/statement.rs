@@ -43,7 +43,7 @@ pub(crate) use sqlx::sqlite::SqliteArguments;
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{ColumnIndex, Decode, FromRow, PgConnection, Row, Sqlite, SqliteConnection, Type};
+use sqlx::{ColumnIndex, Decode, FromRow, PgConnection, Row, SqlSafeStr, Sqlite, SqliteConnection, Type};
 use std::pin::Pin;
 
 pub(crate) enum Database<'c> {
@@ -77,7 +77,7 @@ macro_rules! run_on {
     ($run:ident, $connection:ty, $arguments:ty, $row:ty) => {
         pub(crate) fn $run<'c>(
             connection: &'c mut $connection,
-            sql: &'static str,
+            sql: impl SqlSafeStr,
             arguments: $arguments,
             returns_rows: bool,
         ) -> Running<'c, Outcome<$row>> {
@@ -268,6 +268,30 @@ macro_rules! statements {
     };
 }
 pub(crate) use statements;
+
+/// Declares statements of PostgreSQL alone, as functions on a connection. Their texts may be made while the program runs,
+/// of names that were checked and quoted.
+macro_rules! postgres_statements {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($parameter:ident: $type:ty),* $(,)?) -> $answer:ty {
+            bind($($bind:expr),* $(,)?) $text:expr
+        }
+    )*) => { $(
+        $(#[$meta])*
+        pub(crate) async fn $name(
+            connection: &mut sqlx::PgConnection,
+            $($parameter: $type),*
+        ) -> Result<<$answer as $crate::statement::Answer>::Value, sqlx::Error> {
+            let arguments = $crate::statement::arguments!(PgArguments, $($bind),*);
+            let text = sqlx::AssertSqlSafe($text);
+            let returns_rows = <$answer as $crate::statement::Answer>::ROWS;
+            let done = $crate::statement::run_on_postgres(connection, text, arguments, returns_rows).await?;
+            <$answer as $crate::statement::Make<_, _>>::make(done)
+        }
+    )* };
+}
+pub(crate) use postgres_statements;
 
 macro_rules! statement {
     ($tx:ident, $answer:ty, $binds:tt, bind($($bind:expr),* $(,)?) $($rest:tt)+) => {

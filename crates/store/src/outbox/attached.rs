@@ -12,6 +12,7 @@ pub mod standing;
 use super::SLOTS;
 use crate::error::StoreError;
 use crate::item::Reading;
+use crate::statement::stored;
 use crate::statements::outbox::attached as statement;
 use crate::store::Store;
 use crate::tx::Outbox;
@@ -26,14 +27,16 @@ pub use failed::{FailedRecord, RowOrder};
 pub use look::TableLook;
 pub use standing::AttachedStanding;
 
-/// An attached table, as people see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AttachedRecord {
-    /// Which, and how it is served.
-    pub table: AttachedTable,
-    pub since: Timestamp,
-    /// By whose order.
-    pub adopted_by: String,
+stored! {
+    /// An attached table, as people see it.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct AttachedRecord in ("tidemill_outbox_adopted", "schema_name table_name") |row| {
+        /// Which, and how it is served.
+        pub table: AttachedTable => row::Named::from_columns(row)?.table().map_err(|damage| sqlx::Error::Decode(Box::new(damage)))?,
+        pub since: Timestamp,
+        /// By whose order.
+        pub adopted_by: String,
+    }
 }
 
 /// What was found out about a table that is to be attached.
@@ -305,7 +308,7 @@ impl Outbox<'_> {
     /// The attached tables; none on SQLite.
     pub async fn attached_tables(&mut self) -> Result<Vec<AttachedRecord>, StoreError> {
         let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
-        statement::list(connection).await?.into_iter().map(TryInto::try_into).collect()
+        Ok(statement::list(connection).await?)
     }
 
     /// How a table is served, if it is. That stays so until the transaction ends.

@@ -1,8 +1,8 @@
 //! Rows of attached tables that have FAILED, and what people may do with them.
 
-use super::row::FailedRow;
 use super::{AttachError, object};
 use crate::outbox::SLOTS;
+use crate::statement::stored;
 use crate::statements::outbox::attached as statement;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
@@ -11,17 +11,19 @@ use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::attached::{AttachedTable, RowRefusal};
 use tidemill_domain::time::Timestamp;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FailedRecord {
-    pub id: EventId,
-    pub aggregate_id: Option<String>,
-    /// How often it was tried, as far as we know.
-    pub attempts: u32,
-    /// Why it was last not taken, as far as we know.
-    pub error: Option<String>,
-    pub updated_at: Option<Timestamp>,
-    /// Whether it was skipped, so that it holds nobody back.
-    pub is_skipped: bool,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct FailedRecord in ("tidemill_outbox_attempt", "event_id") |row| {
+        pub id: EventId = "event_id",
+        pub aggregate_id: Option<String>,
+        /// How often it was tried, as far as we know.
+        pub attempts: u32 => u32::try_from(row.get::<i64>("attempts")?).unwrap_or(u32::MAX),
+        /// Why it was last not taken, as far as we know.
+        pub error: Option<String>,
+        pub updated_at: Option<Timestamp>,
+        /// Whether it was skipped, so that it holds nobody back.
+        pub is_skipped: bool,
+    }
 }
 
 tidemill_domain::words! {
@@ -56,17 +58,8 @@ impl Outbox<'_> {
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
         statement::prepare(&mut *connection, &table.time_zone, None).await?;
         let with_skipped = skipped == Skipped::Too;
-        let rows =
-            statement::list_failed(connection, &table.name, after.get(), limit.into(), with_skipped).await?;
-        let record = |row: FailedRow| FailedRecord {
-            id: EventId::new(row.event_id),
-            aggregate_id: row.aggregate_id,
-            attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
-            error: row.error,
-            updated_at: row.updated_at.map(Into::into),
-            is_skipped: row.is_skipped,
-        };
-        Ok(rows.into_iter().map(record).collect())
+        let (after, limit) = (after.get(), limit.into());
+        Ok(statement::list_failed(connection, &table.name, after, limit, with_skipped).await?)
     }
 
     /// Gives an order about rows that have FAILED, each with an audit entry, and wakes relays.

@@ -1,9 +1,9 @@
 //! Rows about attached tables, and of them.
 
-use super::AttachedRecord;
 use crate::codec::DbTime;
 use crate::error::{StoreError, damaged};
 use crate::item::position::bytes_of_hex;
+use crate::statement::stored;
 use serde::Deserialize;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::attached::check::FoundColumn;
@@ -13,26 +13,10 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 const ATTACHED: &str = "tidemill_outbox_adopted";
 
-crate::statement::row! {
-    pub(crate) struct AttachedRow {
-        since: DbTime,
-        adopted_by: String,
-        .. named: Named
-    }
-}
-
-impl TryFrom<AttachedRow> for AttachedRecord {
-    type Error = StoreError;
-
-    fn try_from(row: AttachedRow) -> Result<Self, StoreError> {
-        Ok(Self { table: row.named.table()?, since: row.since.into(), adopted_by: row.adopted_by })
-    }
-}
-
-crate::statement::row! {
+stored! {
     /// An attached table, as a look names it.
     #[derive(Deserialize)]
-    struct Named {
+    pub(super) struct Named in (ATTACHED, "schema_name table_name") {
         schema_name: String,
         table_name: String,
         topic: String,
@@ -44,7 +28,7 @@ crate::statement::row! {
 
 impl Named {
     /// Checked again, because a name that is stored goes into the text of statements.
-    fn table(&self) -> Result<AttachedTable, StoreError> {
+    pub(super) fn table(&self) -> Result<AttachedTable, StoreError> {
         let broken = |column| damaged(ATTACHED, column, format!("{}.{}", self.schema_name, self.table_name));
         let name = TableName::new(&self.schema_name, &self.table_name).map_err(|_| broken("table_name"))?;
         let (kind, event) = (Some(self.aggregate_type.as_str()), Some(self.event_type.as_str()));
@@ -149,18 +133,6 @@ pub(crate) struct AttemptRow {
     pub(crate) state: &'static str,
     pub(crate) attempts: i64,
     pub(crate) error: Option<String>,
-}
-
-crate::statement::row! {
-    #[derive(Clone, Debug)]
-    pub(crate) struct FailedRow {
-        pub(crate) event_id: i64,
-        pub(crate) aggregate_id: Option<String>,
-        pub(crate) updated_at: Option<DbTime>,
-        pub(crate) attempts: i64,
-        pub(crate) error: Option<String>,
-        pub(crate) is_skipped: bool,
-    }
 }
 
 /// How many rows of a status there are, and since when the oldest of them is in it.

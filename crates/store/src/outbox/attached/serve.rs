@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use crate::outbox::attached::row::AttemptRow;
 use crate::outbox::failed_event::storable;
-use crate::statements::outbox::attached::{self as statement, ClaimLimits, SettleAs};
+use crate::statements::outbox::attached::{self as statement, ClaimLimits, PayloadKind, SettleAs};
 use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,7 +71,10 @@ impl Outbox<'_> {
         if claiming.slots.is_empty() {
             return Ok(claim);
         }
-        let Some(kind) = statement::lock_attached(&mut *connection, name).await? else { return Ok(claim) };
+        let Some(payloads) = statement::lock_attached(&mut *connection, name).await? else {
+            return Ok(claim);
+        };
+        let kind = PayloadKind::of(payloads.as_deref());
         if !claiming.recover.is_empty() {
             let left =
                 statement::recover(&mut *connection, name, &numbers(claiming.recover), at.into()).await?;

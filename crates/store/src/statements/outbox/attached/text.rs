@@ -4,7 +4,7 @@
 //! Statuses are plain literals, so that they are of the type of the column, be it a text or an enum; and each condition on
 //! them says that they are not PUBLISHED, so that the indexes of what is open can be used.
 
-use super::PayloadKind;
+use super::{PayloadKind, SettleAs};
 use tidemill_domain::outbox::attached::{Index, TableName};
 
 /// The slot of an aggregate, as the index has it.
@@ -22,7 +22,7 @@ fn is_skipped(row: &str, schema: &str, table: &str) -> String {
 }
 
 /// One index of ours. Those who write are not kept from it.
-pub(super) fn create_index(name: &TableName, index: Index) -> String {
+pub(crate) fn create_index(name: &TableName, index: Index) -> String {
     let (table, called) = (name.quoted(), format!("\"{}\"", name.index(index)));
     let columns = match index {
         Index::Slot => "(get_byte(decode(md5(aggregate_id::text), 'hex'), 0)), event_id",
@@ -176,28 +176,18 @@ const fn payload_bytes(kind: PayloadKind) -> &'static str {
 }
 
 /// Rows `$1` that are still SENDING, at `$2`. Here and below, rows that somebody has locked are passed over.
-pub(super) fn publish(name: &TableName) -> String {
-    settle(name, "status = 'PUBLISHED', updated_at = $2")
-}
-
-/// Rows `$1` that are still SENDING, at `$2`.
-pub(super) fn fail(name: &TableName) -> String {
-    settle(name, "status = 'FAILED', updated_at = $2")
-}
-
-/// Rows `$1` that are still SENDING, at `$2`.
-pub(super) fn put_back(name: &TableName) -> String {
-    settle(name, "status = 'PENDING', updated_at = $2")
-}
-
-fn settle(name: &TableName, set: &str) -> String {
-    let table = name.quoted();
-
+pub(super) fn settle(name: &TableName, settle: SettleAs) -> String {
+    let (table, locked) = (name.quoted(), lock_sending(&name.quoted()));
+    let status = match settle {
+        SettleAs::Published => "PUBLISHED",
+        SettleAs::Failed => "FAILED",
+        SettleAs::PutBack => "PENDING",
+    };
     format!(
-        "with locked as materialized ({})
-         update {table} t set {set} where t.event_id = any(array(select event_id from locked))
-         returning t.event_id::bigint",
-        lock_sending(&table)
+        "with locked as materialized ({locked})
+         update {table} t set status = '{status}', updated_at = $2
+         where t.event_id = any(array(select event_id from locked))
+         returning t.event_id::bigint"
     )
 }
 
@@ -358,9 +348,9 @@ mod tests {
         for text in [
             claim(&name, PayloadKind::Json),
             recover(&name),
-            publish(&name),
-            fail(&name),
-            put_back(&name),
+            settle(&name, SettleAs::Published),
+            settle(&name, SettleAs::Failed),
+            settle(&name, SettleAs::PutBack),
             try_again(&name),
         ] {
             assert!(text.contains("\"Sales\".\"Events$1\""), "{text}");
