@@ -8,10 +8,9 @@ mod silence;
 
 pub use delivery::{Delivery, DeliveryRecord};
 
-use delivery::AlertDeliveryRow;
-
 use crate::codec::DbTime;
-use crate::error::{StoreError, damaged};
+use crate::error::StoreError;
+use crate::statement::{Columns, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::quietest;
@@ -50,18 +49,22 @@ pub struct Judgement {
     pub at: Timestamp,
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub struct AlertRecord {
-    pub rule: String,
-    pub subject: Subject,
-    pub state: AlertState,
-    pub value: Option<f64>,
-    pub severity: Severity,
-    /// When that was last known.
-    pub updated_at: Timestamp,
-    /// The silence that keeps people from being told, if one does.
-    pub silence: Option<Silence>,
+stored! {
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct AlertRecord in ALERT |row| {
+        pub rule: String,
+        pub subject: Subject,
+        pub state: AlertState => state(row)?,
+        pub value: Option<f64>,
+        pub severity: Severity,
+        /// When that was last known.
+        pub updated_at: Timestamp,
+        /// The silence that keeps people from being told, if one does.
+        pub silence: Option<Silence> => None,
+    }
 }
+
+const ALERT: (&str, &str) = ("tidemill_alert", "rule/subject");
 
 /// Most silences that are read for a list.
 const SILENCES_MAX: i64 = 10_000;
@@ -78,18 +81,18 @@ impl Alerts<'_> {
         judging: Judging<'_>,
         compose: impl FnOnce(&Judgement, Notice) -> String,
     ) -> Result<Judgement, StoreError> {
-        let row = self.alert_lock(judging.rule, judging.subject.as_str()).await?;
+        let found = self.alert_lock(judging.rule, judging.subject.as_str()).await?;
         let now = self.now().await?;
-        let before = row.as_ref().map_or(Ok(AlertState::Inactive), AlertRow::state)?;
-        let known = row.as_ref().and_then(|row| row.announced_at).map(Timestamp::from);
+        let before = found.as_ref().map_or(AlertState::Inactive, |found| found.state);
+        let known = found.as_ref().and_then(|found| found.announced_at);
         let (after, notice) = alert::next(before, judging.reading, judging.hold, now);
         let silence = self.silence_of(judging.rule, judging.subject, now).await?;
         let told = alert::owed(after, known, Voice::from(silence.as_ref()));
-        let value = judging.reading.value().or_else(|| row.as_ref().and_then(|row| row.value));
+        let value = judging.reading.value().or_else(|| found.and_then(|found| found.value));
         let judgement = Judgement { before, after, notice, told, silence, value, at: now };
         if after != before || told.is_some() || (after.is_active() && judging.reading != Reading::Unknown) {
             let announced = told.map_or(known, |told| alert::announced(after, told));
-            self.save_judgement(&judging, &judgement, announced).await?;
+            self.alert_save(&judging, &judgement, announced.map(DbTime)).await?;
         }
         if let Some(notice) = notice {
             self.audit_insert(&audit_entry(&judging, &judgement, notice), now.into()).await?;
@@ -113,28 +116,6 @@ impl Alerts<'_> {
         Ok(quietest(&silences, rule, subject, now).cloned())
     }
 
-    async fn save_judgement(
-        &mut self,
-        judging: &Judging<'_>,
-        judgement: &Judgement,
-        announced: Option<Timestamp>,
-    ) -> Result<(), StoreError> {
-        let mut row = AlertRow {
-            rule: judging.rule.to_owned(),
-            subject: judging.subject.as_str().to_owned(),
-            state: String::new(),
-            since: None,
-            fired_at: None,
-            resolved_at: None,
-            announced_at: announced.map(DbTime),
-            value: judgement.value,
-            severity: judging.severity.as_str().to_owned(),
-            updated_at: judgement.at.into(),
-        };
-        row.set_state(judgement.after);
-        Ok(self.alert_save(&row).await?)
-    }
-
     async fn queue(
         &mut self,
         judging: &Judging<'_>,
@@ -143,21 +124,7 @@ impl Alerts<'_> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         for channel in judging.channels {
-            self.alert_delivery_insert(&AlertDeliveryRow {
-                id: 0,
-                rule: judging.rule.to_owned(),
-                subject: judging.subject.as_str().to_owned(),
-                notice: notice.as_str().to_owned(),
-                channel: channel.clone(),
-                body: body.to_owned(),
-                created_at: now.into(),
-                attempt: 0,
-                run_after: now.into(),
-                delivered_at: None,
-                failed_at: None,
-                last_error: None,
-            })
-            .await?;
+            self.alert_delivery_insert(judging, notice, channel, body, now.into()).await?;
         }
         self.wake(ALERT_DELIVERY);
         Ok(())
@@ -165,20 +132,23 @@ impl Alerts<'_> {
 
     /// Alerts that are breached, or of which people have not heard the end.
     pub async fn open(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
-        let rows = self.alert_open(limit.into()).await?;
-        self.records(rows).await
+        let records = self.alert_open(limit.into()).await?;
+        self.with_silences(records).await
     }
 
     /// The alerts, the firing first. What was never breached is not among them.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
-        let rows = self.alert_list(limit.into()).await?;
-        self.records(rows).await
+        let records = self.alert_list(limit.into()).await?;
+        self.with_silences(records).await
     }
 
-    async fn records(&mut self, rows: Vec<AlertRow>) -> Result<Vec<AlertRecord>, StoreError> {
+    async fn with_silences(&mut self, mut records: Vec<AlertRecord>) -> Result<Vec<AlertRecord>, StoreError> {
         let now = self.now().await?;
         let silences = self.alert_silence_in_force(now.into(), SILENCES_MAX).await?;
-        rows.into_iter().map(|row| record(&row, &silences, now)).collect()
+        for record in &mut records {
+            record.silence = quietest(&silences, &record.rule, &record.subject, now).cloned();
+        }
+        Ok(records)
     }
 
     /// Forgets alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns
@@ -216,63 +186,32 @@ fn audit_entry(judging: &Judging<'_>, judgement: &Judgement, notice: Notice) -> 
         .because(&reason)
 }
 
-fn record(row: &AlertRow, silences: &[Silence], now: Timestamp) -> Result<AlertRecord, StoreError> {
-    let subject = Subject::new(&row.subject).map_err(|_| row.damaged("subject"))?;
-    Ok(AlertRecord {
-        silence: quietest(silences, &row.rule, &subject, now).cloned(),
-        rule: row.rule.clone(),
-        subject,
-        state: row.state()?,
-        value: row.value,
-        severity: row.severity.parse().map_err(|_| row.damaged("severity"))?,
-        updated_at: row.updated_at.into(),
+stored! {
+    /// What is known of an alert when it is judged.
+    pub(crate) struct LockedAlert in ALERT |row| {
+        state: AlertState => state(row)?,
+        announced_at: Option<Timestamp>,
+        value: Option<f64>,
+    }
+}
+
+fn state(row: &Columns<'_>) -> Result<AlertState, sqlx::Error> {
+    let instants = (row.get("since")?, row.get("fired_at")?, row.get("resolved_at")?);
+    Ok(match (row.get::<String>("state")?.as_str(), instants) {
+        ("inactive", (None, None, None)) => AlertState::Inactive,
+        ("pending", (Some(since), None, None)) => AlertState::Pending { since },
+        ("firing", (Some(since), Some(fired_at), None)) => AlertState::Firing { since, fired_at },
+        ("resolved", (None, Some(fired_at), Some(at))) => AlertState::Resolved { fired_at, at },
+        _ => return Err(row.damaged("state")),
     })
 }
 
-crate::statement::row! {
-    #[derive(Clone, Debug)]
-    pub(crate) struct AlertRow {
-        pub(crate) rule: String,
-        pub(crate) subject: String,
-        pub(crate) state: String,
-        pub(crate) since: Option<DbTime>,
-        pub(crate) fired_at: Option<DbTime>,
-        pub(crate) resolved_at: Option<DbTime>,
-        pub(crate) announced_at: Option<DbTime>,
-        pub(crate) value: Option<f64>,
-        pub(crate) severity: String,
-        pub(crate) updated_at: DbTime,
-    }
-}
-
-impl AlertRow {
-    pub(crate) fn damaged(&self, column: &'static str) -> StoreError {
-        damaged("tidemill_alert", column, format!("{}/{}", self.rule, self.subject))
-    }
-
-    pub(crate) fn state(&self) -> Result<AlertState, StoreError> {
-        match (self.state.as_str(), self.since, self.fired_at, self.resolved_at) {
-            ("inactive", None, None, None) => Ok(AlertState::Inactive),
-            ("pending", Some(since), None, None) => Ok(AlertState::Pending { since: since.0 }),
-            ("firing", Some(since), Some(fired_at), None) => {
-                Ok(AlertState::Firing { since: since.0, fired_at: fired_at.0 })
-            }
-            ("resolved", None, Some(fired_at), Some(at)) => {
-                Ok(AlertState::Resolved { fired_at: fired_at.0, at: at.0 })
-            }
-            _ => Err(self.damaged("state")),
-        }
-    }
-
-    pub(crate) fn set_state(&mut self, state: AlertState) {
-        let (since, fired_at, resolved_at) = match state {
-            AlertState::Inactive => (None, None, None),
-            AlertState::Pending { since } => (Some(since), None, None),
-            AlertState::Firing { since, fired_at } => (Some(since), Some(fired_at), None),
-            AlertState::Resolved { fired_at, at } => (None, Some(fired_at), Some(at)),
-        };
-        state.as_str().clone_into(&mut self.state);
-        (self.since, self.fired_at) = (since.map(DbTime), fired_at.map(DbTime));
-        self.resolved_at = resolved_at.map(DbTime);
+/// Since when, fired when and resolved when, as they are stored for a state.
+pub(crate) fn instants(state: AlertState) -> [Option<DbTime>; 3] {
+    match state {
+        AlertState::Inactive => [None; 3],
+        AlertState::Pending { since } => [Some(since.into()), None, None],
+        AlertState::Firing { since, fired_at } => [Some(since.into()), Some(fired_at.into()), None],
+        AlertState::Resolved { fired_at, at } => [None, Some(fired_at.into()), Some(at.into())],
     }
 }

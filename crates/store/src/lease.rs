@@ -3,6 +3,7 @@
 use crate::codec::{DbId, DbTime};
 use crate::crash_point;
 use crate::error::{StoreError, damaged};
+use crate::process::ProcessRecord;
 use crate::tx::{Leases, Renewal};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -66,8 +67,8 @@ impl Leases<'_> {
         let asker = self.process_lock_shared(by.into()).await?;
         // All rows that the decision rests on are locked now, so the clock may be read.
         let now = self.now().await?;
-        let owner = life(owner.as_ref().map(|row| row.state()).transpose()?, now);
-        let asker = life(asker.as_ref().map(|row| row.state()).transpose()?, now);
+        let owner = life(owner.as_ref(), now);
+        let asker = life(asker.as_ref(), now);
         match lease::next(before, owner, LeaseEvent::Acquire { by, life: asker, term }, now) {
             Ok(Lease::Held { fence, until }) => {
                 self.lease_save_held(key, fence, until.map(DbTime), now.into()).await?;
@@ -94,7 +95,7 @@ impl Leases<'_> {
         let rows = self.lease_lock_all(keys).await?;
         let asker = self.process_lock_shared(by.into()).await?;
         let now = self.now().await?;
-        let asker = life(asker.as_ref().map(|row| row.state()).transpose()?, now);
+        let asker = life(asker.as_ref(), now);
         let event = LeaseEvent::Acquire { by, life: asker, term: Term::Process };
         let mut held = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -199,7 +200,7 @@ impl Leases<'_> {
                     Some(known) => *known,
                     None => {
                         let process = self.process_by_id(fence.owner.into()).await?;
-                        let found = life(process.as_ref().map(|row| row.state()).transpose()?, now);
+                        let found = life(process.as_ref(), now);
                         owners.insert(fence.owner, found);
                         found
                     }
@@ -217,9 +218,9 @@ impl Leases<'_> {
 }
 
 /// A process that is not there has been pruned, long after its end.
-fn life(state: Option<tidemill_domain::process::ProcessState>, now: Timestamp) -> Life {
-    match state {
-        Some(state) if state.is_live(now) => Life::Alive,
+fn life(process: Option<&ProcessRecord>, now: Timestamp) -> Life {
+    match process {
+        Some(process) if process.state.is_live(now) => Life::Alive,
         _ => Life::Gone,
     }
 }

@@ -132,8 +132,8 @@ impl Jobs<'_> {
 
     /// The process as somebody who acts.
     async fn process_actor(&mut self, id: ProcessId) -> Result<Actor, StoreError> {
-        let row = self.process_by_id(id.into()).await?;
-        let name = row.map_or_else(|| id.as_uuid().to_string(), |row| row.name);
+        let process = self.process_by_id(id.into()).await?;
+        let name = process.map_or_else(|| id.as_uuid().to_string(), |process| process.identity.name);
         Ok(Actor { name, role: Role::Worker, request_id: None })
     }
 

@@ -8,7 +8,6 @@ use super::record::{
 };
 use crate::codec::{DbId, DbTime};
 use crate::error::{StoreError, damaged};
-use crate::process;
 use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -147,11 +146,7 @@ impl Jobs<'_> {
     async fn owner_of(&mut self, execution: ExecutionId, id: ProcessId) -> Result<Owner, StoreError> {
         let process = self.process_by_id(id.into()).await?;
         let lease = self.lease_find(&lease_key(execution)).await?;
-        Ok(Owner {
-            id,
-            process: process.as_ref().map(process::record).transpose()?,
-            holds_lease: lease.is_some_and(|lease| lease.owner == Some(id.into())),
-        })
+        Ok(Owner { id, process, holds_lease: lease.is_some_and(|lease| lease.owner == Some(id.into())) })
     }
 }
 

@@ -131,8 +131,7 @@ impl Jobs<'_> {
         let Lease::Held { fence, .. } = row.lease() else { return Ok((Life::Gone, None)) };
         let process = self.process_lock_shared(fence.owner.into()).await?;
         let now = self.now().await?;
-        let state = process.as_ref().map(|process| process.state()).transpose()?;
-        let is_alive = state.is_some_and(|state| state.is_live(now));
+        let is_alive = process.is_some_and(|process| process.state.is_live(now));
         Ok((if is_alive { Life::Alive } else { Life::Gone }, Some(fence)))
     }
 

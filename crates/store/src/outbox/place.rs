@@ -1,13 +1,11 @@
 //! Where all slots stand.
 
-use super::own_slot;
 use super::relay::cursors_of;
-use crate::codec::DbId;
-use crate::error::{StoreError, damaged};
+use crate::error::StoreError;
+use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
-use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId, Seq, Slot};
+use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId};
 
 impl Outbox<'_> {
     /// Where all slots stand, in their order. In a transaction that writes, a slot may move between two looks; what is
@@ -15,22 +13,21 @@ impl Outbox<'_> {
     pub async fn places(&mut self) -> Result<Vec<Place>, StoreError> {
         let slots = self.outbox_slots().await?;
         let rows = self.outbox_cursors().await?;
-        let relays: BTreeMap<RelayId, Vec<Cursor>> =
-            rows.iter().filter_map(|row| Some((row.id.into(), row.cursors().ok()?))).collect();
-        let place = |row| {
-            let left = Place::try_from(row)?;
-            Ok(match left.owner.and_then(|owner| relays.get(&owner)) {
-                Some(cursors) => left.as_read(cursors),
-                None => left,
-            })
+        let relays: BTreeMap<RelayId, Vec<Cursor>> = rows
+            .iter()
+            .filter_map(|(id, text)| Some(((*id).into(), cursors_of(text, (*id).into()).ok()?)))
+            .collect();
+        let place = |left: Place| match left.owner.and_then(|owner| relays.get(&owner)) {
+            Some(cursors) => left.as_read(cursors),
+            None => left,
         };
-        slots.into_iter().map(place).collect()
+        Ok(slots.into_iter().map(place).collect())
     }
 
     /// What is wrong with relays that have slots: nobody else gets these until somebody sets it right.
     pub async fn damaged_relays(&mut self) -> Result<Vec<StoreError>, StoreError> {
         let rows = self.outbox_cursors().await?;
-        Ok(rows.iter().filter_map(|row| row.cursors().err()).collect())
+        Ok(rows.iter().filter_map(|(id, text)| cursors_of(text, (*id).into()).err()).collect())
     }
 
     /// The id up to which marks mean nothing: those events were read, or have failed.
@@ -39,49 +36,18 @@ impl Outbox<'_> {
     }
 }
 
-crate::statement::row! {
-    /// A slot, and where it was left.
-    pub(crate) struct SlotRow {
-        slot: i16,
-        epoch: i64,
-        owner: Option<DbId>,
-        place: String,
-        seq: i64,
-    }
-}
+/// A slot, and where it was left.
+impl Stored for Place {
+    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_slot", "slot");
 
-impl SlotRow {
-    pub(super) fn slot(&self) -> Result<Slot, StoreError> {
-        own_slot(self.slot)
-    }
-}
-
-impl TryFrom<SlotRow> for Place {
-    type Error = StoreError;
-
-    fn try_from(row: SlotRow) -> Result<Self, StoreError> {
-        let window = serde_json::from_str(&row.place);
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            slot: row.slot()?,
-            epoch: Epoch::new(row.epoch),
-            owner: row.owner.map(Into::into),
-            window: window.map_err(|_| damaged("tidemill_outbox_slot", "place", row.slot))?,
-            seq: Seq::new(row.seq),
+            slot: row.get("slot")?,
+            epoch: row.get("epoch")?,
+            owner: row.get("owner")?,
+            window: row.json("place")?,
+            seq: row.get("seq")?,
         })
-    }
-}
-
-crate::statement::row! {
-    /// How far a relay has read.
-    pub(crate) struct CursorsRow {
-        id: DbId,
-        cursors: String,
-    }
-}
-
-impl CursorsRow {
-    fn cursors(&self) -> Result<Vec<Cursor>, StoreError> {
-        cursors_of(&self.cursors, self.id.into())
     }
 }
 

@@ -5,7 +5,6 @@
 
 use super::attached::row::named;
 use super::detail::RelayRow;
-use super::place::SlotRow;
 use super::{SLOTS, own_slot};
 use crate::codec::DbTime;
 use crate::crash_point;
@@ -207,16 +206,15 @@ impl Outbox<'_> {
             return Ok(None);
         }
         let rows = self.outbox_slot_lock_free(wanted).await?;
-        let locked = rows.iter().map(SlotRow::slot).collect::<Result<BTreeSet<_>, _>>()?;
+        let locked: BTreeSet<Slot> = rows.iter().map(|place| place.slot).collect();
         // Of some units, others may have been faster with a part.
         let whole = unit.whole(&locked);
         let mut resting = Vec::with_capacity(rows.len());
         let mut epochs = Vec::with_capacity(rows.len());
-        for row in rows {
-            if !whole.contains(&row.slot()?) {
+        for Place { slot, epoch, window, seq, .. } in rows {
+            if !whole.contains(&slot) {
                 continue;
             }
-            let Place { slot, epoch, window, seq, .. } = row.try_into()?;
             resting.push((slot, Resting { window, seq }));
             epochs.push((slot, epoch.next()));
         }

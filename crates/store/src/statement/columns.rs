@@ -8,12 +8,12 @@ use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
-use tidemill_domain::alert::Subject;
+use tidemill_domain::alert::{Notice, Severity, Subject};
 use tidemill_domain::audit::Role;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::failed_event::StateWord;
-use tidemill_domain::outbox::{EventId, Seq, Slot};
+use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::RenderId;
@@ -126,7 +126,7 @@ macro_rules! read_as {
 
 read_as!(String, i64, i32, i16, bool, f64, Vec<u8>, DbId, DbText, DbTime => |row, column| row.decoded(column));
 read_as!(Timestamp => |row, column| Ok(row.get::<DbTime>(column)?.0));
-read_as!(ProcessId => |row, column| Ok(row.get::<DbId>(column)?.into()));
+read_as!(ProcessId, RelayId => |row, column| Ok(row.get::<DbId>(column)?.into()));
 read_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => |row, column| {
     Ok(Self::new(row.get(column)?))
 });
@@ -135,7 +135,8 @@ read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
 // Texts that have to be understood.
 read_as!(
-    AttemptOutcome, JobFile, JobSlot, Kind, PoolName, Role, StateWord, Unused, Value, WorkerState => |row, column| {
+    AttemptOutcome, JobFile, JobSlot, Kind, Notice, PoolName, Role, Severity, StateWord, Unused, Value,
+    WorkerState => |row, column| {
         row.checked(column, row.get::<String>(column)?.parse().ok())
     }
 );

@@ -1,21 +1,23 @@
 //! Statements on `tidemill_alert`, `tidemill_alert_silence` and `tidemill_alert_delivery`.
 
-use crate::alert::AlertRow;
-use crate::alert::delivery::AlertDeliveryRow;
+use crate::alert::delivery::{Delivery, DeliveryRecord, StateColumns};
+use crate::alert::{AlertRecord, Judgement, Judging, LockedAlert, instants};
 use crate::codec::DbTime;
 use crate::statement::{One, statements};
-use tidemill_domain::alert::{Silence, Subject};
+use tidemill_domain::alert::delivery::DeliveryState;
+use tidemill_domain::alert::{Notice, Silence, Subject};
 
 statements! {
-    fn alert_lock(rule: &str, subject: &str) -> Option<AlertRow> {
-        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
-         from tidemill_alert where rule = $1 and subject = $2 {for update}"
+    fn alert_lock(rule: &str, subject: &str) -> Option<LockedAlert> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value from tidemill_alert
+         where rule = $1 and subject = $2 {for update}"
     }
 
-    fn alert_save(row: &AlertRow) -> () {
+    fn alert_save(judging: &Judging<'_>, judgement: &Judgement, announced_at: Option<DbTime>) -> () {
         bind(
-            &row.rule, &row.subject, &row.state, row.since, row.fired_at, row.resolved_at,
-            row.announced_at, row.value, &row.severity, row.updated_at,
+            judging.rule, judging.subject.as_str(), judgement.after.as_str(), instants(judgement.after)[0],
+            instants(judgement.after)[1], instants(judgement.after)[2], announced_at, judgement.value,
+            judging.severity.as_str(), DbTime(judgement.at),
         )
         "insert into tidemill_alert
              (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at)
@@ -27,14 +29,14 @@ statements! {
     }
 
     /// What is breached, and what people have not heard the end of.
-    fn alert_open(limit: i64) -> Vec<AlertRow> {
+    fn alert_open(limit: i64) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
          order by rule, subject limit $1"
     }
 
     /// The firing first, then the pending, then by the latest change.
-    fn alert_list(limit: i64) -> Vec<AlertRow> {
+    fn alert_list(limit: i64) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
          limit $1"
@@ -89,18 +91,17 @@ statements! {
          )"
     }
 
-    fn alert_delivery_insert(row: &AlertDeliveryRow) -> () {
-        bind(
-            &row.rule, &row.subject, &row.notice, &row.channel, &row.body, row.created_at, row.attempt,
-            row.run_after,
-        )
+    fn alert_delivery_insert(
+        judging: &Judging<'_>, notice: Notice, channel: &str, body: &str, now: DbTime,
+    ) -> () {
+        bind(judging.rule, judging.subject.as_str(), notice.as_str(), channel, body, now)
         "insert into tidemill_alert_delivery
              (rule, subject, notice, channel, body, created_at, attempt, run_after)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)"
+         values ($1, $2, $3, $4, $5, $6, 0, $6)"
     }
 
     /// Of each alert and channel only the oldest that is open: an end must not arrive before its beginning.
-    fn alert_delivery_due(now: DbTime, limit: i64) -> Vec<AlertDeliveryRow> {
+    fn alert_delivery_due(now: DbTime, limit: i64) -> Vec<Delivery> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery d
@@ -120,19 +121,24 @@ statements! {
          order by run_after, id limit $2"
     }
 
-    fn alert_delivery_lock(id: i64) -> Option<AlertDeliveryRow> {
+    fn alert_delivery_lock(id: i64) -> Option<DeliveryRecord> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery where id = $1 {for update}"
     }
 
-    fn alert_delivery_save(row: &AlertDeliveryRow) -> () {
-        bind(row.id, row.attempt, row.run_after, row.delivered_at, row.failed_at, &row.last_error)
+    fn alert_delivery_save(id: i64, state: DeliveryState, last_error: Option<&str>) -> () {
+        bind(
+            id, StateColumns::from(state).attempt, StateColumns::from(state).run_after,
+            StateColumns::from(state).delivered_at, StateColumns::from(state).failed_at, last_error,
+        )
         "update tidemill_alert_delivery
-         set attempt = $2, run_after = $3, delivered_at = $4, failed_at = $5, last_error = $6 where id = $1"
+         set attempt = coalesce($2, attempt), run_after = coalesce($3, run_after),
+             delivered_at = coalesce($4, delivered_at), failed_at = coalesce($5, failed_at), last_error = $6
+         where id = $1"
     }
 
-    fn alert_delivery_list(limit: i64) -> Vec<AlertDeliveryRow> {
+    fn alert_delivery_list(limit: i64) -> Vec<DeliveryRecord> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery order by id desc limit $1"

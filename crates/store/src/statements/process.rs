@@ -1,7 +1,7 @@
 //! Statements on `tidemill_process`.
 
 use crate::codec::{DbId, DbTime};
-use crate::process::{ProcessRow, stored_state};
+use crate::process::{ProcessRecord, stored_state};
 use crate::statement::statements;
 use tidemill_domain::process::{Identity, ProcessState};
 
@@ -12,18 +12,18 @@ statements! {
          values ($1, $2, $3, $4, $5, 'live', $6, $6, $7)"
     }
 
-    fn process_by_id(id: DbId) -> Option<ProcessRow> {
+    fn process_by_id(id: DbId) -> Option<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process where id = $1"
     }
 
     /// Keeps heartbeats out until the transaction ends, so that a process that is judged dead stays so.
-    fn process_lock_shared(id: DbId) -> Option<ProcessRow> {
+    fn process_lock_shared(id: DbId) -> Option<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process where id = $1 {for share}"
     }
 
-    fn process_lock(id: DbId) -> Option<ProcessRow> {
+    fn process_lock(id: DbId) -> Option<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process where id = $1 {for update}"
     }
@@ -39,7 +39,7 @@ statements! {
 
     /// One guarded statement for `process::next` with `Expire`. A row in somebody's hands is left for the next time:
     /// it may be a heartbeat that is under way, and nobody here must wait for a frozen process.
-    fn process_expire(now: DbTime, limit: i64) -> Vec<ProcessRow> {
+    fn process_expire(now: DbTime, limit: i64) -> Vec<ProcessRecord> {
         "with silent as materialized (
              select id
              from tidemill_process
@@ -54,7 +54,7 @@ statements! {
     }
 
     /// The living first, then by the latest sign of life.
-    fn process_list(limit: i64) -> Vec<ProcessRow> {
+    fn process_list(limit: i64) -> Vec<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process order by state <> 'live', heartbeat_at desc, id limit $1"
     }

@@ -6,11 +6,10 @@
 use crate::codec::{DbId, DbSpan, DbTime};
 use crate::outbox::detail::{RelayDetailRow, RelayRow};
 use crate::outbox::numbers;
-use crate::outbox::place::{CursorsRow, SlotRow};
 use crate::outbox::relay::{Joining, LeftRow, LookRow, Looking, RelayFence};
 use crate::statement::{One, column, list, statements};
 use crate::statements::clock;
-use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::{Place, Slot};
 use tidemill_domain::time::Timestamp;
 
 fn count(number: u64) -> i64 {
@@ -52,11 +51,11 @@ statements! {
     }
 
     /// How far each relay has read that has slots.
-    fn outbox_cursors() -> Vec<CursorsRow> {
+    fn outbox_cursors() -> Vec<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where id in (select owner from tidemill_outbox_slot)"
     }
 
-    fn outbox_slots() -> Vec<SlotRow> {
+    fn outbox_slots() -> Vec<Place> {
         "select slot, epoch, owner, place, seq from tidemill_outbox_slot order by slot"
     }
 
@@ -234,7 +233,7 @@ statements! {
     }
 
     /// Locks the free ones of these, except who is in somebody's hands.
-    fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<SlotRow> {
+    fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<Place> {
         bind(list(&numbers(wanted)))
         "select slot, epoch, owner, place, seq from tidemill_outbox_slot
          where slot {in $1} and owner is null order by slot {for update skip locked}"
