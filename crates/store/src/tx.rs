@@ -9,14 +9,11 @@ use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
 
-pub(crate) use crate::statements::job::partition::{ClaimFilterRow, PartitionRows};
 pub(crate) use crate::statements::job::{ContextColumns, ExitColumns, StatusChange};
 pub(crate) use crate::statements::lease::Renewal;
 pub(crate) use crate::statements::outbox::failed_event::{EditColumns, FailedEventChange, NewFailedEventRow};
 pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
-pub(crate) use crate::statements::render::{
-    AttemptEnd, AttemptNote, ClaimedRow, NewLeftover, NewRenderRow, Renewed, Saving, Since, Takeover,
-};
+pub(crate) use crate::statements::render::{AttemptNote, NewLeftover, NewRenderRow, Takeover};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.
 #[derive(Debug)]

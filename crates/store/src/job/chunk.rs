@@ -37,7 +37,7 @@ impl Jobs<'_> {
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
         let context = chunk.context.map(columns::context);
         let now = self.fake_now().map(Into::into);
-        let saved = self.job_chunk_save(chunk, chunk.counters.into(), context.as_ref(), now).await?;
+        let saved = self.job_chunk_save(chunk, context.as_ref(), now).await?;
         crash_point!("chunk_saved");
         Ok(match saved {
             Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },

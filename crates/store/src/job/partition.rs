@@ -7,11 +7,10 @@
 use super::columns;
 use super::record::{STEP, StoredContext, exit};
 use super::step::{StepEnd, StepRequest};
-use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::lease::{Granted, freed_topic};
 use crate::statement::{Stored, stored};
-use crate::tx::{ClaimFilterRow, Jobs, PartitionRows};
+use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::partition::{self, KnownPartition, PartitionRefusal};
 use tidemill_domain::job::step::{EXECUTED_KEY, LastStep, RESTART_KEY, StepDecision};
@@ -227,28 +226,13 @@ impl Jobs<'_> {
         }
         let contexts: Vec<_> = texts.iter().map(|(id, text)| (*id, columns::context(text))).collect();
         self.partition_insert_contexts(&contexts).await?;
-        self.partition_insert(&PartitionRows {
-            manager: request.manager.get(),
-            execution: worker.execution.get(),
-            job: request.job,
-            worker: worker.step,
-            only_process: request.only.map(DbId::from),
-            steps: &rows,
-        })
-        .await?;
+        self.partition_insert(request, &rows).await?;
         Ok(rows.into_iter().map(|(_, chain)| chain).collect())
     }
 
     /// Takes partitions that nobody runs, at most as many as asked for.
     pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        let found = self
-            .partition_lock_open(&ClaimFilterRow {
-                known: claim.known,
-                manager: claim.manager.map(StepExecutionId::get),
-                by: claim.by.into(),
-                limit: claim.limit.into(),
-            })
-            .await?;
+        let found = self.partition_lock_open(claim).await?;
         if found.is_empty() {
             return Ok(Vec::new());
         }

@@ -86,7 +86,7 @@ impl Jobs<'_> {
         }
         let (exit, long) = columns::exit(end.exit);
         let now = self.now().await?.into();
-        if self.job_step_save_end(end, &exit, end.counters.into(), now).await? == 0 {
+        if self.job_step_save_end(end, &exit, now).await? == 0 {
             return Ok(false);
         }
         if long.is_some() {

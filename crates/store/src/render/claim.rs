@@ -6,7 +6,7 @@ use super::save::Change;
 use super::work::Worked;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::tx::{ClaimedRow, Renders, Takeover};
+use crate::tx::{Renders, Takeover};
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Act, BroadcastDate, Decision, Event, Policy, Render, RenderId, decide};
@@ -98,7 +98,6 @@ impl Renders<'_> {
             until: now.plus(request.policy.lease_for).into(),
             now: now.into(),
         };
-        let mut changes = Vec::with_capacity(asked.len());
         let mut claimed = Vec::with_capacity(asked.len());
         for Candidate { mut row, decision, .. } in asked {
             let Some(Render { lease: Lease::Held { fence, .. }, .. }) = decision.write else { continue };
@@ -113,20 +112,11 @@ impl Renders<'_> {
                 let date = BroadcastDate::of(row.created_at.into(), request.zone);
                 row.broadcast_date = date.map(|date| date.to_string());
             }
-            changes.push(ClaimedRow {
-                id: row.id,
-                status: row.status.clone(),
-                phase: row.phase.clone(),
-                progress: row.progress,
-                epoch: row.epoch,
-                attempts: row.attempts,
-                broadcast_date: row.broadcast_date.clone(),
-                nexrender_job_id: row.nexrender_job_id.clone(),
-            });
             claimed.push((row, fence, decision.act));
         }
-        self.render_save_claimed(&changes, takeover).await?;
-        self.render_attempt_begin(&changes, takeover).await?;
+        let rows: Vec<&RenderRow> = claimed.iter().map(|(row, ..)| row).collect();
+        self.render_save_claimed(&rows, takeover).await?;
+        self.render_attempt_begin(&rows, takeover).await?;
         crash_point!("render_claimed");
         let mut records = Vec::with_capacity(claimed.len());
         for (mut row, fence, act) in claimed {

@@ -6,7 +6,7 @@ use super::{RENDER_CANCELLED, RENDER_LEFTOVER, RENDER_WAITING};
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Renders, Saving};
+use crate::tx::{AttemptNote, NewLeftover, Renders};
 use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Lease};
@@ -54,8 +54,7 @@ impl Renders<'_> {
             Lease::Free { .. } => None,
         };
         let epoch_before = before.lease.epoch().get();
-        let saving = Saving { row: &row, epoch_before, worker_before, by: change.by };
-        if self.render_save(&saving).await? == 0 {
+        if self.render_save(&row, epoch_before, worker_before, change.by).await? == 0 {
             return Ok(None);
         }
         row.revision += 1;
@@ -125,16 +124,9 @@ impl Renders<'_> {
         if row.worker_id.is_some() {
             return Ok(());
         }
-        let outcome = AttemptOutcome::of(after.status, change.given_back);
-        let end = AttemptEnd {
-            render_id: row.id,
-            epoch,
-            outcome: outcome.as_str(),
-            error_code: row.error_code.as_deref(),
-            error_message: row.error_message.as_deref(),
-            now: change.now.into(),
-        };
-        Ok(self.render_attempt_end(&end).await?)
+        let outcome = AttemptOutcome::of(after.status, change.given_back).as_str();
+        let (code, message) = (row.error_code.as_deref(), row.error_message.as_deref());
+        Ok(self.render_attempt_end(row.id, epoch, outcome, code, message, change.now.into()).await?)
     }
 
     /// Tells of a render that has ended, if it is to be told at all.

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::statement::stored;
-use crate::tx::{Renders, Since};
+use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::lifecycle::RECOVERIES_TOLD_AFTER;
@@ -64,13 +64,8 @@ impl Renders<'_> {
     pub async fn standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);
-        let since = Since {
-            day: now.minus(DAY).into(),
-            hour: hour.into(),
-            now: now.into(),
-            recoveries: RECOVERIES_TOLD_AFTER.into(),
-        };
-        let mut standing = self.render_standing_of(since).await?;
+        let (day, recoveries) = (now.minus(DAY), RECOVERIES_TOLD_AFTER.into());
+        let mut standing = self.render_standing_of(day.into(), hour.into(), now.into(), recoveries).await?;
         // Somebody else goes on with it.
         let passing = Code::RenderWorkerLost.to_string();
         let failures = self.render_standing_failures(hour.into(), &passing).await?;

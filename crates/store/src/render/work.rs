@@ -3,7 +3,7 @@
 use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
-use crate::tx::{Renders, Renewed};
+use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::attempt::AttemptOutcome;
@@ -82,8 +82,8 @@ impl Renders<'_> {
         policy: &Policy,
     ) -> Result<Vec<RenderId>, StoreError> {
         let micros = i64::try_from(policy.lease_for.as_micros()).unwrap_or(i64::MAX);
-        let renewed = Renewed { micros, now: self.fake_now().map(Into::into) };
-        let ids = self.render_renew(held, renewed).await?;
+        let now = self.fake_now().map(Into::into);
+        let ids = self.render_renew(held, micros, now).await?;
         Ok(ids.into_iter().map(RenderId::new).collect())
     }
 }

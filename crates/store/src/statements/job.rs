@@ -17,7 +17,7 @@ pub(crate) mod step;
 pub(crate) mod track;
 
 use crate::codec::DbStamp;
-use tidemill_domain::job::{BatchStatus, Counters};
+use tidemill_domain::job::BatchStatus;
 
 /// An exit status as its columns hold it.
 #[derive(Clone, Debug)]
@@ -44,31 +44,7 @@ pub(crate) struct ContextColumns<'a> {
     pub(crate) long: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CounterColumns {
-    pub(crate) commit: i64,
-    pub(crate) read: i64,
-    pub(crate) filter: i64,
-    pub(crate) write: i64,
-    pub(crate) read_skip: i64,
-    pub(crate) write_skip: i64,
-    pub(crate) process_skip: i64,
-    pub(crate) rollback: i64,
-}
-
-impl From<&Counters> for CounterColumns {
-    fn from(counters: &Counters) -> Self {
-        // Nobody counts to the end of 63 bits; one who did would stay there.
-        let column = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        Self {
-            commit: column(counters.commit),
-            read: column(counters.read),
-            filter: column(counters.filter),
-            write: column(counters.write),
-            read_skip: column(counters.read_skip),
-            write_skip: column(counters.write_skip),
-            process_skip: column(counters.process_skip),
-            rollback: column(counters.rollback),
-        }
-    }
+/// Nobody counts to the end of 63 bits; one who did would stay there.
+fn count(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -9,7 +9,6 @@ pub(crate) mod save;
 pub(crate) mod standing;
 
 use crate::codec::{DbId, DbTime};
-use crate::render::row::RenderRow;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]
@@ -37,28 +36,6 @@ impl NewRenderRow<'_> {
     }
 }
 
-/// A row to be written, if its lease is still the one that it had when it was read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Saving<'a> {
-    pub(crate) row: &'a RenderRow,
-    pub(crate) epoch_before: i64,
-    pub(crate) worker_before: Option<DbId>,
-    pub(crate) by: &'a str,
-}
-
-/// What of a render differs from the others that are claimed with it.
-#[derive(Clone, Debug)]
-pub(crate) struct ClaimedRow {
-    pub(crate) id: i64,
-    pub(crate) status: String,
-    pub(crate) phase: String,
-    pub(crate) progress: i64,
-    pub(crate) epoch: i64,
-    pub(crate) attempts: i64,
-    pub(crate) broadcast_date: Option<String>,
-    pub(crate) nexrender_job_id: Option<String>,
-}
-
 /// Who claims, and until when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Takeover<'a> {
@@ -66,13 +43,6 @@ pub(crate) struct Takeover<'a> {
     pub(crate) name: &'a str,
     pub(crate) until: DbTime,
     pub(crate) now: DbTime,
-}
-
-/// For how long leases are renewed, and from when if a test tells the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Renewed {
-    pub(crate) micros: i64,
-    pub(crate) now: Option<DbTime>,
 }
 
 /// What becomes known of an attempt; what is not given stays as it is.
@@ -87,16 +57,6 @@ pub(crate) struct AttemptNote<'a> {
     pub(crate) report: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AttemptEnd<'a> {
-    pub(crate) render_id: i64,
-    pub(crate) epoch: i64,
-    pub(crate) outcome: &'a str,
-    pub(crate) error_code: Option<&'a str>,
-    pub(crate) error_message: Option<&'a str>,
-    pub(crate) now: DbTime,
-}
-
 /// A job to be taken out of nexrender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewLeftover<'a> {
@@ -108,13 +68,4 @@ pub(crate) struct NewLeftover<'a> {
     pub(crate) file: &'a str,
     pub(crate) since: DbTime,
     pub(crate) look_after: DbTime,
-}
-
-/// The instants that a look at what has ended needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Since {
-    pub(crate) day: DbTime,
-    pub(crate) hour: DbTime,
-    pub(crate) now: DbTime,
-    pub(crate) recoveries: i64,
 }

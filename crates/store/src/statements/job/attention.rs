@@ -32,8 +32,7 @@ statements! {
 
     /// Of the last `limit` that failed, those that nobody has gone on with, the newest first.
     fn job_attention_failures(limit: i64) -> Vec<Failure> {
-        "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.end_time as end_time,
-                substr(coalesce(e.exit_message, ''), 1, 300) as message
+        "select e.job_execution_id, i.job_name, e.end_time, substr(coalesce(e.exit_message, ''), 1, 300) as message
          from (
              select job_execution_id, job_instance_id, end_time, exit_message
              from batch_job_execution

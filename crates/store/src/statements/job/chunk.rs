@@ -1,6 +1,6 @@
 //! The statement that every chunk ends with.
 
-use super::{ContextColumns, CounterColumns};
+use super::{ContextColumns, count};
 use crate::codec::{DbId, DbStamp};
 use crate::job::ChunkSave;
 use crate::statement::statements;
@@ -11,14 +11,15 @@ statements! {
     /// of the step; nothing when the lease has moved on, and then nothing was written either. A test may decide on the
     /// time.
     fn job_chunk_save(
-        chunk: &ChunkSave<'_>, counters: CounterColumns, context: Option<&ContextColumns<'_>>, now: Option<DbStamp>,
+        chunk: &ChunkSave<'_>, context: Option<&ContextColumns<'_>>, now: Option<DbStamp>,
     ) -> Option<(i64, bool)> {
         postgres {
             bind(
                 chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step.get(), chunk.execution.get(), counters.commit, counters.read, counters.filter,
-                counters.write, counters.read_skip, counters.write_skip,
-                counters.process_skip, counters.rollback, now,
+                chunk.step.get(), chunk.execution.get(), count(chunk.counters.commit), count(chunk.counters.read),
+                count(chunk.counters.filter), count(chunk.counters.write), count(chunk.counters.read_skip),
+                count(chunk.counters.write_skip), count(chunk.counters.process_skip),
+                count(chunk.counters.rollback), now,
                 context.map(|context| context.short.as_str()),
                 context.and_then(|context| context.long),
             )
@@ -51,7 +52,7 @@ statements! {
              join batch_job_execution e on e.job_execution_id = $6"
         }
         sqlite |tx: Tx| {
-            let Some(saved) = tx.job_chunk_save_step(chunk, counters, now).await? else { return Ok(None) };
+            let Some(saved) = tx.job_chunk_save_step(chunk, now).await? else { return Ok(None) };
             if let Some(context) = context {
                 tx.job_context_save_of_step(chunk.step.get(), context).await?;
             }
@@ -60,16 +61,15 @@ statements! {
     }
 
     /// The fence and the counters. PostgreSQL does this and the context in one statement.
-    fn job_chunk_save_step(
-        chunk: &ChunkSave<'_>, counters: CounterColumns, now: Option<DbStamp>,
-    ) -> Option<(i64, bool)> {
+    fn job_chunk_save_step(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
         postgres { nothing }
         sqlite {
             bind(
                 chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step.get(), chunk.execution.get(), counters.commit, counters.read, counters.filter,
-                counters.write, counters.read_skip, counters.write_skip,
-                counters.process_skip, counters.rollback, now,
+                chunk.step.get(), chunk.execution.get(), count(chunk.counters.commit), count(chunk.counters.read),
+                count(chunk.counters.filter), count(chunk.counters.write), count(chunk.counters.read_skip),
+                count(chunk.counters.write_skip), count(chunk.counters.process_skip),
+                count(chunk.counters.rollback), now,
             )
             "update batch_step_execution
              set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,

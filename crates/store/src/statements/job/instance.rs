@@ -27,7 +27,7 @@ statements! {
             let id = execution::next_instance(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
-                 values ($1, 0, $2, $3) returning job_instance_id as job_instance_id",
+                 values ($1, 0, $2, $3) returning job_instance_id",
             )
             .bind(id)
             .bind(job)

@@ -7,29 +7,10 @@ use super::execution;
 use super::{ContextColumns, ExitColumns};
 use crate::codec::{DbId, DbStamp};
 use crate::job::partition::{BegunPartition, ClaimRow, LastPartitionRun};
-use crate::job::{KnownWorker, PartitionOutcome};
+use crate::job::{Claim, PartitionOutcome, PartitionRequest};
 use crate::statement::{One, column, list, statements};
 use serde_json::json;
-use tidemill_domain::job::Counters;
-
-/// Partitions to be made: ids and the first run of each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PartitionRows<'a> {
-    pub(crate) manager: i64,
-    pub(crate) execution: i64,
-    pub(crate) job: &'a str,
-    pub(crate) worker: &'a str,
-    pub(crate) only_process: Option<DbId>,
-    pub(crate) steps: &'a [(i64, i64)],
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClaimFilterRow<'a> {
-    pub(crate) known: &'a [KnownWorker<'a>],
-    pub(crate) manager: Option<i64>,
-    pub(crate) by: DbId,
-    pub(crate) limit: i64,
-}
+use tidemill_domain::job::{Counters, StepExecutionId};
 
 statements! {
     /// The last run of each partition in an instance, and how many runs there are of it.
@@ -47,8 +28,7 @@ statements! {
         sqlite {
             "select step_execution_id, job_execution_id, step_name, status, chain_id, starts
              from (
-                 select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
-                        s.step_name as step_name, s.status as status,
+                 select s.step_execution_id, s.job_execution_id, s.step_name, s.status,
                         coalesce(p.chain_id, s.step_execution_id) as chain_id,
                         count(s.start_time) over (partition by s.step_name) as starts,
                         row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
@@ -115,11 +95,12 @@ statements! {
         }
     }
 
-    fn partition_insert(rows: &PartitionRows<'_>) -> () {
+    /// `steps` are the ids, each with the first run that it goes on from.
+    fn partition_insert(request: &PartitionRequest<'_>, steps: &[(i64, i64)]) -> () {
         postgres {
             bind(
-                rows.manager, rows.execution, rows.job, rows.worker, rows.only_process,
-                column(rows.steps, |(step, _)| *step), column(rows.steps, |(_, chain)| *chain),
+                request.manager.get(), request.worker.execution.get(), request.job, request.worker.step,
+                request.only.map(DbId::from), column(steps, |(step, _)| *step), column(steps, |(_, chain)| *chain),
             )
             "insert into tidemill_partition
                  (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
@@ -128,8 +109,8 @@ statements! {
         }
         sqlite {
             bind(
-                rows.manager, rows.execution, rows.job, rows.worker, rows.only_process,
-                json!(rows.steps).to_string(),
+                request.manager.get(), request.worker.execution.get(), request.job, request.worker.step,
+                request.only.map(DbId::from), json!(steps).to_string(),
             )
             "insert into tidemill_partition
                  (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
@@ -146,11 +127,12 @@ statements! {
 
     /// Partitions that somebody could run, as far as this statement sees; the lease on each decides. Those in somebody's
     /// hands are left out. Who asks for no manager's in particular means those of other processes.
-    fn partition_lock_open(filter: &ClaimFilterRow<'_>) -> Vec<ClaimRow> {
+    fn partition_lock_open(claim: &Claim<'_>) -> Vec<ClaimRow> {
         postgres {
             bind(
-                column(filter.known, |known| known.job), column(filter.known, |known| known.fingerprint),
-                filter.manager, filter.by, filter.limit, column(filter.known, |known| known.step),
+                column(claim.known, |known| known.job), column(claim.known, |known| known.fingerprint),
+                claim.manager.map(StepExecutionId::get), DbId::from(claim.by), i64::from(claim.limit),
+                column(claim.known, |known| known.step),
             )
             "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker from tidemill_partition p
              join batch_job_execution e on e.job_execution_id = p.job_execution_id
@@ -173,11 +155,10 @@ statements! {
         }
         sqlite {
             bind(
-                json!(column(filter.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
-                filter.manager, filter.by, filter.limit,
+                json!(column(claim.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
+                claim.manager.map(StepExecutionId::get), DbId::from(claim.by), i64::from(claim.limit),
             )
-            "select p.step_execution_id as step_execution_id,
-                    p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
+            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker
              from json_each($1) known
              join tidemill_partition p on p.job_name = json_extract(known.value, '$[0]')
              join batch_job_execution e on e.job_execution_id = p.job_execution_id
@@ -209,10 +190,9 @@ statements! {
         "update batch_step_execution
          set version = version + 1, status = 'STARTED', start_time = coalesce(start_time, $2), last_updated = $2
          where step_execution_id {in $1}
-         returning step_execution_id as step_execution_id, step_name as step_name,
-                   coalesce(commit_count, 0) as commit_count, coalesce(read_count, 0) as read_count,
-                   coalesce(filter_count, 0) as filter_count, coalesce(write_count, 0) as write_count,
-                   coalesce(read_skip_count, 0) as read_skip_count,
+         returning step_execution_id, step_name, coalesce(commit_count, 0) as commit_count,
+                   coalesce(read_count, 0) as read_count, coalesce(filter_count, 0) as filter_count,
+                   coalesce(write_count, 0) as write_count, coalesce(read_skip_count, 0) as read_skip_count,
                    coalesce(write_skip_count, 0) as write_skip_count,
                    coalesce(process_skip_count, 0) as process_skip_count,
                    coalesce(rollback_count, 0) as rollback_count"
@@ -320,9 +300,9 @@ statements! {
         sqlite {
             "select status, exit_code, partitions, step_execution_id, step_name, exit_message
              from (
-                 select s.status as status, coalesce(s.exit_code, '') as exit_code,
+                 select s.status, coalesce(s.exit_code, '') as exit_code,
                         count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
-                        s.step_execution_id as step_execution_id, s.step_name as step_name,
+                        s.step_execution_id, s.step_name,
                         coalesce(n.exit_text, s.exit_message, '') as exit_message,
                         row_number() over (
                             partition by s.status, coalesce(s.exit_code, '') order by s.step_execution_id

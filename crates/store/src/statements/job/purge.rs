@@ -34,8 +34,8 @@ statements! {
     /// The executions of instances by status. Needs the index on the executions of an instance.
     fn job_purge_runs(instances: &[i64]) -> Vec<RunsRow> {
         bind(list(instances))
-        "select job_instance_id as job_instance_id, status as status, min(job_execution_id) as earliest,
-                max(job_execution_id) as latest, count(*) as executions
+        "select job_instance_id, status, min(job_execution_id) as earliest, max(job_execution_id) as latest,
+                count(*) as executions
          from batch_job_execution where job_instance_id {in $1}
          group by job_instance_id, status
          order by job_instance_id, latest"

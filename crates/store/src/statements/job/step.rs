@@ -1,6 +1,6 @@
 //! Statements on `batch_step_execution`, and on `tidemill_reject`.
 
-use super::{CounterColumns, ExitColumns, execution};
+use super::{ExitColumns, count, execution};
 use crate::codec::{DbStamp, DbTime};
 use crate::job::previous_run::PreviousStep;
 use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
@@ -9,17 +9,14 @@ use crate::statement::{One, statements};
 /// The columns of a step and of what we note beside it.
 macro_rules! steps {
     () => {
-        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
-                s.step_name as step_name, s.version as version, s.status as status,
+        "select s.step_execution_id, s.job_execution_id, s.step_name, s.version, s.status,
                 coalesce(s.exit_code, '') as exit_code, coalesce(n.exit_text, s.exit_message, '') as exit_message,
-                s.create_time as create_time, s.start_time as start_time, s.end_time as end_time,
-                s.last_updated as last_updated,
-                coalesce(s.commit_count, 0) as commit_count, coalesce(s.read_count, 0) as read_count,
-                coalesce(s.filter_count, 0) as filter_count, coalesce(s.write_count, 0) as write_count,
-                coalesce(s.read_skip_count, 0) as read_skip_count,
+                s.create_time, s.start_time, s.end_time, s.last_updated, coalesce(s.commit_count, 0) as commit_count,
+                coalesce(s.read_count, 0) as read_count, coalesce(s.filter_count, 0) as filter_count,
+                coalesce(s.write_count, 0) as write_count, coalesce(s.read_skip_count, 0) as read_skip_count,
                 coalesce(s.write_skip_count, 0) as write_skip_count,
                 coalesce(s.process_skip_count, 0) as process_skip_count,
-                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery"
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items, n.delivery"
     };
 }
 
@@ -99,13 +96,12 @@ statements! {
         "select version from batch_step_execution where step_execution_id = $1 {for update}"
     }
 
-    fn job_step_save_end(
-        end: &StepEnd<'_>, exit: &ExitColumns, counters: CounterColumns, now: DbStamp,
-    ) -> u64 {
+    fn job_step_save_end(end: &StepEnd<'_>, exit: &ExitColumns, now: DbStamp) -> u64 {
         bind(
             end.id.get(), end.execution.get(), end.status.as_str(), &exit.code, &exit.message, now,
-            counters.commit, counters.read, counters.filter, counters.write, counters.read_skip,
-            counters.write_skip, counters.process_skip, counters.rollback,
+            count(end.counters.commit), count(end.counters.read), count(end.counters.filter),
+            count(end.counters.write), count(end.counters.read_skip), count(end.counters.write_skip),
+            count(end.counters.process_skip), count(end.counters.rollback),
         )
         "update batch_step_execution
          set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,

@@ -34,8 +34,7 @@ statements! {
         }
         sqlite {
             bind(list(jobs), limit)
-            "select j.value as job_name, e.job_execution_id as job_execution_id, e.status as status,
-                    e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
+            "select j.value as job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
                     case
                         when e.status in ('FAILED', 'ABANDONED', 'UNKNOWN')
                         then substr(coalesce(e.exit_message, ''), 1, 300)
@@ -77,7 +76,7 @@ statements! {
         }
         sqlite {
             bind(list(jobs), since, limit)
-            "select j.value as job_name, e.status as status, count(*) as runs, max(e.job_execution_id) as latest
+            "select j.value as job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
              from json_each($1) j
              cross join batch_job_execution e
              where e.job_execution_id in (

@@ -113,7 +113,7 @@ statements! {
         }
         sqlite {
             bind(keys_json(keys))
-            "select asked.slot as slot, asked.aggregate_type as aggregate_type, asked.aggregate_id as aggregate_id
+            "select asked.slot, asked.aggregate_type, asked.aggregate_id
              from (
                  select json_extract(value, '$[0]') as slot, json_extract(value, '$[1]') as aggregate_type,
                         json_extract(value, '$[2]') as aggregate_id
@@ -246,7 +246,7 @@ statements! {
                  from head
              ),
              found as materialized (
-                 select x.event_id as event_id, share.event_id as head,
+                 select x.event_id, share.event_id as head,
                         row_number() over (order by share.next_attempt_at, share.event_id, x.seq) as turn,
                         case when x.is_edited
                              then coalesce(octet_length(x.payload), octet_length(x.payload_bytes), 0)
@@ -268,10 +268,9 @@ statements! {
                         sum(bytes) over (order by turn rows between unbounded preceding and 1 preceding) as bytes_before
                  from found
              )
-             select x.event_id as event_id, sized.head as head, x.slot as slot, x.seq as seq,
-                    x.aggregate_type as aggregate_type, x.aggregate_id as aggregate_id, x.event_type as event_type,
-                    x.revision as revision, x.attempts as attempts, e.created_at as created_at,
-                    coalesce(x.topic, e.topic) as topic, x.topic is not null as is_redirected,
+             select x.event_id, sized.head, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type, x.revision,
+                    x.attempts, e.created_at, coalesce(x.topic, e.topic) as topic,
+                    x.topic is not null as is_redirected,
                     case when x.is_edited then x.payload else e.payload end as payload,
                     case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
                     case when x.is_edited then x.headers else e.headers end as headers

@@ -121,9 +121,8 @@ async fn read(
              select id, sum(bytes) over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
              from sized
          )
-         select e.id as id, e.id as xid, e.slot as slot, e.aggregate_type as aggregate_type,
-                e.aggregate_id as aggregate_id, e.event_type as event_type, e.topic as topic, e.payload as payload,
-                e.payload_bytes as payload_bytes, e.headers as headers, e.created_at as created_at
+         select e.id, e.id as xid, e.slot, e.aggregate_type, e.aggregate_id, e.event_type, e.topic, e.payload,
+                e.payload_bytes, e.headers, e.created_at
          from page
          join outbox_event e on e.id = page.id
          where coalesce(page.bytes_before, 0) <= $5 order by page.id",

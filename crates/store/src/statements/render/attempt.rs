@@ -1,12 +1,14 @@
 //! Statements on `render_attempt`, and on `render_queue_audit`.
 
+use crate::codec::DbTime;
+use crate::render::row::RenderRow;
 use crate::render::{AttemptRecord, TransitionRecord};
 use crate::statement::{column, statements};
-use crate::tx::{AttemptEnd, AttemptNote, ClaimedRow, Takeover};
+use crate::tx::{AttemptNote, Takeover};
 
 statements! {
     /// One for each claim. Those before that nobody has ended were lost: somebody has changed the status by SQL.
-    fn render_attempt_begin(rows: &[ClaimedRow], takeover: Takeover<'_>) -> () {
+    fn render_attempt_begin(rows: &[&RenderRow], takeover: Takeover<'_>) -> () {
         postgres {
             bind(
                 column(rows, |row| row.id), column(rows, |row| row.epoch),
@@ -63,8 +65,9 @@ statements! {
          where render_id = $1 and epoch = $2"
     }
 
-    fn render_attempt_end(end: &AttemptEnd<'_>) -> () {
-        bind(end.render_id, end.epoch, end.outcome, end.error_code, end.error_message, end.now)
+    fn render_attempt_end(
+        id: i64, epoch: i64, outcome: &str, code: Option<&str>, message: Option<&str>, now: DbTime,
+    ) -> () {
         "update render_attempt set ended_at = $6, outcome = $3, error_code = $4, error_message = $5
          where render_id = $1 and epoch = $2 and ended_at is null"
     }

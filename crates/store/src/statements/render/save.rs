@@ -1,27 +1,24 @@
 //! Statements that change rows of `render_queue`. Each raises the revision, by which triggers know that it is ours.
 
 use crate::codec::{DbId, DbTime};
+use crate::render::row::RenderRow;
 use crate::statement::{column, statements};
-use crate::tx::{ClaimedRow, Renewed, Saving, Takeover};
+use crate::tx::Takeover;
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::RenderId;
 use uuid::Uuid;
 
 statements! {
     /// Writes a row, under the lease that it had when it was read: zero rows mean that somebody else has it.
-    fn render_save(saving: &Saving<'_>) -> u64 {
+    fn render_save(row: &RenderRow, epoch_before: i64, worker_before: Option<DbId>, by: &str) -> u64 {
         bind(
-            saving.row.id, saving.epoch_before, saving.worker_before, &saving.row.status,
-            &saving.row.phase, saving.row.progress, saving.row.worker_id, &saving.row.worker_name,
-            saving.row.lock_expires_at, saving.row.epoch, saving.row.job_epoch,
-            &saving.row.nexrender_job_id, saving.row.attempts, saving.row.recovery_count,
-            saving.row.submit_failures, saving.row.render_failures, saving.row.upload_failures,
-            saving.row.run_after, saving.row.cancel_requested_at, &saving.row.error_code,
-            &saving.row.error_message, saving.row.submitted_at, saving.row.node_started_at,
-            saving.row.changed_at, &saving.row.remote_mark, &saving.row.staged_path,
-            &saving.row.output_file_path, saving.row.output_bytes, &saving.row.output_sha256,
-            &saving.row.poster_path, &saving.row.gfx_hash, saving.row.started_at, saving.row.completed_at,
-            saving.row.ended_at, saving.row.duration_seconds, saving.row.updated_at, saving.by,
+            row.id, epoch_before, worker_before, &row.status, &row.phase, row.progress, row.worker_id,
+            &row.worker_name, row.lock_expires_at, row.epoch, row.job_epoch, &row.nexrender_job_id,
+            row.attempts, row.recovery_count, row.submit_failures, row.render_failures, row.upload_failures,
+            row.run_after, row.cancel_requested_at, &row.error_code, &row.error_message, row.submitted_at,
+            row.node_started_at, row.changed_at, &row.remote_mark, &row.staged_path, &row.output_file_path,
+            row.output_bytes, &row.output_sha256, &row.poster_path, &row.gfx_hash, row.started_at,
+            row.completed_at, row.ended_at, row.duration_seconds, row.updated_at, by,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -37,7 +34,7 @@ statements! {
     }
 
     /// Writes what a claim changes, for all rows at once. They are locked.
-    fn render_save_claimed(rows: &[ClaimedRow], takeover: Takeover<'_>) -> u64 {
+    fn render_save_claimed(rows: &[&RenderRow], takeover: Takeover<'_>) -> u64 {
         postgres {
             bind(
                 column(rows, |row| row.id), column(rows, |row| row.status.as_str()),
@@ -79,12 +76,11 @@ statements! {
     }
 
     /// The guarded statement for `decide` with `Work::Renew` where nothing but the lease changes. Returns those renewed.
-    fn render_renew(held: &[(RenderId, Fence)], renewed: Renewed) -> Vec<i64> {
+    fn render_renew(held: &[(RenderId, Fence)], micros: i64, now: Option<DbTime>) -> Vec<i64> {
         postgres {
             bind(
                 column(held, |(id, _)| id.get()), column(held, |(_, fence)| fence.epoch.get()),
-                held.iter().map(|(_, fence)| fence.owner.as_uuid()).collect::<Vec<Uuid>>(), renewed.micros,
-                renewed.now,
+                held.iter().map(|(_, fence)| fence.owner.as_uuid()).collect::<Vec<Uuid>>(), micros, now,
             )
             "update render_queue q
              set lock_expires_at = n.now + $4 * interval '1 microsecond', lock_renewed_at = n.now, revision = q.revision + 1
@@ -100,7 +96,7 @@ statements! {
         }
         sqlite {
             for (id, fence) in held
-            bind(id.get(), fence.epoch.get(), DbId::from(fence.owner), renewed.micros, renewed.now)
+            bind(id.get(), fence.epoch.get(), DbId::from(fence.owner), micros, now)
             "update render_queue
              set lock_expires_at = coalesce($5, {now}) + $4, lock_renewed_at = coalesce($5, {now}),
                  revision = revision + 1

@@ -3,12 +3,10 @@
 use crate::codec::DbTime;
 use crate::render::RenderStanding;
 use crate::statement::{One, statements};
-use crate::tx::Since;
 
 statements! {
     /// By the index on `ended_at`, and on `status` for those that have not ended.
-    fn render_standing_of(since: Since) -> One<RenderStanding> {
-        bind(since.day, since.hour, since.now, since.recoveries)
+    fn render_standing_of(day: DbTime, hour: DbTime, now: DbTime, recoveries: i64) -> One<RenderStanding> {
         postgres {
             "select ended.completed, ended.failed, greatest(ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
                     going.waiting_since

@@ -10,10 +10,8 @@ use tidemill_domain::outbox::Slot;
 macro_rules! failed_events {
     ($rest:literal) => {
         concat!(
-            "select x.event_id as event_id, x.slot as slot, x.seq as seq, x.aggregate_type as aggregate_type,
-                    x.aggregate_id as aggregate_id, x.event_type as event_type, x.state as state,
-                    x.revision as revision, x.attempts as attempts, x.next_attempt_at as next_attempt_at,
-                    x.error as error, x.since as since, x.updated_at as updated_at, x.is_edited as is_edited,
+            "select x.event_id, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type, x.state, x.revision,
+                    x.attempts, x.next_attempt_at, x.error, x.since, x.updated_at, x.is_edited,
                     x.topic as own_topic, e.topic as event_topic,
                     case when x.state = 'held' then (
                         select open.event_id
@@ -108,7 +106,7 @@ statements! {
 
     /// What would be published of one.
     fn failed_event_content(id: i64) -> Option<ContentRow> {
-        "select e.created_at as created_at, coalesce(x.topic, e.topic) as topic,
+        "select e.created_at, coalesce(x.topic, e.topic) as topic,
                 case when x.is_edited then x.payload else e.payload end as payload,
                 case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
                 case when x.is_edited then x.headers else e.headers end as headers
