@@ -3,8 +3,8 @@
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::{Oid, PgInterval};
-use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
-use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
+use sqlx::postgres::{PgHasArrayType, PgTypeInfo};
+use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -41,6 +41,56 @@ stored_like! {
     DbText, Sqlite: String;
 }
 
+/// Writes a value as one of a type that the driver knows.
+macro_rules! encoded {
+    ($($value:ty, $database:ty: |$of:ident| $encoded:expr;)+) => { $(
+        impl Encode<'_, $database> for $value {
+            fn encode_by_ref(
+                &self,
+                buffer: &mut <$database as sqlx::Database>::ArgumentBuffer,
+            ) -> Result<IsNull, BoxDynError> {
+                let $of = self;
+                Encode::<$database>::encode($encoded, buffer)
+            }
+        }
+    )+ };
+}
+
+encoded! {
+    DbTime, Postgres: |time| time.0.as_micros().saturating_sub(POSTGRES_EPOCH_MICROS);
+    DbTime, Sqlite: |time| time.0.as_micros();
+    DbId, Postgres: |id| id.0;
+    DbId, Sqlite: |id| id.0.hyphenated();
+    DbSpan, Postgres: |span| PgInterval { months: 0, days: 0, microseconds: span.micros() };
+    DbSpan, Sqlite: |span| span.micros();
+    DbStamp, Postgres: |stamp| DbTime(stamp.0);
+    DbStamp, Sqlite: |stamp| stamp_text(stamp.0);
+}
+
+/// Reads a value from one of a type that the driver knows.
+macro_rules! decoded {
+    ($($value:ty, $database:ty: |$stored:ident: $type:ty| $decoded:expr;)+) => { $(
+        impl Decode<'_, $database> for $value {
+            fn decode(value: <$database as sqlx::Database>::ValueRef<'_>) -> Result<Self, BoxDynError> {
+                let $stored: $type = Decode::<$database>::decode(value)?;
+                Ok($decoded)
+            }
+        }
+    )+ };
+}
+
+decoded! {
+    DbTime, Postgres: |micros: i64| Self(Timestamp::from_micros(micros.saturating_add(POSTGRES_EPOCH_MICROS)));
+    DbTime, Sqlite: |micros: i64| Self(Timestamp::from_micros(micros));
+    DbXid, Postgres: |xid: i64| Self(xid.cast_unsigned());
+    DbXid, Sqlite: |xid: i64| Self(u64::try_from(xid)?);
+    DbId, Postgres: |id: Uuid| Self(id);
+    DbId, Sqlite: |id: Hyphenated| Self(id.into_uuid());
+    DbText, Postgres: |text: String| Self { text, is_garbled: false };
+    DbText, Sqlite: |bytes: &[u8]| Self::of(bytes);
+    DbStamp, Postgres: |same: DbTime| Self(same.0);
+}
+
 /// An instant: `timestamptz` in PostgreSQL, microseconds since 1970 in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbTime(pub(crate) Timestamp);
@@ -74,31 +124,6 @@ impl PgHasArrayType for DbTime {
     }
 }
 
-impl Encode<'_, Postgres> for DbTime {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Postgres>::encode(self.0.as_micros().saturating_sub(POSTGRES_EPOCH_MICROS), buffer)
-    }
-}
-
-impl Decode<'_, Postgres> for DbTime {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let micros: i64 = Decode::<Postgres>::decode(value)?;
-        Ok(Self(Timestamp::from_micros(micros.saturating_add(POSTGRES_EPOCH_MICROS))))
-    }
-}
-
-impl Encode<'_, Sqlite> for DbTime {
-    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Sqlite>::encode(self.0.as_micros(), buffer)
-    }
-}
-
-impl Decode<'_, Sqlite> for DbTime {
-    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self(Timestamp::from_micros(Decode::<Sqlite>::decode(value)?)))
-    }
-}
-
 /// A transaction: `xid8` in PostgreSQL, which is a number of 64 bits without a sign; in SQLite a number stands for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbXid(pub(crate) u64);
@@ -108,20 +133,6 @@ const XID8: Oid = Oid(5069);
 impl Type<Postgres> for DbXid {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(XID8)
-    }
-}
-
-impl Decode<'_, Postgres> for DbXid {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let xid: i64 = Decode::<Postgres>::decode(value)?;
-        Ok(Self(xid.cast_unsigned()))
-    }
-}
-
-impl Decode<'_, Sqlite> for DbXid {
-    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
-        let xid: i64 = Decode::<Sqlite>::decode(value)?;
-        Ok(Self(u64::try_from(xid)?))
     }
 }
 
@@ -146,31 +157,6 @@ macro_rules! stored_as_id {
 }
 
 stored_as_id!(ProcessId, RelayId, TicketId);
-
-impl Encode<'_, Postgres> for DbId {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Postgres>::encode(self.0, buffer)
-    }
-}
-
-impl Decode<'_, Postgres> for DbId {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self(Decode::<Postgres>::decode(value)?))
-    }
-}
-
-impl Encode<'_, Sqlite> for DbId {
-    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Sqlite>::encode(self.0.hyphenated(), buffer)
-    }
-}
-
-impl Decode<'_, Sqlite> for DbId {
-    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
-        let id: Hyphenated = Decode::<Sqlite>::decode(value)?;
-        Ok(Self(id.into_uuid()))
-    }
-}
 
 /// Lists of ids: `uuid[]` in PostgreSQL, their usual texts in SQLite.
 impl PgHasArrayType for DbId {
@@ -210,18 +196,6 @@ impl DbSpan {
     }
 }
 
-impl Encode<'_, Postgres> for DbSpan {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Postgres>::encode(PgInterval { months: 0, days: 0, microseconds: self.micros() }, buffer)
-    }
-}
-
-impl Encode<'_, Sqlite> for DbSpan {
-    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Sqlite>::encode(self.micros(), buffer)
-    }
-}
-
 /// A text that other programs write. PostgreSQL takes only UTF-8; SQLite takes any bytes, and those that are none are
 /// replaced by U+FFFD.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -236,18 +210,6 @@ impl DbText {
             Cow::Borrowed(text) => Self { text: text.to_owned(), is_garbled: false },
             Cow::Owned(text) => Self { text, is_garbled: true },
         }
-    }
-}
-
-impl Decode<'_, Postgres> for DbText {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self { text: Decode::<Postgres>::decode(value)?, is_garbled: false })
-    }
-}
-
-impl Decode<'_, Sqlite> for DbText {
-    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self::of(Decode::<Sqlite>::decode(value)?))
     }
 }
 
@@ -275,19 +237,6 @@ impl Type<Postgres> for DbStamp {
     }
 }
 
-impl Encode<'_, Postgres> for DbStamp {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Postgres>::encode_by_ref(&DbTime(self.0), buffer)
-    }
-}
-
-impl Decode<'_, Postgres> for DbStamp {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let same: DbTime = Decode::<Postgres>::decode(value)?;
-        Ok(Self(same.0))
-    }
-}
-
 impl Type<Sqlite> for DbStamp {
     fn type_info() -> SqliteTypeInfo {
         <String as Type<Sqlite>>::type_info()
@@ -295,12 +244,6 @@ impl Type<Sqlite> for DbStamp {
 
     fn compatible(found: &SqliteTypeInfo) -> bool {
         <String as Type<Sqlite>>::compatible(found) || <i64 as Type<Sqlite>>::compatible(found)
-    }
-}
-
-impl Encode<'_, Sqlite> for DbStamp {
-    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Sqlite>::encode(stamp_text(self.0), buffer)
     }
 }
 

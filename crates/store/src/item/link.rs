@@ -37,7 +37,6 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// The names of the columns.
     pub(crate) fn names(&self) -> &[String] {
         match self {
             Self::Postgres(plan) => plan.names(),

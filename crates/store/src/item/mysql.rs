@@ -25,12 +25,10 @@ struct Decoder {
 }
 
 impl Plan {
-    /// The names of the columns.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many places it has for values.
     pub(crate) fn places(&self) -> usize {
         places(self.statement.parameters())
     }

@@ -47,12 +47,10 @@ struct Decoder {
 }
 
 impl Plan {
-    /// The names of the columns.
     pub(crate) fn names(&self) -> &[String] {
         &self.decoder.names
     }
 
-    /// How many places it has for values.
     pub(crate) fn places(&self) -> usize {
         self.parameters.len()
     }
@@ -164,9 +162,9 @@ impl Decoder {
 }
 
 /// A value in the binary form of its type.
-struct Bound {
-    oid: Oid,
-    bytes: Option<Vec<u8>>,
+pub(crate) struct Bound {
+    pub(crate) oid: Oid,
+    pub(crate) bytes: Option<Vec<u8>>,
 }
 
 impl Type<Postgres> for Bound {

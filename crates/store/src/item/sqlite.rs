@@ -18,12 +18,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The names of the columns.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many places it has for values.
     pub(crate) fn places(&self) -> usize {
         places(self.statement.parameters())
     }
@@ -115,7 +113,6 @@ pub(crate) enum Stored {
     Integer(i64),
     Real(f64),
     Text(String),
-    /// Bytes.
     Blob(Vec<u8>),
 }
 

@@ -8,7 +8,6 @@ use sqlx::postgres::types::Oid;
 use sqlx::{PgConnection, SqliteConnection};
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// A column of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) name: String,

@@ -7,12 +7,10 @@ use super::catalogue::Column;
 use super::{Mode, Target, on_conflict, refused};
 use crate::item::failure::{fatal, item_error};
 use crate::item::identifier::{Quote, quoted};
-use crate::item::postgres::{Encoded, PgKind, encode, normalised};
-use sqlx::encode::IsNull;
-use sqlx::error::BoxDynError;
+use crate::item::postgres::{Bound, Encoded, PgKind, encode, normalised};
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgConnection, PgTypeInfo};
-use sqlx::{Arguments, AssertSqlSafe, Encode, Postgres, Type};
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::{Arguments, AssertSqlSafe};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
@@ -149,17 +147,18 @@ impl PgBatch {
             is_counted[*row] = false;
         }
         let rows = i32::try_from(self.len()).map_err(|_| fatal("more rows than one statement can take"))?;
-        let mut arrays: Vec<Array> = self.columns.iter().map(|field| Array::new(field, rows)).collect();
+        let mut arrays: Vec<Vec<u8>> = self.columns.iter().map(|field| array_head(field, rows)).collect();
         for (start, _) in self.starts.iter().zip(&is_counted).filter(|(_, is_counted)| **is_counted) {
             let mut rest = &self.buffer[start + 2..];
             for array in &mut arrays {
                 let (field, after) = split_field(rest);
-                array.bytes.extend_from_slice(field);
+                array.extend_from_slice(field);
                 rest = after;
             }
         }
         let mut arguments = PgArguments::default();
-        for array in arrays {
+        for (field, bytes) in self.columns.iter().zip(arrays) {
+            let array = Bound { oid: field.array, bytes: Some(bytes) };
             arguments.add(array).map_err(|error| fatal(format!("an array cannot be bound: {error}")))?;
         }
         Ok(arguments)
@@ -238,41 +237,12 @@ async fn copy(connection: &mut PgConnection, text: &str, buffer: &mut Vec<u8>) -
     copy.finish().await.map(drop)
 }
 
-/// An array in its binary form.
-struct Array {
-    type_oid: Oid,
-    bytes: Vec<u8>,
-}
-
-impl Array {
-    /// One dimension, nulls allowed, the type of its elements, their number, and that they count from one.
-    fn new(field: &Field, rows: i32) -> Self {
-        let mut bytes = Vec::new();
-        for number in [1, 1] {
-            bytes.extend_from_slice(&i32::to_be_bytes(number));
-        }
-        bytes.extend_from_slice(&field.oid.0.to_be_bytes());
-        for number in [rows, 1] {
-            bytes.extend_from_slice(&number.to_be_bytes());
-        }
-        Self { type_oid: field.array, bytes }
+/// What an array in its binary form begins with: one dimension, nulls allowed, the type of its elements, their number, and
+/// that they count from one.
+fn array_head(field: &Field, rows: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in [1, 1, field.oid.0.cast_signed(), rows, 1] {
+        bytes.extend_from_slice(&i32::to_be_bytes(number));
     }
-}
-
-impl Type<Postgres> for Array {
-    /// Never used: each array says its own.
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(Oid(0))
-    }
-}
-
-impl Encode<'_, Postgres> for Array {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        buffer.extend_from_slice(&self.bytes);
-        Ok(IsNull::No)
-    }
-
-    fn produces(&self) -> Option<PgTypeInfo> {
-        Some(PgTypeInfo::with_oid(self.type_oid))
-    }
+    bytes
 }
