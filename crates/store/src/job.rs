@@ -3,7 +3,7 @@
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
 //! [`partition`] and [`previous_run`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
 //! when its process is gone, and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
-//! people see) and [`attention`] (what they may have to look at).
+//! people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
 //! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
@@ -26,7 +26,6 @@ pub mod orphan;
 
 pub mod purge;
 
-pub mod attention;
 pub mod track;
 
 pub mod list;
@@ -35,7 +34,6 @@ pub mod reject;
 
 mod columns;
 
-pub use attention::{ExecutionTally, Failure};
 pub use chunk::{ChunkSave, ChunkSaved};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
@@ -50,6 +48,7 @@ pub use record::{
 };
 pub use reject::{RejectRecord, RejectRow};
 pub use step::{StepEnd, StepRequest, StepStart};
+pub use track::{ExecutionTally, Failure};
 
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::lease::LeaseKey;

@@ -2,8 +2,7 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
 //! them), [`define`] (pools are made, changed and removed), [`operate`]
-//! (what operators do to tickets), [`list`], [`event_summary`] and [`decision`] (what people see), [`meter`] (what is measured), [`usage`] (how
-//! full pools were), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
+//! (what operators do to tickets), [`list`], [`event_summary`] and [`decision`] (what people see), [`meter`] (what is measured), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
 //! document's tables).
 
 pub mod cache;
@@ -19,7 +18,6 @@ pub mod event_summary;
 pub mod history;
 pub mod list;
 pub mod meter;
-pub mod usage;
 pub mod view;
 
 pub use audit::{Audited, Difference};

@@ -4,7 +4,7 @@
 //! Reading order: [`record`] (what a row says), [`submit`] (a render is ordered), [`claim`] (a worker gets some),
 //! [`work`] (a worker says what it has done, under its fence), [`reap`] (workers that have vanished), [`operate`] (what
 //! people may do), [`orphan_job`] (jobs that nexrender still has and nobody needs), [`list`] (what people see), [`attempt`]
-//! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions), [`gap`] (what is not); [`data`],
+//! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions, and what is not); [`data`],
 //! [`key`] and [`cipher`] (what a render shows, and how it is kept from others).
 
 pub mod record;
@@ -24,7 +24,6 @@ pub mod list;
 pub mod standing;
 pub mod worker;
 
-pub mod gap;
 pub mod mapping;
 pub mod profile;
 
@@ -38,12 +37,12 @@ mod save;
 pub use attempt::AttemptRecord;
 pub use claim::{ClaimRequest, Claimed, Claims};
 pub use data::Resealed;
-pub use gap::RenderGap;
 pub use key::{BadKey, Keys};
 pub use list::{FoundRenders, RenderCounts, RenderFilter, TransitionRecord};
 pub use mapping::Revisions;
 pub use operate::Ordered;
 pub use orphan_job::OrphanJob;
+pub use profile::RenderGap;
 pub use reap::Reaped;
 pub use record::RenderRecord;
 pub use standing::{RenderStanding, WorkerTally};

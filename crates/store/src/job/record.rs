@@ -168,7 +168,6 @@ pub struct StopRequest {
 }
 
 stored! {
-    /// One run of a step.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct StepRecord in STEP |row| {
         pub id: StepExecutionId = "step_execution_id",
@@ -195,7 +194,6 @@ stored! {
 /// What an execution remembers, as it is stored.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StoredContext {
-    /// In our form.
     Ours(ExecutionContext),
     /// In some other form, most likely Java's: to be shown, not to be understood.
     Foreign(String),

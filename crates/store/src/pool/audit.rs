@@ -12,7 +12,6 @@ const AT_ONCE: i64 = 10_000;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Audited {
-    /// How many records were followed.
     pub records: u64,
     /// The live tickets at the end.
     pub tickets: usize,

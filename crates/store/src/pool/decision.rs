@@ -22,10 +22,8 @@ pub struct DecisionPlace {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
     pub place: DecisionPlace,
-    /// When it was decided.
     pub at: Timestamp,
     pub event: Event,
-    /// The ticket that it is about.
     pub ticket: Option<TicketId>,
     /// What the ticket was for: a DAG or job, and its run.
     pub run: Option<(String, String)>,

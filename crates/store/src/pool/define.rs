@@ -15,11 +15,8 @@ use tidemill_domain::pool::{PoolName, Settings};
 /// What became of settings that somebody brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Defined {
-    /// They are in place.
     Done,
-    /// There is a pool of this name.
     NameTaken,
-    /// There is another pool of this external id.
     ExternalIdTaken(PoolName),
     NoSuchPool,
     /// Tickets of it are live.

@@ -24,7 +24,6 @@ const POOLS_MOST: u32 = 1_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolStory {
     pub at: Timestamp,
-    /// In which pool.
     pub pool: PoolName,
     /// The ticket that it is about, if it is about one.
     pub ticket: Option<TicketId>,

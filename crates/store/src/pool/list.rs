@@ -29,7 +29,6 @@ stored! {
     pub struct TicketRecord in ("tidemill_pool_ticket", "id") |row| {
         pub ticket: Ticket => ticket(row)?,
         pub pool: PoolName,
-        /// The units that it has or had.
         pub units: u64,
         pub ended_at: Option<Timestamp>,
         pub ending: Option<String>,

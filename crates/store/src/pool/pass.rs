@@ -28,7 +28,6 @@ pub enum Lapses {
     Left,
 }
 
-/// What a pass is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct PassRequest<'a> {
     /// The pools that it is about; those that there are not are no error.

@@ -216,7 +216,6 @@ impl SavedPool {
     }
 }
 
-/// All that a pass writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SavedPass {
     pub(crate) tickets: Vec<SavedTicket>,
@@ -267,7 +266,6 @@ crate::statement::row! {
 }
 
 crate::statement::row! {
-    /// A run that has ended.
     #[derive(Clone, Debug)]
     pub(crate) struct EndedRunRow {
         pub(crate) dag_id: String,
@@ -335,7 +333,6 @@ impl UsageRow {
 }
 
 crate::statement::row! {
-    /// A ticket that a call has ended.
     #[derive(Clone, Debug)]
     pub(crate) struct EndedByCallRow {
         pub(crate) pool: String,

@@ -24,7 +24,6 @@ pub const NONCE_BYTES: usize = NONCE_LEN;
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// Wraps the bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -84,7 +83,6 @@ impl Envelope {
         serde_json::from_str(text).ok()
     }
 
-    /// The id of its key.
     pub fn key_id(&self) -> &str {
         &self.enc.kid
     }

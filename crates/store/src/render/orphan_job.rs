@@ -23,7 +23,6 @@ stored! {
         pub staged_path: Option<String>,
         /// Whether its licence is free.
         pub slot: Slot,
-        /// What becomes of its file.
         pub file: File,
         pub since: Timestamp,
     }

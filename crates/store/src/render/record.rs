@@ -43,7 +43,6 @@ pub struct RenderRecord {
     pub started_at: Option<Timestamp>,
     /// When its file was published.
     pub completed_at: Option<Timestamp>,
-    /// When it ended, however that was.
     pub ended_at: Option<Timestamp>,
     /// How long it took from the first claim to the published file.
     pub duration_seconds: Option<f64>,

@@ -55,13 +55,11 @@ fn took(micros: i64) -> Duration {
 }
 
 impl Renders<'_> {
-    /// A worker says that it is there.
     pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<(), StoreError> {
         let now = self.now().await?.into();
         Ok(self.render_worker_save(&beat, now).await?)
     }
 
-    /// It is there no more.
     pub async fn forget_worker(&mut self, process: ProcessId) -> Result<(), StoreError> {
         Ok(self.render_worker_delete(process.into()).await?)
     }

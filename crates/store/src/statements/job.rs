@@ -3,7 +3,6 @@
 //! Locks are taken in the order instance, lease, process, execution, step. An execution is locked `for no key
 //! update`, because its steps refer to it and must be able to start meanwhile.
 
-pub(crate) mod attention;
 pub(crate) mod chunk;
 pub(crate) mod execution;
 pub(crate) mod instance;

@@ -3,11 +3,9 @@
 //! Locks are taken in the order of the names of the pools, and on tickets only after their pool; a heartbeat locks
 //! tickets alone and waits for none.
 
-pub(crate) mod decision;
 pub(crate) mod log;
 pub(crate) mod meter;
 pub(crate) mod run_time;
-pub(crate) mod usage;
 pub(crate) mod view;
 
 use crate::codec::{DbId, DbTime};
@@ -100,7 +98,6 @@ statements! {
          where run_id = $1 order by enqueued_at desc, id desc limit $2"
     }
 
-    /// What these calls have ended before.
     fn pool_ended_by_calls(calls: &[&str]) -> Vec<EndedByCallRow> {
         bind(list(calls))
         "select pool, end_call, state, units from tidemill_pool_ticket where end_call {in $1}"

@@ -2,7 +2,6 @@
 
 pub(crate) mod attempt;
 pub(crate) mod composition;
-pub(crate) mod data;
 pub(crate) mod orphan_job;
 pub(crate) mod queue;
 pub(crate) mod save;
