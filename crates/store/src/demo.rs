@@ -3,7 +3,6 @@
 use crate::error::StoreError;
 use crate::tx::Demo;
 
-/// What is in the table of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DemoPayments {
     pub rows: u64,

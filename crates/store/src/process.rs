@@ -18,7 +18,6 @@ stored! {
     pub struct ProcessRecord in ("tidemill_process", "id") |row| {
         pub id: ProcessId,
         pub identity: Identity => identity(row)?,
-        /// Where it is in its life.
         pub state: ProcessState => state(row)?,
         pub started_at: Timestamp,
         /// When it last said that it is alive.

@@ -69,7 +69,6 @@ stored! {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRecord {
-    /// The token that it was opened with.
     pub token: TokenRecord,
     /// When it was last used, to the minute.
     pub seen_at: Timestamp,

@@ -82,7 +82,6 @@ nouns! {
     tokens: Tokens,
     /// Answers that are kept for repeated requests.
     idempotency: Idempotency,
-    /// The table of the demo.
     demo: Demo,
 }
 

@@ -31,7 +31,6 @@ stored! {
     /// An attached table, as people see it.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AttachedRecord in ("tidemill_outbox_adopted", "schema_name table_name") |row| {
-        /// Which, and how it is served.
         pub table: AttachedTable => row::Named::from_columns(row)?.table().map_err(|damage| sqlx::Error::Decode(Box::new(damage)))?,
         pub since: Timestamp,
         /// By whose order.

@@ -28,7 +28,6 @@ pub struct EventDetail {
 /// A relay whose lease is good.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RelayDetail {
-    /// Who it is, and how many slots it has.
     pub relay: LiveRelay,
     pub process: ProcessId,
     pub sink: String,

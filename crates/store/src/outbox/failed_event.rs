@@ -46,7 +46,6 @@ pub struct NewFailedEvent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settled {
     pub event_id: EventId,
-    /// The revision that it was sent with.
     pub revision: i64,
     pub what: SettledAs,
 }

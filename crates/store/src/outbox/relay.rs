@@ -91,14 +91,12 @@ pub struct Looking<'a> {
 pub struct Taken {
     /// All cursors, the new slots among them.
     pub cursors: Vec<Cursor>,
-    /// The epoch of each new slot.
     pub epochs: Vec<(Slot, Epoch)>,
 }
 
 /// Relays that were silent for too long.
 #[derive(Debug, Default)]
 pub struct Retired {
-    /// Those that have ended by it.
     pub relays: Vec<RelayId>,
     /// Those that could not be ended, and why.
     pub damaged: Vec<(RelayId, StoreError)>,

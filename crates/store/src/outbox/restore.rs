@@ -120,7 +120,6 @@ impl Outbox<'_> {
     }
 }
 
-/// The newest snapshot that is stored.
 fn newest(places: &[Place]) -> Option<&Snapshot> {
     let snapshots = places.iter().map(|place| place.window.to.as_ref().unwrap_or(&place.window.from));
     snapshots.max_by_key(|snapshot| snapshot.xmax())

@@ -9,7 +9,6 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleRecord {
     pub schedule: Schedule,
-    /// When that was brought.
     pub defined_at: Timestamp,
     /// The next tick that nothing was decided about.
     pub next_at: Option<Timestamp>,
@@ -35,9 +34,7 @@ pub struct TickRecord {
     pub outcome: TickOutcome,
     /// Why it did not fire.
     pub reason: Option<String>,
-    /// The execution that it launched.
     pub execution: Option<ExecutionId>,
-    /// When that was decided.
     pub at: Timestamp,
 }
 

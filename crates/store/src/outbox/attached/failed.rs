@@ -40,7 +40,6 @@ tidemill_domain::words! {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "an order may be refused"]
 pub struct RowsOrdered {
-    /// The rows that it was done to.
     pub changed: Vec<EventId>,
     /// Those that it was not done to, and why.
     pub refused: Vec<(EventId, RowRefusal)>,

@@ -36,7 +36,6 @@ pub struct Operation<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "an order may be refused"]
 pub struct Operated {
-    /// The events that it was done to.
     pub changed: Vec<EventId>,
     /// Those that it was not done to, and why.
     pub refused: Vec<(EventId, FailedEventRefusal)>,
