@@ -37,6 +37,14 @@ impl Stored for AuditRecord {
     }
 }
 
+/// The entry with the reason that somebody gave, if any.
+pub(crate) fn with_reason(entry: AuditEntry, reason: Option<&str>) -> AuditEntry {
+    match reason {
+        Some(reason) => entry.because(reason),
+        None => entry,
+    }
+}
+
 impl Audit<'_> {
     /// Writes down what this transaction does.
     pub async fn record(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {

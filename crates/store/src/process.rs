@@ -1,5 +1,6 @@
 //! The registry of processes: who runs, who has ended, who fell silent.
 
+use crate::audit::with_reason;
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::lease::freed_topic;
@@ -91,8 +92,7 @@ impl Processes<'_> {
         if after != before {
             self.process_save_state(id.into(), after).await?;
             let entry = AuditEntry::new(actor(&process.identity), "process.stop", &object(id));
-            let entry = entry.from_to("live", "stopped");
-            let entry = if let Some(reason) = reason { entry.because(reason) } else { entry };
+            let entry = with_reason(entry.from_to("live", "stopped"), reason);
             self.audit_insert(&entry, now.into()).await?;
             self.wake(PROCESS_ENDED);
         }

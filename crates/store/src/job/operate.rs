@@ -2,6 +2,7 @@
 
 use super::execution::{ExecutionHead, StatusNews};
 use super::{columns, lease_key, object, stop_topic};
+use crate::audit::with_reason;
 use crate::error::StoreError;
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -162,6 +163,6 @@ impl Jobs<'_> {
         let object = object(id);
         let entry =
             AuditEntry::new(actor.clone(), action, &object).from_to(head.status.as_str(), to.as_str());
-        self.audit().record(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await
+        self.audit().record(&with_reason(entry, reason)).await
     }
 }

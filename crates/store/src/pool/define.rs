@@ -4,6 +4,7 @@
 use super::pass::{Lapses, PassRequest};
 use super::row::json;
 use super::{POOL_CHANGED, PoolRecord, object};
+use crate::audit::with_reason;
 use crate::error::StoreError;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,12 +83,9 @@ impl Pools<'_> {
             let Settings { max_units, threshold_percent, .. } = settings;
             format!("{max_units} units at {threshold_percent} %")
         };
-        let mut entry =
+        let entry =
             AuditEntry::new(actor.clone(), verb, &object(&name)).from_to(&change(&before), &change(settings));
-        if let Some(reason) = reason {
-            entry = entry.because(reason);
-        }
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&with_reason(entry, reason), now.into()).await?;
         Ok(Defined::Done)
     }
 
@@ -106,11 +104,8 @@ impl Pools<'_> {
         }
         self.pool_delete(name.as_str()).await?;
         let now = self.now().await?;
-        let mut entry = AuditEntry::new(actor.clone(), "pool.remove", &object(name.as_str()));
-        if let Some(reason) = reason {
-            entry = entry.because(reason);
-        }
-        self.audit_insert(&entry, now.into()).await?;
+        let entry = AuditEntry::new(actor.clone(), "pool.remove", &object(name.as_str()));
+        self.audit_insert(&with_reason(entry, reason), now.into()).await?;
         if let Some(event) = self.lifecycle_events().of_removal(name, now) {
             self.publish(&event).await?;
         }

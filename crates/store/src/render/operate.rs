@@ -4,6 +4,7 @@ use super::object;
 use super::record::RenderRecord;
 use super::row::RenderRow;
 use super::save::Change;
+use crate::audit::with_reason;
 use crate::error::StoreError;
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -135,8 +136,7 @@ impl Renders<'_> {
     ) -> Result<(), StoreError> {
         let entry = AuditEntry::new(order.actor.clone(), order.action, &object(record.id()))
             .from_to(from.as_str(), record.render.status.as_str());
-        let entry = order.reason.iter().fold(entry, |entry, reason| entry.because(reason));
-        Ok(self.audit_insert(&entry, order.now.into()).await?)
+        Ok(self.audit_insert(&with_reason(entry, order.reason), order.now.into()).await?)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::list::ScheduleRecord;
 use super::{SCHEDULE_CHANGED, object};
+use crate::audit::with_reason;
 use crate::error::{StoreError, damaged};
 use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -59,8 +60,7 @@ impl Schedules<'_> {
             self.schedule_save_standing(&row).await?;
             let entry =
                 AuditEntry::new(actor.clone(), "schedule.resume", &object(name)).from_to("paused", "active");
-            let entry = reason.iter().fold(entry, |entry, reason| entry.because(reason));
-            self.audit_insert(&entry, now.into()).await?;
+            self.audit_insert(&with_reason(entry, reason), now.into()).await?;
             self.wake(SCHEDULE_CHANGED);
         }
         row.try_into().map(Some)

@@ -3,7 +3,7 @@
 use super::AttachedRecord;
 use crate::error::StoreError;
 use crate::outbox::attached::row::CountRow;
-use crate::statements::outbox::attached as statement;
+use crate::statements::outbox::attached::{prepare, standing as statement};
 use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::outbox::Count;
@@ -99,7 +99,7 @@ impl Outbox<'_> {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, sqlx::Error> {
         let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
-        statement::prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
+        prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
         let since = statement::due_since(connection, &table.name, now.into()).await?;
         Ok(since.map(Into::into))
     }
@@ -110,7 +110,7 @@ impl Outbox<'_> {
         count_max: u32,
     ) -> Result<Count, sqlx::Error> {
         let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
-        statement::prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
+        prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
         let rows = statement::count_parked(connection, &table.name, i64::from(count_max) + 1).await?;
         Ok(Count::up_to(count_max.into(), u64::try_from(rows).unwrap_or(0)))
     }
@@ -121,7 +121,7 @@ impl Outbox<'_> {
         count_max: u32,
     ) -> Result<AttachedCounts, sqlx::Error> {
         let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
-        statement::prepare(&mut *connection, &table.time_zone, None).await?;
+        prepare(&mut *connection, &table.time_zone, None).await?;
         let mut found = Vec::with_capacity(3);
         for status in ["PENDING", "SENDING", "FAILED"] {
             let limit = i64::from(count_max) + 1;

@@ -1,10 +1,11 @@
 //! Statements on attached tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. SQLite has none.
 
 pub(crate) mod look;
+pub(crate) mod standing;
 mod text;
 
 use crate::codec::DbTime;
-use crate::outbox::attached::row::{AttemptRow, ClaimRow, ColumnRow, CountRow, FoundRow};
+use crate::outbox::attached::row::{AttemptRow, ClaimRow, ColumnRow, FoundRow};
 use crate::outbox::attached::{AttachedRecord, FailedRecord};
 use crate::statement::{One, column, postgres_statements};
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -115,12 +116,19 @@ postgres_statements! {
     /// The statuses that a check does not allow. Type and check come from the catalogue.
     fn disallowed(type_name: &str, expression: &str, statuses: &[&str]) -> Vec<String> {
         bind(statuses)
-        text::disallowed(type_name, expression)
+        format!(
+            "select word
+             from (select word, word::{type_name} as status from unnest($1::text[]) as given (word)) as given
+             where not coalesce(({expression}), true)"
+        )
     }
 
     fn has(name: &TableName, status: &'static str) -> One<bool> {
         bind()
-        text::has(name, status)
+        format!(
+            "select exists (select from {} where status = '{status}' and status <> 'PUBLISHED')",
+            name.quoted()
+        )
     }
 
     fn is_time_zone(zone: &str) -> One<bool> {
@@ -152,7 +160,10 @@ postgres_statements! {
     /// Which of these rows are SENDING. Takes no lock, and waits for none.
     fn sending(name: &TableName, ids: &[i64]) -> Vec<i64> {
         bind(ids)
-        text::sending(name)
+        format!(
+            "select t.event_id::bigint from {} t where t.event_id = any($1) and t.status = 'SENDING'",
+            name.quoted()
+        )
     }
 
     /// Like `settle`.
@@ -164,35 +175,37 @@ postgres_statements! {
     /// Rows that have FAILED, locked, and whether they were skipped.
     fn lock_failed(name: &TableName, ids: &[i64]) -> Vec<(i64, bool)> {
         bind(ids, name.schema(), name.table())
-        text::lock_failed(name)
+        format!(
+            "select t.event_id::bigint, {} as is_skipped from {} t
+             where t.event_id = any($1) and t.status = 'FAILED' for update of t",
+            text::is_skipped("t", "$2", "$3"),
+            name.quoted()
+        )
     }
 
     fn replay(name: &TableName, ids: &[i64], now: DbTime) -> () {
         bind(ids, now)
-        text::replay(name)
+        format!(
+            "update {} t set status = 'PENDING', updated_at = $2, next_retry_at = $2
+             where t.event_id = any($1) and t.status = 'FAILED'",
+            name.quoted()
+        )
     }
 
     fn list_failed(name: &TableName, after: i64, limit: i64, with_skipped: bool) -> Vec<FailedRecord> {
         bind(after, limit, name.schema(), name.table(), with_skipped)
-        text::list_failed(name)
-    }
-
-    /// How many rows of a status there are, counted up to a limit.
-    fn count(name: &TableName, status: &'static str, limit: i64) -> One<CountRow> {
-        bind(limit)
-        text::count(name, status)
-    }
-
-    /// How many rows have FAILED and were not skipped, counted up to a limit.
-    fn count_parked(name: &TableName, limit: i64) -> One<i64> {
-        bind(limit, name.schema(), name.table())
-        text::count_parked(name)
-    }
-
-    /// Since when the row is due that has been so for longest; none when nothing is due.
-    fn due_since(name: &TableName, now: DbTime) -> One<Option<DbTime>> {
-        bind(now, name.schema(), name.table())
-        text::due_since(name)
+        format!(
+            "select t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
+                    t.updated_at::timestamptz as updated_at, coalesce(a.attempts, 0) as attempts, a.error,
+                    coalesce(a.state = 'skipped', false) as is_skipped
+             from {} t
+             left join tidemill_outbox_attempt a
+                 on a.schema_name = $3 and a.table_name = $4 and a.event_id = t.event_id
+             where t.event_id > $1 and t.status = 'FAILED' and t.status <> 'PUBLISHED'
+               and ($5 or coalesce(a.state <> 'skipped', true))
+             order by t.event_id limit $2",
+            name.quoted()
+        )
     }
 
     fn save_attempts(name: &TableName, rows: &[AttemptRow], now: DbTime) -> () {

@@ -64,78 +64,66 @@ statements! {
     /// sorted (see `reading`); an order inside of `exists` would be ignored. Of attached tables it says which there are, and
     /// touches none of them: how long that takes is not ours to say, and the lease rests on this statement.
     fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
-        postgres |connection| {
-            let effort = looking.fence.effort;
-            let running: Vec<String> = looking.from.running().iter().map(u64::to_string).collect();
-            sqlx::query_as(
-                "with clock as (select coalesce($2, clock_timestamp()) as now),
-                      beat as (
-                          update tidemill_outbox_relay
-                          set until = coalesce($2, clock_timestamp()) + $3,
-                              renewed_at = coalesce($2, clock_timestamp()),
-                              acks = acks + ($8::text is not null)::int,
-                              cursors = coalesce($8, cursors),
-                              polls = $10, empty_polls = $11, queries = $12
-                          where id = $1 and ended_at is null and acks = $7 and until > coalesce($2, clock_timestamp())
-                              and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
-                          returning acks
-                      ),
-                      owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
-                 select (select acks from beat) as acks,
-                        clock.now,
-                        pg_current_snapshot()::text as snapshot,
-                        substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
-                        (select floor_id from tidemill_outbox) as floor_id,
-                        (select coalesce(json_agg(json_build_object(
-                             'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
-                             'instance', r.instance, 'total', r.total,
-                             'joined_at', (extract(epoch from r.joined_at) * 1000000)::bigint,
-                             'until', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,
-                             'slots', coalesce(o.slots, 0)) order by r.joined_at, r.id), '[]')::text
-                         from tidemill_outbox_relay r
-                         left join owned o on o.owner = r.id
-                         where r.ended_at is null) as relays,
-                        (select coalesce(json_agg(slot order by slot), '[]')::text
-                         from tidemill_outbox_slot where owner is null) as free,
-                        ((select id
-                          from outbox_event
-                          where xid >= $4::text::xid8 and slot = any($6)
-                              and id > (select floor_id from tidemill_outbox)
-                          order by xid, id
-                          limit 1) is not null
-                         or exists (
-                             select
-                             from unnest($5::text[]) as r (running)
-                             cross join lateral (
-                                 select id
-                                 from outbox_event
-                                 where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($6)
-                                     and id > (select floor_id from tidemill_outbox)
-                                 order by xid, id
-                                 limit 1) as l)) as has_events,
-                        exists (select from tidemill_outbox_exception
-                                where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due,
-                        (select coalesce(json_agg(json_build_object(
-                             'schema_name', a.schema_name, 'table_name', a.table_name, 'topic', a.topic,
-                             'aggregate_type', a.aggregate_type, 'event_type', a.event_type, 'time_zone', a.time_zone)
-                             order by a.schema_name, a.table_name), '[]')::text
-                         from tidemill_outbox_adopted a) as attached
-                 from clock",
+        postgres {
+            bind(
+                DbId::from(looking.fence.id), now, looking.fence.lease, looking.from.xmax().to_string(),
+                column(looking.from.running(), u64::to_string), numbers(looking.slots), looking.fence.acks, cursors,
+                looking.fence.timeline, count(looking.fence.effort.polls), count(looking.fence.effort.empty_polls),
+                count(looking.fence.effort.queries),
             )
-            .bind(DbId::from(looking.fence.id))
-            .bind(now)
-            .bind(looking.fence.lease)
-            .bind(looking.from.xmax().to_string())
-            .bind(running)
-            .bind(numbers(looking.slots))
-            .bind(looking.fence.acks)
-            .bind(cursors)
-            .bind(looking.fence.timeline)
-            .bind(count(effort.polls))
-            .bind(count(effort.empty_polls))
-            .bind(count(effort.queries))
-            .fetch_one(connection)
-            .await
+            "with clock as (select coalesce($2, clock_timestamp()) as now),
+                  beat as (
+                      update tidemill_outbox_relay
+                      set until = coalesce($2, clock_timestamp()) + $3,
+                          renewed_at = coalesce($2, clock_timestamp()),
+                          acks = acks + ($8::text is not null)::int,
+                          cursors = coalesce($8, cursors),
+                          polls = $10, empty_polls = $11, queries = $12
+                      where id = $1 and ended_at is null and acks = $7 and until > coalesce($2, clock_timestamp())
+                          and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
+                      returning acks
+                  ),
+                  owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
+             select (select acks from beat) as acks,
+                    clock.now,
+                    pg_current_snapshot()::text as snapshot,
+                    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
+                    (select floor_id from tidemill_outbox) as floor_id,
+                    (select coalesce(json_agg(json_build_object(
+                         'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
+                         'instance', r.instance, 'total', r.total,
+                         'joined_at', (extract(epoch from r.joined_at) * 1000000)::bigint,
+                         'until', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,
+                         'slots', coalesce(o.slots, 0)) order by r.joined_at, r.id), '[]')::text
+                     from tidemill_outbox_relay r
+                     left join owned o on o.owner = r.id
+                     where r.ended_at is null) as relays,
+                    (select coalesce(json_agg(slot order by slot), '[]')::text
+                     from tidemill_outbox_slot where owner is null) as free,
+                    ((select id
+                      from outbox_event
+                      where xid >= $4::text::xid8 and slot = any($6)
+                          and id > (select floor_id from tidemill_outbox)
+                      order by xid, id
+                      limit 1) is not null
+                     or exists (
+                         select
+                         from unnest($5::text[]) as r (running)
+                         cross join lateral (
+                             select id
+                             from outbox_event
+                             where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($6)
+                                 and id > (select floor_id from tidemill_outbox)
+                             order by xid, id
+                             limit 1) as l)) as has_events,
+                    exists (select from tidemill_outbox_exception
+                            where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due,
+                    (select coalesce(json_agg(json_build_object(
+                         'schema_name', a.schema_name, 'table_name', a.table_name, 'topic', a.topic,
+                         'aggregate_type', a.aggregate_type, 'event_type', a.event_type, 'time_zone', a.time_zone)
+                         order by a.schema_name, a.table_name), '[]')::text
+                     from tidemill_outbox_adopted a) as attached
+             from clock"
         }
         sqlite |connection| {
             // The snapshot is how far ids were given out: that does not go back when events are removed.

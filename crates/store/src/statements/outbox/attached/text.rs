@@ -8,12 +8,12 @@ use super::{PayloadKind, SettleAs};
 use tidemill_domain::outbox::attached::{Index, TableName};
 
 /// The slot of an aggregate, as the index has it.
-fn slot(row: &str) -> String {
+pub(super) fn slot(row: &str) -> String {
     format!("get_byte(decode(md5({row}.aggregate_id::text), 'hex'), 0)")
 }
 
 /// Whether somebody has skipped a row, of the table that these two parameters name.
-fn is_skipped(row: &str, schema: &str, table: &str) -> String {
+pub(super) fn is_skipped(row: &str, schema: &str, table: &str) -> String {
     format!(
         "exists (select from tidemill_outbox_attempt a
                  where a.schema_name = {schema} and a.table_name = {table} and a.event_id = {row}.event_id
@@ -197,14 +197,6 @@ fn lock_sending(table: &str) -> String {
     )
 }
 
-/// Which of the rows `$1` are SENDING, whoever has locked them.
-pub(super) fn sending(name: &TableName) -> String {
-    format!(
-        "select t.event_id::bigint from {} t where t.event_id = any($1) and t.status = 'SENDING'",
-        name.quoted()
-    )
-}
-
 /// Rows `$1` that are still SENDING are tried again at the instants `$3`.
 pub(super) fn try_again(name: &TableName) -> String {
     let table = name.quoted();
@@ -215,126 +207,6 @@ pub(super) fn try_again(name: &TableName) -> String {
          where t.event_id = given.event_id and t.event_id = any(array(select event_id from locked))
          returning t.event_id::bigint",
         lock_sending(&table)
-    )
-}
-
-/// Locks rows `$1` that have FAILED; `$2` and `$3` are the names of schema and table.
-pub(super) fn lock_failed(name: &TableName) -> String {
-    format!(
-        "select t.event_id::bigint, {} as is_skipped from {} t
-         where t.event_id = any($1) and t.status = 'FAILED' for update of t",
-        is_skipped("t", "$2", "$3"),
-        name.quoted()
-    )
-}
-
-/// Rows `$1` that have FAILED are due at `$2`.
-pub(super) fn replay(name: &TableName) -> String {
-    format!(
-        "update {} t set status = 'PENDING', updated_at = $2, next_retry_at = $2
-         where t.event_id = any($1) and t.status = 'FAILED'",
-        name.quoted()
-    )
-}
-
-/// Rows behind `$1` that have FAILED, `$2` at most; `$3` and `$4` are the names of schema and table, `$5` whether those are
-/// meant that were skipped.
-pub(super) fn list_failed(name: &TableName) -> String {
-    format!(
-        "select t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
-                t.updated_at::timestamptz as updated_at, coalesce(a.attempts, 0) as attempts, a.error,
-                coalesce(a.state = 'skipped', false) as is_skipped
-         from {} t
-         left join tidemill_outbox_attempt a
-             on a.schema_name = $3 and a.table_name = $4 and a.event_id = t.event_id
-         where t.event_id > $1 and t.status = 'FAILED' and t.status <> 'PUBLISHED'
-           and ($5 or coalesce(a.state <> 'skipped', true))
-         order by t.event_id limit $2",
-        name.quoted()
-    )
-}
-
-/// How many rows of a status there are, counted up to `$1`, and the instant of the oldest of them. Slot by slot, as with
-/// [`recover`].
-pub(super) fn count(name: &TableName, status: &'static str) -> String {
-    let (table, slot) = (name.quoted(), slot("e"));
-    format!(
-        "select count(*), min(updated_at)::timestamptz
-         from (
-             select f.updated_at
-             from generate_series(0, 255) as s (slot)
-             cross join lateral (
-                 select e.updated_at
-                 from {table} e
-                 where {slot} = s.slot and e.status = '{status}' and e.status <> 'PUBLISHED'
-                 limit $1
-             ) as f
-             limit $1
-         ) as counted"
-    )
-}
-
-/// How many rows have FAILED and were not skipped, counted up to `$1`; `$2` and `$3` are the names of schema and table. Slot by
-/// slot, as with [`recover`].
-pub(super) fn count_parked(name: &TableName) -> String {
-    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("e", "$2", "$3"));
-    format!(
-        "select count(*)
-         from (
-             select f.event_id
-             from generate_series(0, 255) as s (slot)
-             cross join lateral (
-                 select e.event_id
-                 from {table} e
-                 where {slot} = s.slot and e.status = 'FAILED' and e.status <> 'PUBLISHED'
-                   and not {skipped}
-                 limit $1
-             ) as f
-             limit $1
-         ) as parked"
-    )
-}
-
-/// Since when the row is due that has been so for longest at `$1`, of the first of each slot; `$2` and `$3` are the names of
-/// schema and table. One that is SENDING counts: whoever has claimed it may be gone. One behind a row that has FAILED, or
-/// that is tried again later, does not: no relay may take it. By `next_retry_at`, because `updated_at` changes with
-/// every claim.
-pub(super) fn due_since(name: &TableName) -> String {
-    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("b", "$2", "$3"));
-    format!(
-        "select min(longest.next_retry_at)::timestamptz from generate_series(0, 255) as s (slot)
-         cross join lateral (
-             select e.next_retry_at
-             from {table} e
-             where {slot} = s.slot and e.status in ('PENDING', 'SENDING') and e.status <> 'PUBLISHED'
-               and e.next_retry_at <= $1
-               and not exists (
-                   select
-                   from {table} b
-                   where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
-                     and ((b.status = 'PENDING' and (b.next_retry_at <= $1) is not true)
-                          or (b.status = 'FAILED' and not {skipped}))
-               )
-             order by e.event_id
-             limit 1
-         ) as longest"
-    )
-}
-
-/// Whether there is a row of a status. Without our indexes it may read the whole table.
-pub(super) fn has(name: &TableName, status: &'static str) -> String {
-    format!(
-        "select exists (select from {} where status = '{status}' and status <> 'PUBLISHED')",
-        name.quoted()
-    )
-}
-
-/// Which of the statuses `$1` this check, as the catalogue writes it, does not allow.
-pub(super) fn disallowed(type_name: &str, expression: &str) -> String {
-    format!(
-        "select word
-         from (select word, word::{type_name} as status from unnest($1::text[]) as given (word)) as given
-         where not coalesce(({expression}), true)"
     )
 }
 
