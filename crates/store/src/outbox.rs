@@ -1,7 +1,7 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 //!
 //! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
-//! (what is published next), [`failed event`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
+//! (what is published next), [`failed_event`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
 //! [`retention`], [`restore`], [`notify`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; [`receipt`], what
 //! is known of receipts; and [`attached`], tables that were there before.
 

@@ -17,7 +17,7 @@ macro_rules! shorten {
     ) => {
         concat!(
             "with ahead as materialized (
-                 select", $key, "
+                 select ", $key, "
                  from ", $table, $(" {indexed by ", $index, "}",)? "
                  where ", $which, "
                    and ", $until, " > coalesce($1, {now})

@@ -21,7 +21,7 @@ macro_rules! renders {
                     output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at, updated_at,
                     started_at, completed_at, ended_at, duration_seconds{::double precision} as duration_seconds,
                     revision
-             from render_queue",
+             from render_queue ",
             $("{indexed by ", $index, "} ",)?
             $rest
         )
