@@ -2,6 +2,9 @@
 //!
 //! Locks are taken in the order instance, lease, process, execution, step. An execution is locked `for no key
 //! update`, because its steps refer to it and must be able to start meanwhile.
+//!
+//! Columns of Spring's tables are given the names that they have (`status as status`): its scripts may have made them in
+//! capitals, and SQLite answers with the name as it was declared.
 
 pub(crate) mod chunk;
 pub(crate) mod execution;
@@ -19,14 +22,12 @@ use crate::codec::DbStamp;
 use tidemill_domain::job::BatchStatus;
 
 /// An exit status as its columns hold it.
-#[derive(Clone, Debug)]
 pub(crate) struct ExitColumns {
     pub(crate) code: String,
     pub(crate) message: String,
 }
 
 /// A new status of an execution; what is absent stays as it is.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusChange<'a> {
     pub(crate) id: i64,
     pub(crate) status: BatchStatus,
@@ -37,7 +38,6 @@ pub(crate) struct StatusChange<'a> {
 }
 
 /// A context as its two columns hold it.
-#[derive(Clone, Debug)]
 pub(crate) struct ContextColumns<'a> {
     pub(crate) short: String,
     pub(crate) long: Option<&'a str>,

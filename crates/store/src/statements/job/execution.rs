@@ -44,7 +44,7 @@ statements! {
 
     /// Without a lock: for who has to lock something else first.
     fn job_execution_find(id: i64) -> Option<ExecutionHead> {
-        "select job_execution_id, job_instance_id, status
+        "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution where job_execution_id = $1"
     }
 
@@ -56,7 +56,7 @@ statements! {
     }
 
     fn job_execution_lock(id: i64) -> Option<ExecutionHead> {
-        "select job_execution_id, job_instance_id, status
+        "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution where job_execution_id = $1 {for no key update}"
     }
 

@@ -70,7 +70,6 @@ statements! {
          order by job_execution_id"
     }
 
-    /// Names and statuses of the steps of one execution.
     fn job_instance_step_statuses(execution: i64) -> Vec<(String, Option<String>, i64)> {
         "select step_name, status, step_execution_id from batch_step_execution where job_execution_id = $1
          order by step_execution_id"

@@ -8,10 +8,13 @@ use crate::statement::statements;
 macro_rules! executions {
     ($rest:literal) => {
         concat!(
-            "select e.job_execution_id, e.job_instance_id, i.job_name, coalesce(e.version, 0) as version, e.status,
-                    coalesce(e.exit_code, '') as exit_code, coalesce(n.exit_text, e.exit_message, '') as exit_message,
-                    e.create_time, e.start_time, e.end_time, e.last_updated, n.launched_by,
-                    coalesce(n.crash_restarts, 0) as crash_restarts
+            "select e.job_execution_id as job_execution_id, e.job_instance_id as job_instance_id,
+                    i.job_name as job_name, coalesce(e.version, 0) as version, e.status as status,
+                    coalesce(e.exit_code, '') as exit_code,
+                    coalesce(n.exit_text, e.exit_message, '') as exit_message,
+                    e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
+                    e.last_updated as last_updated,
+                    n.launched_by as launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
              from batch_job_execution e
              join batch_job_instance i on i.job_instance_id = e.job_instance_id
              left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id ",
@@ -84,7 +87,7 @@ statements! {
                  from name
                  where name.job_name is not null
              )
-             select j.job_name,
+             select j.job_name as job_name,
                     (
                         select count(*)
                         from (
@@ -95,7 +98,7 @@ statements! {
                             limit $2
                         )
                     ) as instances,
-                    e.job_execution_id, e.status, e.create_time
+                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
              from (
                  select job_name
                  from name
@@ -145,7 +148,7 @@ statements! {
              order by i.job_instance_id desc"
         }
         sqlite {
-            "select i.job_instance_id, i.job_name, i.job_key,
+            "select i.job_instance_id as job_instance_id, i.job_name as job_name, i.job_key as job_key,
                     (
                         select count(*)
                         from (
@@ -156,7 +159,7 @@ statements! {
                             limit $4
                         )
                     ) as executions,
-                    e.job_execution_id, e.status, e.create_time
+                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
              from (
                  select job_instance_id, job_name, job_key
                  from batch_job_instance

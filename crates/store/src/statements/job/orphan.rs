@@ -10,7 +10,9 @@ statements! {
     /// transaction that makes the execution, so what is free here stays free. Rows in somebody's hands are left for the
     /// next time. Needs the partial index on executions without an end.
     fn job_orphan_lock(limit: i64) -> Vec<Orphan> {
-        "select e.job_execution_id, i.job_name, e.status, n.on_crash, n.crash_restart_limit, n.crash_restarts,
+        "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.status as status,
+                n.on_crash as on_crash, n.crash_restart_limit as crash_restart_limit,
+                n.crash_restarts as crash_restarts,
                 p.name as process_name, p.host as process_host, p.pid as process_pid, p.state as process_state,
                 p.heartbeat_at as process_heartbeat_at
          from batch_job_execution e
@@ -42,7 +44,8 @@ statements! {
         }
         sqlite {
             bind(serde_json::json!(jobs).to_string())
-            "select n.job_execution_id, i.job_name, n.crash_restarts
+            "select n.job_execution_id as job_execution_id, i.job_name as job_name,
+                    n.crash_restarts as crash_restarts
              from tidemill_job_execution n
              join batch_job_execution e on e.job_execution_id = n.job_execution_id
              join batch_job_instance i on i.job_instance_id = e.job_instance_id

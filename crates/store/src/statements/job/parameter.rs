@@ -36,8 +36,9 @@ statements! {
 
     fn job_parameter_of_executions(executions: &[i64]) -> Vec<ParameterRow> {
         bind(list(executions))
-        "select job_execution_id, parameter_name, parameter_type, coalesce(parameter_value, '') as parameter_value,
-                identifying
+        "select job_execution_id as job_execution_id, parameter_name as parameter_name,
+                parameter_type as parameter_type, coalesce(parameter_value, '') as parameter_value,
+                identifying as identifying
          from batch_job_execution_params where job_execution_id {in $1}
          order by job_execution_id, parameter_name {collate C}"
     }

@@ -28,7 +28,8 @@ statements! {
         sqlite {
             "select step_execution_id, job_execution_id, step_name, status, chain_id, starts
              from (
-                 select s.step_execution_id, s.job_execution_id, s.step_name, s.status,
+                 select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                        s.step_name as step_name, s.status as status,
                         coalesce(p.chain_id, s.step_execution_id) as chain_id,
                         count(s.start_time) over (partition by s.step_name) as starts,
                         row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
@@ -158,7 +159,8 @@ statements! {
                 json!(column(claim.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
                 claim.manager.map(StepExecutionId::get), DbId::from(claim.by), i64::from(claim.limit),
             )
-            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker
+            "select p.step_execution_id as step_execution_id,
+                    p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
              from json_each($1) known
              join tidemill_partition p on p.job_name = json_extract(known.value, '$[0]')
              join batch_job_execution e on e.job_execution_id = p.job_execution_id
@@ -190,9 +192,10 @@ statements! {
         "update batch_step_execution
          set version = version + 1, status = 'STARTED', start_time = coalesce(start_time, $2), last_updated = $2
          where step_execution_id {in $1}
-         returning step_execution_id, step_name, coalesce(commit_count, 0) as commit_count,
-                   coalesce(read_count, 0) as read_count, coalesce(filter_count, 0) as filter_count,
-                   coalesce(write_count, 0) as write_count, coalesce(read_skip_count, 0) as read_skip_count,
+         returning step_execution_id as step_execution_id, step_name as step_name,
+                   coalesce(commit_count, 0) as commit_count, coalesce(read_count, 0) as read_count,
+                   coalesce(filter_count, 0) as filter_count, coalesce(write_count, 0) as write_count,
+                   coalesce(read_skip_count, 0) as read_skip_count,
                    coalesce(write_skip_count, 0) as write_skip_count,
                    coalesce(process_skip_count, 0) as process_skip_count,
                    coalesce(rollback_count, 0) as rollback_count"
@@ -300,9 +303,9 @@ statements! {
         sqlite {
             "select status, exit_code, partitions, step_execution_id, step_name, exit_message
              from (
-                 select s.status, coalesce(s.exit_code, '') as exit_code,
+                 select s.status as status, coalesce(s.exit_code, '') as exit_code,
                         count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
-                        s.step_execution_id, s.step_name,
+                        s.step_execution_id as step_execution_id, s.step_name as step_name,
                         coalesce(n.exit_text, s.exit_message, '') as exit_message,
                         row_number() over (
                             partition by s.status, coalesce(s.exit_code, '') order by s.step_execution_id

@@ -34,8 +34,8 @@ statements! {
     /// The executions of instances by status. Needs the index on the executions of an instance.
     fn job_purge_runs(instances: &[i64]) -> Vec<RunsRow> {
         bind(list(instances))
-        "select job_instance_id, status, min(job_execution_id) as earliest, max(job_execution_id) as latest,
-                count(*) as executions
+        "select job_instance_id as job_instance_id, status as status, min(job_execution_id) as earliest,
+                max(job_execution_id) as latest, count(*) as executions
          from batch_job_execution where job_instance_id {in $1}
          group by job_instance_id, status
          order by job_instance_id, latest"
@@ -99,33 +99,56 @@ statements! {
         "select step_execution_id from batch_step_execution where job_execution_id {in $1}"
     }
 
+    fn job_purge_delete_rejects(steps: &[i64]) -> u64 {
+        bind(list(steps))
+        "delete from tidemill_reject where step_execution_id {in $1}"
+    }
+
+    fn job_purge_delete_step_contexts(steps: &[i64]) -> u64 {
+        bind(list(steps))
+        "delete from batch_step_execution_context where step_execution_id {in $1}"
+    }
+
+    fn job_purge_delete_step_notes(steps: &[i64]) -> u64 {
+        bind(list(steps))
+        "delete from tidemill_step_execution where step_execution_id {in $1}"
+    }
+
+    /// Behind all that refers to them.
+    fn job_purge_delete_steps(steps: &[i64]) -> u64 {
+        bind(list(steps))
+        "delete from batch_step_execution where step_execution_id {in $1}"
+    }
+
+    fn job_purge_delete_parameters(executions: &[i64]) -> u64 {
+        bind(list(executions))
+        "delete from batch_job_execution_params where job_execution_id {in $1}"
+    }
+
+    fn job_purge_delete_contexts(executions: &[i64]) -> u64 {
+        bind(list(executions))
+        "delete from batch_job_execution_context where job_execution_id {in $1}"
+    }
+
+    fn job_purge_delete_notes(executions: &[i64]) -> u64 {
+        bind(list(executions))
+        "delete from tidemill_job_execution where job_execution_id {in $1}"
+    }
+
     /// Leases that nobody holds any more.
     fn job_purge_delete_leases(executions: &[i64]) -> u64 {
         bind(list(&column(executions, i64::to_string)))
         "delete from tidemill_lease where kind = 'job' and name {in $1} and owner is null"
     }
-}
 
-/// Removes the rows that a list of ids names. What refers to a row goes before it.
-macro_rules! deletions {
-    ($($name:ident: $table:literal, $id:literal;)+) => {
-        statements! { $(
-            fn $name(ids: &[i64]) -> u64 {
-                bind(list(ids))
-                concat!("delete from ", $table, " where ", $id, " {in $1}")
-            }
-        )+ }
-    };
-}
+    /// Behind all that refers to them.
+    fn job_purge_delete_executions(executions: &[i64]) -> u64 {
+        bind(list(executions))
+        "delete from batch_job_execution where job_execution_id {in $1}"
+    }
 
-deletions! {
-    job_purge_delete_rejects: "tidemill_reject", "step_execution_id";
-    job_purge_delete_step_contexts: "batch_step_execution_context", "step_execution_id";
-    job_purge_delete_step_notes: "tidemill_step_execution", "step_execution_id";
-    job_purge_delete_steps: "batch_step_execution", "step_execution_id";
-    job_purge_delete_parameters: "batch_job_execution_params", "job_execution_id";
-    job_purge_delete_contexts: "batch_job_execution_context", "job_execution_id";
-    job_purge_delete_notes: "tidemill_job_execution", "job_execution_id";
-    job_purge_delete_executions: "batch_job_execution", "job_execution_id";
-    job_purge_delete_instances: "batch_job_instance", "job_instance_id";
+    fn job_purge_delete_instances(instances: &[i64]) -> u64 {
+        bind(list(instances))
+        "delete from batch_job_instance where job_instance_id {in $1}"
+    }
 }

@@ -9,14 +9,17 @@ use crate::statement::{One, statements};
 /// The columns of a step and of what we note beside it.
 macro_rules! steps {
     () => {
-        "select s.step_execution_id, s.job_execution_id, s.step_name, s.version, s.status,
+        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                s.step_name as step_name, s.version as version, s.status as status,
                 coalesce(s.exit_code, '') as exit_code, coalesce(n.exit_text, s.exit_message, '') as exit_message,
-                s.create_time, s.start_time, s.end_time, s.last_updated, coalesce(s.commit_count, 0) as commit_count,
-                coalesce(s.read_count, 0) as read_count, coalesce(s.filter_count, 0) as filter_count,
-                coalesce(s.write_count, 0) as write_count, coalesce(s.read_skip_count, 0) as read_skip_count,
+                s.create_time as create_time, s.start_time as start_time, s.end_time as end_time,
+                s.last_updated as last_updated,
+                coalesce(s.commit_count, 0) as commit_count, coalesce(s.read_count, 0) as read_count,
+                coalesce(s.filter_count, 0) as filter_count, coalesce(s.write_count, 0) as write_count,
+                coalesce(s.read_skip_count, 0) as read_skip_count,
                 coalesce(s.write_skip_count, 0) as write_skip_count,
                 coalesce(s.process_skip_count, 0) as process_skip_count,
-                coalesce(s.rollback_count, 0) as rollback_count, n.total_items, n.delivery"
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery "
     };
 }
 

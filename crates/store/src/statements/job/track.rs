@@ -32,7 +32,8 @@ statements! {
         }
         sqlite {
             bind(list(jobs), limit)
-            "select j.value as job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
+            "select j.value as job_name, e.job_execution_id as job_execution_id, e.status as status,
+                    e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
                     case
                         when e.status in ('FAILED', 'ABANDONED', 'UNKNOWN')
                         then substr(coalesce(e.exit_message, ''), 1, 300)
@@ -74,7 +75,7 @@ statements! {
         }
         sqlite {
             bind(list(jobs), since, limit)
-            "select j.value as job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
+            "select j.value as job_name, e.status as status, count(*) as runs, max(e.job_execution_id) as latest
              from json_each($1) j
              cross join batch_job_execution e
              where e.job_execution_id in (
@@ -115,7 +116,8 @@ statements! {
 
     /// Of the last `limit` that failed, those that nobody has gone on with, the newest first.
     fn job_attention_failures(limit: i64) -> Vec<Failure> {
-        "select e.job_execution_id, i.job_name, e.end_time, substr(coalesce(e.exit_message, ''), 1, 300) as message
+        "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.end_time as end_time,
+                substr(coalesce(e.exit_message, ''), 1, 300) as message
          from (
              select job_execution_id, job_instance_id, end_time, exit_message
              from batch_job_execution
