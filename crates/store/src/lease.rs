@@ -1,13 +1,14 @@
 //! Leases: load the row, ask the domain, save; and the fence that every settling transaction passes.
 
-use crate::codec::{DbId, DbTime};
+use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::{StoreError, damaged};
+use crate::error::StoreError;
 use crate::process::ProcessRecord;
+use crate::statement::{Columns, stored};
 use crate::tx::{Leases, Renewal};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use tidemill_domain::lease::{self, Epoch, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
+use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -59,7 +60,7 @@ impl Leases<'_> {
     ) -> Result<Result<Granted, LeaseRefusal>, StoreError> {
         self.lease_insert_free(key).await?;
         let row = self.lease_lock(key).await?;
-        let before = row.as_ref().map_or(Lease::NEW, LeaseRow::lease);
+        let before = row.map_or(Lease::NEW, |row| row.lease);
         let owner = match before {
             Lease::Held { fence, .. } => self.process_lock_shared(fence.owner.into()).await?,
             Lease::Free { .. } => None,
@@ -98,11 +99,10 @@ impl Leases<'_> {
         let asker = life(asker.as_ref(), now);
         let event = LeaseEvent::Acquire { by, life: asker, term: Term::Process };
         let mut held = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let before = row.lease();
+        for row in rows {
             // Whether the owner of one that is held lives was not asked, so it counts as alive.
-            if let Ok(Lease::Held { fence, .. }) = lease::next(before, Life::Alive, event, now) {
-                held.push((row.key()?, fence));
+            if let Ok(Lease::Held { fence, .. }) = lease::next(row.lease, Life::Alive, event, now) {
+                held.push((row.key, fence));
             }
         }
         self.lease_save_held_all(&held, now.into()).await?;
@@ -135,7 +135,7 @@ impl Leases<'_> {
     /// What a process holds by the database's word.
     pub async fn of_process(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
         let rows = self.lease_owned_by(owner.into()).await?;
-        rows.iter().map(|row| Ok((row.key()?, Fence { owner, epoch: row.lease().epoch() }))).collect()
+        Ok(rows.into_iter().map(|row| (row.key, Fence { owner, epoch: row.lease.epoch() })).collect())
     }
 
     /// Gives a lease back; false when it was no longer ours to give.
@@ -158,9 +158,8 @@ impl Leases<'_> {
         let now = self.now().await?;
         let rows = self.lease_expire(now.into(), limit.into()).await?;
         let mut lapsed = Vec::with_capacity(rows.len());
-        for row in rows {
-            if let Lease::Held { fence, .. } = row.lease() {
-                let key = row.key()?;
+        for LeaseRow { key, lease, .. } in rows {
+            if let Lease::Held { fence, .. } = lease {
                 self.wake(&freed_topic(key.kind()));
                 lapsed.push(Lapsed { key, fence });
             }
@@ -192,8 +191,7 @@ impl Leases<'_> {
         let mut owners: HashMap<ProcessId, Life> = HashMap::new();
         let now = self.now().await?;
         let mut records = Vec::new();
-        for row in rows {
-            let lease = row.lease();
+        for LeaseRow { key, lease, acquired_at } in rows {
             let owner = match lease {
                 Lease::Free { .. } => Life::Gone,
                 Lease::Held { fence, .. } => match owners.get(&fence.owner) {
@@ -206,12 +204,7 @@ impl Leases<'_> {
                     }
                 },
             };
-            records.push(LeaseRecord {
-                key: row.key()?,
-                lease,
-                is_live: lease.is_live(owner, now),
-                acquired_at: row.acquired_at.map(Into::into),
-            });
+            records.push(LeaseRecord { key, lease, is_live: lease.is_live(owner, now), acquired_at });
         }
         Ok(records)
     }
@@ -225,31 +218,23 @@ fn life(process: Option<&ProcessRecord>, now: Timestamp) -> Life {
     }
 }
 
-crate::statement::row! {
-    #[derive(Clone, Debug)]
-    pub(crate) struct LeaseRow {
-        pub(crate) kind: String,
-        pub(crate) name: String,
-        pub(crate) epoch: i64,
-        pub(crate) owner: Option<DbId>,
-        pub(crate) until: Option<DbTime>,
-        pub(crate) acquired_at: Option<DbTime>,
+stored! {
+    pub(crate) struct LeaseRow in ("tidemill_lease", "kind/name") |row| {
+        pub(crate) key: LeaseKey => key(row)?,
+        pub(crate) lease: Lease => lease(row)?,
+        acquired_at: Option<Timestamp>,
     }
 }
 
-impl LeaseRow {
-    pub(crate) fn key(&self) -> Result<LeaseKey, StoreError> {
-        LeaseKey::new(&self.kind, &self.name)
-            .map_err(|_| damaged("tidemill_lease", "name", format!("{}/{}", self.kind, self.name)))
-    }
+fn key(row: &Columns<'_>) -> Result<LeaseKey, sqlx::Error> {
+    let (kind, name): (String, String) = (row.get("kind")?, row.get("name")?);
+    row.checked("name", LeaseKey::new(&kind, &name).ok())
+}
 
-    pub(crate) fn lease(&self) -> Lease {
-        let epoch = Epoch::new(self.epoch);
-        match self.owner {
-            None => Lease::Free { epoch },
-            Some(owner) => {
-                Lease::Held { fence: Fence { owner: owner.into(), epoch }, until: self.until.map(Into::into) }
-            }
-        }
-    }
+fn lease(row: &Columns<'_>) -> Result<Lease, sqlx::Error> {
+    let epoch = row.get("epoch")?;
+    Ok(match row.get("owner")? {
+        None => Lease::Free { epoch },
+        Some(owner) => Lease::Held { fence: Fence { owner, epoch }, until: row.get("until")? },
+    })
 }

@@ -5,7 +5,7 @@ use crate::item::Reading;
 use crate::migration;
 use crate::options::{Init, StoreOptions};
 use crate::render::Keys;
-use crate::tx::{Connection, Tx};
+use crate::tx::Tx;
 use crate::url::{DatabaseUrl, Dialect, Place};
 use crate::wakeup::{Hub, Wakeup};
 use crate::{postgres, sqlite};
@@ -34,6 +34,20 @@ struct Inner {
 enum Backend {
     Postgres(postgres::Postgres),
     Sqlite(sqlite::Sqlite),
+}
+
+/// What a transaction is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mode {
+    Write,
+    /// It may stand still for so long.
+    Idling(Duration),
+    Vital,
+    Read,
+    /// Each statement may take so long.
+    ReadWithin(Duration),
+    /// One statement, without a transaction around it.
+    Alone,
 }
 
 impl Store {
@@ -92,46 +106,31 @@ impl Store {
     /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so keep files and
     /// networks out of it.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.begin().await,
-            Backend::Sqlite(sqlite) => sqlite.begin().await,
-        })
+        self.tx(Mode::Write).await
     }
 
     /// [`begin`](Self::begin) for work that may stand still for as long as `limit` in the middle, where PostgreSQL would
     /// otherwise take it for frozen and end it.
     pub async fn begin_idling(&self, limit: Duration) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.begin_idling(limit).await,
-            Backend::Sqlite(sqlite) => sqlite.begin().await,
-        })
+        self.tx(Mode::Idling(limit)).await
     }
 
     /// [`begin`](Self::begin) for what keeps this process alive: where the database allows it, on a connection
     /// that other work cannot use up.
     pub async fn begin_vital(&self) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.begin_vital().await,
-            Backend::Sqlite(sqlite) => sqlite.begin().await,
-        })
+        self.tx(Mode::Vital).await
     }
 
     /// Begins a transaction that only reads, from one snapshot; it stands in no writer's way. (A database in
     /// memory has a single connection: there, end it before the next one begins.)
     pub async fn read(&self) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.read().await,
-            Backend::Sqlite(sqlite) => sqlite.read().await,
-        })
+        self.tx(Mode::Read).await
     }
 
     /// [`read`](Self::read) for somebody who waits no longer than `limit` for the answer to one statement. PostgreSQL ends it
     /// then; otherwise it would go on for nobody, on a connection that others need.
     pub async fn read_within(&self, limit: Duration) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.read_within(limit).await,
-            Backend::Sqlite(sqlite) => sqlite.read().await,
-        })
+        self.tx(Mode::ReadWithin(limit)).await
     }
 
     /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. There
@@ -139,10 +138,7 @@ impl Store {
     /// back, and dropped before its answer, it may or may not have happened. On SQLite, and behind a pooler that works by
     /// transaction, it is [`begin`](Self::begin), and what was not committed is rolled back: so commit it in any case.
     pub async fn alone(&self) -> Result<Tx, StoreError> {
-        self.tx(match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.alone().await,
-            Backend::Sqlite(sqlite) => sqlite.begin().await,
-        })
+        self.tx(Mode::Alone).await
     }
 
     /// [`alone`](Self::alone) for a statement that only reads; on SQLite it stands in no writer's way.
@@ -153,8 +149,13 @@ impl Store {
         }
     }
 
-    fn tx(&self, connection: Result<Connection, StoreError>) -> Result<Tx, StoreError> {
-        Ok(Tx::new(self.clone(), connection?))
+    async fn tx(&self, mode: Mode) -> Result<Tx, StoreError> {
+        let connection = match (&self.inner.backend, mode) {
+            (Backend::Postgres(postgres), mode) => postgres.begin(mode).await?,
+            (Backend::Sqlite(sqlite), Mode::Read | Mode::ReadWithin(_)) => sqlite.read().await?,
+            (Backend::Sqlite(sqlite), _) => sqlite.begin().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
     }
 
     /// Registers interest in `topic`. Register before looking for work, so that a wake-up which arrives during

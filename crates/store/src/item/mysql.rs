@@ -5,18 +5,14 @@ mod kind;
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
 use crate::item::query::SqlQuery;
-use crate::item::row::{Item, assemble, places, unsupported};
+use crate::item::row::{self, Item, assemble, places, unsupported};
 use kind::MyKind;
 use sqlx::mysql::{MySqlArguments, MySqlColumn, MySqlConnection, MySqlRow, MySqlStatement};
 use sqlx::{Arguments, AssertSqlSafe, Column, Decode, Executor, MySql, Row as _, Statement, TypeInfo};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// A query as the server understood it.
-pub(crate) struct Plan {
-    statement: MySqlStatement,
-    names: Arc<[String]>,
-}
+pub(crate) type Plan = row::Plan<MySqlStatement>;
 
 /// How each column of one result becomes a value.
 struct Decoder {
@@ -24,24 +20,13 @@ struct Decoder {
     kinds: Vec<MyKind>,
 }
 
-impl Plan {
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    pub(crate) fn places(&self) -> usize {
-        places(self.statement.parameters())
-    }
-}
-
 /// Lets the server understand the query. The text is the author's own, or made of it and of names that are
 /// quoted.
 pub(crate) async fn prepare(connection: &mut MySqlConnection, sql: &str) -> Result<Plan, ItemError> {
     let text = AssertSqlSafe(sql.to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
-    let names: Arc<[String]> = statement.columns().iter().map(|column| column.name().to_owned()).collect();
     kinds(statement.columns())?;
-    Ok(Plan { statement, names })
+    Ok(Plan::new(statement))
 }
 
 /// Runs the query and reads all of its rows.

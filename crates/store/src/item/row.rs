@@ -1,6 +1,6 @@
 //! What comes out of a result: rows, and those that could not be understood.
 
-use sqlx::Either;
+use sqlx::{Column as _, Either, Statement};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
 
@@ -37,6 +37,27 @@ pub(crate) fn assemble(
     match wrong {
         None => Ok(row),
         Some(text) => Err(Box::new(BadRow { error: ItemError::new(ErrorKind::READ, text), row })),
+    }
+}
+
+/// A query as SQLite or MySQL understood it.
+pub(crate) struct Plan<S> {
+    pub(crate) statement: S,
+    pub(crate) names: Arc<[String]>,
+}
+
+impl<S: Statement> Plan<S> {
+    pub(crate) fn new(statement: S) -> Self {
+        let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+        Self { statement, names }
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn places(&self) -> usize {
+        places(self.statement.parameters())
     }
 }
 

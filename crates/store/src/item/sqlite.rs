@@ -3,37 +3,20 @@
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
 use crate::item::query::SqlQuery;
-use crate::item::row::{Item, assemble, places};
+use crate::item::row::{self, Item, assemble};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
-use sqlx::{
-    Arguments, AssertSqlSafe, Column, Decode, Executor, Row as _, Sqlite, Statement, TypeInfo, ValueRef,
-};
+use sqlx::{Arguments, AssertSqlSafe, Decode, Executor, Row as _, Sqlite, Statement, TypeInfo, ValueRef};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// A query as SQLite understood it.
-pub(crate) struct Plan {
-    statement: SqliteStatement,
-    names: Arc<[String]>,
-}
-
-impl Plan {
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    pub(crate) fn places(&self) -> usize {
-        places(self.statement.parameters())
-    }
-}
+pub(crate) type Plan = row::Plan<SqliteStatement>;
 
 /// Lets SQLite understand the query. The text is the author's own, or made of it and of names that are
 /// quoted.
 pub(crate) async fn prepare(connection: &mut SqliteConnection, sql: &str) -> Result<Plan, ItemError> {
     let text = AssertSqlSafe(sql.to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
-    let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
-    Ok(Plan { statement, names })
+    Ok(Plan::new(statement))
 }
 
 /// Runs the query and reads all of its rows.

@@ -51,11 +51,8 @@ impl Jobs<'_> {
         let change =
             StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
         self.job_execution_save_status(&change).await?;
-        self.tell_of_execution(
-            id,
-            StatusNews { what: ExecutionTransition::Started, status, exit_code: None, at },
-        )
-        .await?;
+        let news = StatusNews { what: ExecutionTransition::Started, status, exit_code: None, at };
+        self.tell_of_execution(id, news).await?;
         Ok(true)
     }
 

@@ -8,10 +8,12 @@ use super::record::{
 };
 use crate::codec::{DbId, DbTime};
 use crate::error::{StoreError, damaged};
+use crate::lease::LeaseRow;
 use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
 
 /// As far as instances and executions are counted in lists: what is this many may be more. To count all of a long
@@ -146,7 +148,8 @@ impl Jobs<'_> {
     async fn owner_of(&mut self, execution: ExecutionId, id: ProcessId) -> Result<Owner, StoreError> {
         let process = self.process_by_id(id.into()).await?;
         let lease = self.lease_find(&lease_key(execution)).await?;
-        Ok(Owner { id, process, holds_lease: lease.is_some_and(|lease| lease.owner == Some(id.into())) })
+        let is_own = |row: LeaseRow| matches!(row.lease, Lease::Held { fence, .. } if fence.owner == id);
+        Ok(Owner { id, process, holds_lease: lease.is_some_and(is_own) })
     }
 }
 

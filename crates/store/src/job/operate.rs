@@ -129,7 +129,7 @@ impl Jobs<'_> {
     /// what the process has under way is waited for, and the process, so that it does not come back meanwhile.
     async fn life_of_owner(&mut self, id: ExecutionId) -> Result<(Life, Option<Fence>), StoreError> {
         let Some(row) = self.lease_lock(&lease_key(id)).await? else { return Ok((Life::Gone, None)) };
-        let Lease::Held { fence, .. } = row.lease() else { return Ok((Life::Gone, None)) };
+        let Lease::Held { fence, .. } = row.lease else { return Ok((Life::Gone, None)) };
         let process = self.process_lock_shared(fence.owner.into()).await?;
         let now = self.now().await?;
         let is_alive = process.is_some_and(|process| process.state.is_live(now));

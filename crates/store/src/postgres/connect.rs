@@ -6,6 +6,7 @@ use crate::postgres::begin::Begin;
 use crate::postgres::nodelay::send_small_packets_at_once;
 use crate::postgres::notify::Notifier;
 use crate::postgres::transaction::Transaction;
+use crate::store::Mode;
 use crate::tx::Connection;
 use crate::wakeup::Hub;
 use sqlx::pool::PoolConnection;
@@ -73,32 +74,18 @@ impl Postgres {
         Ok(Self { pool, vital, place: place.into(), begin, connect_timeout, notifier })
     }
 
-    pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
-        self.begin_on(&self.pool, &self.begin.write).await
-    }
-
-    pub(crate) async fn begin_idling(&self, limit: Duration) -> Result<Connection, StoreError> {
-        self.begin_on(&self.pool, &self.begin.idling(limit)).await
-    }
-
-    pub(crate) async fn begin_vital(&self) -> Result<Connection, StoreError> {
-        self.begin_on(&self.vital, &self.begin.write).await
-    }
-
-    pub(crate) async fn read(&self) -> Result<Connection, StoreError> {
-        self.begin_on(&self.pool, &self.begin.read).await
-    }
-
-    pub(crate) async fn read_within(&self, limit: Duration) -> Result<Connection, StoreError> {
-        self.begin_on(&self.pool, &self.begin.reading_within(limit)).await
-    }
-
-    /// A connection without a transaction. One that died in the pool is found by the statement.
-    pub(crate) async fn alone(&self) -> Result<Connection, StoreError> {
-        if self.begin.is_pooled_by_transaction {
-            return self.begin().await;
+    pub(crate) async fn begin(&self, mode: Mode) -> Result<Connection, StoreError> {
+        let begin = &self.begin;
+        match mode {
+            Mode::Alone if begin.is_pooled_by_transaction => self.begin_on(&self.pool, &begin.write).await,
+            // One that died in the pool is found by the statement.
+            Mode::Alone => self.acquire(&self.pool).await.map(Connection::Alone),
+            Mode::Write => self.begin_on(&self.pool, &begin.write).await,
+            Mode::Idling(limit) => self.begin_on(&self.pool, &begin.idling(limit)).await,
+            Mode::Vital => self.begin_on(&self.vital, &begin.write).await,
+            Mode::Read => self.begin_on(&self.pool, &begin.read).await,
+            Mode::ReadWithin(limit) => self.begin_on(&self.pool, &begin.reading_within(limit)).await,
         }
-        self.acquire(&self.pool).await.map(Connection::Alone)
     }
 
     /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done

@@ -10,7 +10,6 @@ use crate::statement::{Exists, column, statements};
 use tidemill_domain::lease::{Fence, LeaseKey};
 
 /// One lease to be renewed, until when if it still has its fence.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewal<'a> {
     pub(crate) key: &'a LeaseKey,
     pub(crate) fence: Fence,
@@ -253,7 +252,7 @@ statements! {
 
     fn lease_free(leases: &[LeaseRow]) -> () {
         for lease in leases
-        bind(&lease.kind, &lease.name)
+        bind(lease.key.kind(), lease.key.name())
         "update tidemill_lease set owner = null, until = null, acquired_at = null
          where kind = $1 and name = $2"
     }

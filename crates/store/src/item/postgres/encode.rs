@@ -9,6 +9,7 @@ use jiff::civil::{Date, DateTime, Time};
 use std::fmt::Write;
 use std::io::Write as _;
 use tidemill_domain::item::Value;
+use tidemill_domain::time::Timestamp;
 
 /// Whether a value is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +58,7 @@ fn convert(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Option<Result<(
         PgKind::Numeric => {
             let decimal = match value {
                 Value::Long(value) => value.to_string().parse().ok()?,
-                Value::Text(value) => text::decimal_of(value)?,
+                Value::Text(value) => text::parsed(value)?,
                 _ => return None,
             };
             return Some(numeric::encode(&decimal, buffer));
@@ -85,14 +86,14 @@ fn convert(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Option<Result<(
             _ => return None,
         },
         PgKind::Timestamptz => match value {
-            Value::Text(value) => match since_2000(text::instant_of(value)?.as_micros()) {
+            Value::Text(value) => match since_2000(text::parsed::<Timestamp>(value)?.as_micros()) {
                 Ok(micros) => put(buffer, micros.to_be_bytes()),
                 Err(why) => return Some(Err(why)),
             },
             _ => return None,
         },
         PgKind::Uuid => match value {
-            Value::Text(value) => put(buffer, value.trim().parse::<uuid::Uuid>().ok()?.as_bytes()),
+            Value::Text(value) => put(buffer, text::parsed::<uuid::Uuid>(value)?.as_bytes()),
             _ => return None,
         },
         PgKind::Json => put_json(value, buffer)?,
@@ -190,7 +191,7 @@ fn bool_in(value: &Value) -> Option<bool> {
 fn long_in(value: &Value) -> Option<i64> {
     match value {
         Value::Long(value) => Some(*value),
-        Value::Text(value) => text::long_of(value),
+        Value::Text(value) => text::parsed(value),
         Value::Decimal(value) => text::long_of_decimal(value),
         _ => None,
     }
@@ -200,7 +201,7 @@ fn double_in(value: &Value) -> Option<f64> {
     match value {
         // Beyond this not every whole number has a double.
         Value::Long(value) if value.unsigned_abs() <= 1 << 53 => Some(*value as f64),
-        Value::Text(value) => value.trim().parse().ok(),
+        Value::Text(value) => text::parsed(value),
         _ => None,
     }
 }
@@ -212,7 +213,7 @@ fn float_in(value: &Value) -> Option<f32> {
             (f64::from(float) == *value || value.is_nan()).then_some(float)
         }
         Value::Long(value) if value.unsigned_abs() <= 1 << 24 => Some(*value as f32),
-        Value::Text(value) => value.trim().parse().ok(),
+        Value::Text(value) => text::parsed(value),
         _ => None,
     }
 }
@@ -231,7 +232,6 @@ impl Write for Text<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tidemill_domain::time::Timestamp;
 
     fn there_and_back(kind: PgKind, value: &Value) -> Result<Value, String> {
         let mut buffer = Vec::new();

@@ -1,8 +1,8 @@
 //! Texts that stand for values of other types, as files have them. Nothing of a text is dropped on the way.
 
 use jiff::civil::{Date, DateTime, Time};
+use std::str::FromStr;
 use tidemill_domain::item::Decimal;
-use tidemill_domain::time::Timestamp;
 
 /// A truth value, in the words that PostgreSQL takes.
 pub(super) fn bool_of(text: &str) -> Option<bool> {
@@ -13,11 +13,7 @@ pub(super) fn bool_of(text: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn long_of(text: &str) -> Option<i64> {
-    text.trim().parse().ok()
-}
-
-pub(super) fn decimal_of(text: &str) -> Option<Decimal> {
+pub(super) fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.trim().parse().ok()
 }
 
@@ -53,10 +49,6 @@ pub(super) fn datetime_of(text: &str) -> Option<DateTime> {
     }
 }
 
-pub(super) fn instant_of(text: &str) -> Option<Timestamp> {
-    text.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +76,7 @@ mod tests {
     fn numbers_are_whole_or_refused() {
         assert_eq!(long_of_decimal(&"12.00".parse().unwrap()), Some(12));
         assert_eq!(long_of_decimal(&"12.01".parse().unwrap()), None);
-        assert_eq!(long_of(" -7 "), Some(-7));
+        assert_eq!(parsed(" -7 "), Some(-7));
         assert_eq!(bool_of("Yes"), Some(true));
         assert_eq!(bool_of("ja"), None);
     }
