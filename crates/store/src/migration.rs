@@ -101,7 +101,6 @@ tidemill_domain::words! {
     }
 }
 
-/// One line of the migration status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MigrationStatus {
     pub version: i64,
@@ -110,7 +109,6 @@ pub struct MigrationStatus {
     pub applied_at: Option<Timestamp>,
 }
 
-/// Compares what is known with what was applied.
 fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus> {
     let row_of = |version| applied.iter().find(|row| row.version == version);
     let ours = known.iter().map(|migration| {

@@ -5,7 +5,6 @@ mod history;
 use crate::error::StoreError;
 use crate::migration::{Migration, known};
 use crate::options::{Init, StoreOptions};
-use crate::statement::Database;
 use crate::store::Store;
 use crate::url::Dialect;
 use sha2::{Digest, Sha256};
@@ -78,7 +77,6 @@ enum Cleanup {
 }
 
 impl Scratch {
-    /// A database in memory.
     pub fn memory() -> Self {
         Self { url: "sqlite::memory:".to_owned(), cleanup: Cleanup::Nothing }
     }
@@ -200,11 +198,6 @@ impl Drop for Scratch {
 impl crate::tx::Tx {
     /// Runs any statement: for tests that plant a fault which the product has no statement for.
     pub async fn execute_for_test(&mut self, sql: &str) -> Result<(), StoreError> {
-        let statement = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        match self.database() {
-            Database::Postgres(connection) => statement.execute(connection).await.map(drop)?,
-            Database::Sqlite(connection) => statement.execute(connection).await.map(drop)?,
-        }
-        Ok(())
+        self.plain(AssertSqlSafe(sql.to_owned())).await
     }
 }

@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use crate::render::Keys;
 use crate::statement::Database;
 use crate::store::Store;
+use sqlx::SqlSafeStr;
 use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
@@ -185,7 +186,8 @@ impl Tx {
         self.plain("release savepoint tidemill").await
     }
 
-    async fn plain(&mut self, statement: &'static str) -> Result<(), StoreError> {
+    /// Runs statements without values, as many as there are in the text.
+    pub(crate) async fn plain(&mut self, statement: impl SqlSafeStr) -> Result<(), StoreError> {
         match self.database() {
             Database::Postgres(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
             Database::Sqlite(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,

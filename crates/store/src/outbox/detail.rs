@@ -17,7 +17,6 @@ use tidemill_domain::time::Timestamp;
 pub struct EventDetail {
     pub event: StoredEvent,
     pub fate: EventOutcome,
-    /// The relay that has its slot.
     pub owner: Option<RelayId>,
     /// How many owners the slot has had.
     pub epoch: Epoch,
@@ -118,7 +117,6 @@ impl TryFrom<RelayRow> for LiveRelay {
 
 crate::statement::row! {
     /// A relay as people see it.
-    #[derive(Clone, Debug)]
     pub(crate) struct RelayDetailRow {
         process: DbId,
         published: i64,

@@ -117,7 +117,6 @@ impl Outbox<'_> {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct EventRow {
         id: i64,
         xid: DbXid,

@@ -119,12 +119,8 @@ impl Outbox<'_> {
                     Settlement::Gone => gone.push((row.event_id, row.failed_event.revision)),
                     Settlement::Now(after) => {
                         let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
-                        changes.push(FailedEventChange::new(
-                            row.event_id,
-                            row.failed_event.revision,
-                            after,
-                            error,
-                        ));
+                        let seen = row.failed_event.revision;
+                        changes.push(FailedEventChange::new(row.event_id, seen, after, error));
                     }
                 }
             }

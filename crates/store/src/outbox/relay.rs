@@ -52,7 +52,6 @@ pub struct View {
     pub live: Vec<LiveRelay>,
     /// Whether the lease of a relay has passed that has not ended: it is to be retired, whether or not it has slots.
     pub has_lapsed: bool,
-    /// The slots that nobody has.
     pub free: Vec<Slot>,
     /// Whether there is something to read for the slots that were asked for.
     pub has_events: bool,

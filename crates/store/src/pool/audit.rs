@@ -1,11 +1,11 @@
 //! The auditor: follows the log of a pool from its beginning and compares what follows from it with what is stored.
 
-use super::row::PoolRow;
+use super::row::{PoolRow, SavedPool};
 use crate::error::StoreError;
 use crate::tx::Pools;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;
-use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
+use tidemill_domain::pool::{Ledger, PoolName, Ticket, TicketId};
 
 /// So many records are read at once.
 const AT_ONCE: i64 = 10_000;
@@ -97,13 +97,11 @@ impl Pools<'_> {
 
 /// What the row of a pool counts otherwise than its tickets.
 fn miscounted(row: &PoolRow, ledger: &Ledger) -> Vec<Difference> {
-    let count = |is: fn(&Ticket) -> bool| {
-        i64::try_from(ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(i64::MAX)
-    };
+    let counted = SavedPool::new(ledger);
     [
-        ("active", row.active, count(|ticket| ticket.state.counts())),
-        ("waiting", row.waiting, count(|ticket| ticket.state == State::Waiting)),
-        ("suspect", row.suspect, count(|ticket| ticket.state == State::Suspect)),
+        ("active", row.active, counted.active),
+        ("waiting", row.waiting, counted.waiting),
+        ("suspect", row.suspect, counted.suspect),
     ]
     .into_iter()
     .filter(|(_, stored, counted)| stored != counted)

@@ -28,7 +28,7 @@ impl Pools<'_> {
     pub async fn levels(&mut self, limit: u32) -> Result<Vec<PoolLevel>, StoreError> {
         let now = self.now().await?;
         let rows = self.pool_level_list(limit.into()).await?;
-        rows.into_iter().map(|row| row.level(now)).collect()
+        Ok(rows.into_iter().map(|row| row.level(now)).collect())
     }
 
     /// How long those waited on average that had to wait and got their units within this time; pools without any are
@@ -62,8 +62,7 @@ impl Pools<'_> {
 
     /// The steps of a pool since an instant, the oldest first.
     pub async fn usage(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
-        let rows = self.pool_usage_list(name.as_str(), since.into()).await?;
-        rows.iter().map(super::row::UsageRow::step).collect()
+        Ok(self.pool_usage_list(name.as_str(), since.into()).await?)
     }
 
     /// The steps since an instant in which a pool was fuller than in the day before, the oldest first.

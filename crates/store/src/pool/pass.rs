@@ -211,10 +211,8 @@ impl Pools<'_> {
                 released |= row.state != State::Cancelled.as_str();
             }
             let level = Level { usage: 0, limit: 0, max_units: 0 };
-            told.insert(
-                index,
-                (pool.clone(), Released { released, units, cancelled_waiting: !released, level }),
-            );
+            let released = Released { released, units, cancelled_waiting: !released, level };
+            told.insert(index, (pool.clone(), released));
         }
         Ok(told)
     }

@@ -3,6 +3,7 @@
 use super::{PoolLevel, PoolRecord};
 use crate::codec::{DbId, DbTime};
 use crate::error::{StoreError, damaged};
+use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
@@ -13,10 +14,8 @@ use tidemill_domain::time::Timestamp;
 
 const POOL: &str = "tidemill_pool";
 const LOG: &str = "tidemill_pool_log";
-const USAGE: &str = "tidemill_pool_usage";
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct PoolRow {
         pub(crate) name: String,
         pub(crate) settings: String,
@@ -60,33 +59,28 @@ impl TryFrom<PoolRow> for PoolRecord {
     }
 }
 
-crate::statement::row! {
+stored! {
     /// A pool, with what is measured about it.
-    #[derive(Clone, Debug)]
-    pub(crate) struct LevelRow {
-        name: String,
-        settings: String,
-        usage: i64,
-        active: i64,
-        waiting: i64,
-        suspect: i64,
-        waiting_since: Option<DbTime>,
+    pub(crate) struct LevelRow in (POOL, "name") |row| {
+        settings: Settings => row.json("settings")?,
+        usage: u64,
+        active: u64,
+        waiting: u64,
+        suspect: u64,
+        waiting_since: Option<Timestamp>,
     }
 }
 
 impl LevelRow {
-    pub(crate) fn level(self, now: Timestamp) -> Result<PoolLevel, StoreError> {
-        let count = |number: i64| u64::try_from(number).map_err(|_| damaged(POOL, "usage", &self.name));
-        let settings: Settings =
-            serde_json::from_str(&self.settings).map_err(|_| damaged(POOL, "settings", &self.name))?;
-        Ok(PoolLevel {
-            level: Level::of(&settings, count(self.usage)?, now),
-            active: count(self.active)?,
-            waiting: count(self.waiting)?,
-            suspect: count(self.suspect)?,
-            oldest_wait: self.waiting_since.map(|since| now.since(since.into())).unwrap_or_default(),
-            settings,
-        })
+    pub(crate) fn level(self, now: Timestamp) -> PoolLevel {
+        PoolLevel {
+            level: Level::of(&self.settings, self.usage, now),
+            active: self.active,
+            waiting: self.waiting,
+            suspect: self.suspect,
+            oldest_wait: self.waiting_since.map(|since| now.since(since)).unwrap_or_default(),
+            settings: self.settings,
+        }
     }
 }
 
@@ -195,9 +189,9 @@ pub(crate) struct SavedPool {
     name: String,
     version: i64,
     usage: i64,
-    active: i64,
-    waiting: i64,
-    suspect: i64,
+    pub(super) active: i64,
+    pub(super) waiting: i64,
+    pub(super) suspect: i64,
 }
 
 impl SavedPool {
@@ -224,7 +218,6 @@ pub(crate) struct SavedPass {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct LogRow {
         pub(crate) pool: String,
         pub(crate) version: i64,
@@ -246,7 +239,6 @@ impl LogRow {
 
 crate::statement::row! {
     /// A record of a log with whom it is about.
-    #[derive(Clone, Debug)]
     pub(crate) struct DecisionRow {
         pub(crate) ticket_id: Option<DbId>,
         pub(crate) dag_id: Option<String>,
@@ -256,7 +248,6 @@ crate::statement::row! {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct RunTimeRow {
         pub(crate) dag_id: String,
         pub(crate) table_name: String,
@@ -266,7 +257,6 @@ crate::statement::row! {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct EndedRunRow {
         pub(crate) dag_id: String,
         pub(crate) table_name: String,
@@ -278,7 +268,6 @@ crate::statement::row! {
 
 crate::statement::row! {
     /// A ticket that is no longer there.
-    #[derive(Clone, Debug)]
     pub(crate) struct ForgottenRow {
         pub(crate) dag_id: String,
         pub(crate) table_name: String,
@@ -301,39 +290,23 @@ pub(crate) struct SavedRunTime {
     pub(crate) seconds: String,
 }
 
-crate::statement::row! {
-    /// How full a pool was for five minutes.
-    #[derive(Clone, Debug)]
-    pub(crate) struct UsageRow {
-        pub(crate) pool: String,
-        pub(crate) at: DbTime,
-        pub(crate) least: i64,
-        pub(crate) most: i64,
-        pub(crate) total: i64,
-        pub(crate) samples: i64,
-        pub(crate) most_waiting: i64,
-    }
-}
+/// How full a pool was for five minutes.
+impl Stored for UsageStep {
+    const PLACE: (&'static str, &'static str) = ("tidemill_pool_usage", "pool/at");
 
-impl UsageRow {
-    pub(crate) fn step(&self) -> Result<UsageStep, StoreError> {
-        let count = |column, number: i64| {
-            let bad = |_| damaged(USAGE, column, format!("{}/{}", self.pool, Timestamp::from(self.at)));
-            u64::try_from(number).map_err(bad)
-        };
-        Ok(UsageStep {
-            at: self.at.into(),
-            least: count("least", self.least)?,
-            most: count("most", self.most)?,
-            total: count("total", self.total)?,
-            samples: count("samples", self.samples)?,
-            most_waiting: count("most_waiting", self.most_waiting)?,
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            at: row.get("at")?,
+            least: row.get("least")?,
+            most: row.get("most")?,
+            total: row.get("total")?,
+            samples: row.get("samples")?,
+            most_waiting: row.get("most_waiting")?,
         })
     }
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct EndedByCallRow {
         pub(crate) pool: String,
         pub(crate) end_call: String,

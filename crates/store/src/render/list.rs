@@ -58,7 +58,6 @@ pub struct TransitionRecord {
     pub to: Status,
     /// The phase then; none of what another program has written before.
     pub phase: Option<Phase>,
-    /// The process that had it or has it now.
     pub worker: Option<ProcessId>,
     pub epoch: Epoch,
     /// Why, where there is a reason.

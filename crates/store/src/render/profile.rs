@@ -42,9 +42,8 @@ impl Renders<'_> {
         if self.render_profile_delete(composition).await? == 0 {
             return Ok(false);
         }
-        self.audit()
-            .record(&AuditEntry::new(actor.clone(), "render.profile.delete", &object(composition)))
-            .await?;
+        let entry = AuditEntry::new(actor.clone(), "render.profile.delete", &object(composition));
+        self.audit().record(&entry).await?;
         Ok(true)
     }
 }

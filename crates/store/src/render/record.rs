@@ -36,7 +36,6 @@ pub struct RenderRecord {
     pub poster_path: Option<String>,
     /// The key with which its data is encrypted; none when it is stored in clear.
     pub key_id: Option<String>,
-    /// When it was ordered.
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// When it was first claimed.

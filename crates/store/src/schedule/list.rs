@@ -1,6 +1,7 @@
 //! What people see of schedules.
 
 use crate::error::StoreError;
+use crate::statement::stored;
 use crate::tx::Schedules;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{Schedule, TickOutcome};
@@ -27,15 +28,16 @@ pub struct Pause {
     pub reason: String,
 }
 
-/// What became of a tick.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TickRecord {
-    pub tick: Timestamp,
-    pub outcome: TickOutcome,
-    /// Why it did not fire.
-    pub reason: Option<String>,
-    pub execution: Option<ExecutionId>,
-    pub at: Timestamp,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct TickRecord in ("tidemill_schedule_tick", "schedule tick_at") {
+        pub tick: Timestamp = "tick_at",
+        pub outcome: TickOutcome,
+        /// Why it did not fire.
+        pub reason: Option<String>,
+        pub execution: Option<ExecutionId> = "execution_id",
+        pub at: Timestamp,
+    }
 }
 
 impl Schedules<'_> {
@@ -55,7 +57,6 @@ impl Schedules<'_> {
         before: Option<Timestamp>,
         limit: u32,
     ) -> Result<Vec<TickRecord>, StoreError> {
-        let rows = self.schedule_tick_list(name, before.map(Into::into), limit.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        Ok(self.schedule_tick_list(name, before.map(Into::into), limit.into()).await?)
     }
 }

@@ -1,18 +1,16 @@
 //! Rows of schedules and their ticks.
 
-use super::{Pause, ScheduleRecord, TickRecord};
+use super::{Pause, ScheduleRecord};
 use crate::codec::DbTime;
 use crate::error::{StoreError, damaged};
 use serde_json::{Map, Value};
 use std::time::Duration;
-use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::Schedule;
 use tidemill_domain::time::Timestamp;
 
 const TABLE: &str = "tidemill_schedule";
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct ScheduleRow {
         pub(crate) name: String,
         pub(crate) job: String,
@@ -118,36 +116,6 @@ impl TryFrom<ScheduleRow> for ScheduleRecord {
             is_waiting: row.is_waiting,
             last_tick_at: row.last_tick_at.map(Into::into),
             pause,
-        })
-    }
-}
-
-crate::statement::row! {
-    #[derive(Clone, Debug)]
-    pub(crate) struct TickRow {
-        pub(crate) schedule: String,
-        pub(crate) tick_at: DbTime,
-        pub(crate) outcome: String,
-        pub(crate) reason: Option<String>,
-        pub(crate) execution_id: Option<i64>,
-        pub(crate) at: DbTime,
-    }
-}
-
-impl TryFrom<TickRow> for TickRecord {
-    type Error = StoreError;
-
-    fn try_from(row: TickRow) -> Result<Self, StoreError> {
-        let tick = Timestamp::from(row.tick_at);
-        let place = || format!("{} {tick}", row.schedule);
-        let outcome =
-            row.outcome.parse().map_err(|_| damaged("tidemill_schedule_tick", "outcome", place()))?;
-        Ok(Self {
-            tick,
-            outcome,
-            reason: row.reason,
-            execution: row.execution_id.map(ExecutionId::new),
-            at: row.at.into(),
         })
     }
 }

@@ -2,7 +2,7 @@
 //! the tick is due again, and as long as it has not ended, nobody else sees the schedule.
 
 use super::TICKS_KEPT;
-use super::row::{ScheduleRow, TickRow};
+use super::row::ScheduleRow;
 use crate::crash_point;
 use crate::error::StoreError;
 use crate::tx::Schedules;
@@ -146,14 +146,9 @@ impl Schedules<'_> {
         execution: Option<ExecutionId>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let row = TickRow {
-            schedule: schedule.to_owned(),
-            tick_at: tick.into(),
-            outcome: outcome.as_str().to_owned(),
-            reason: reason.map(|reason| reason.replace('\0', "\u{fffd}")),
-            execution_id: execution.map(ExecutionId::get),
-            at: now.into(),
-        };
-        Ok(self.schedule_tick_insert(&row).await? == 1)
+        let reason = reason.map(|reason| reason.replace('\0', "\u{fffd}"));
+        let (outcome, execution) = (outcome.as_str(), execution.map(ExecutionId::get));
+        let (tick, now) = (tick.into(), now.into());
+        Ok(self.schedule_tick_insert(schedule, tick, outcome, reason.as_deref(), execution, now).await? == 1)
     }
 }

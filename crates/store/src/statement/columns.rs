@@ -20,6 +20,7 @@ use tidemill_domain::render::RenderId;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::{File as JobFile, Slot as JobSlot};
 use tidemill_domain::render::mapping::{Kind, Unused};
+use tidemill_domain::schedule::TickOutcome;
 use tidemill_domain::time::Timestamp;
 
 /// A type that is read from a row, value by value, each of them checked.
@@ -135,7 +136,7 @@ read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
 // Texts that have to be understood.
 read_as!(
-    AttemptOutcome, JobFile, JobSlot, Kind, Notice, PoolName, Role, Severity, StateWord, Unused, Value,
+    AttemptOutcome, JobFile, JobSlot, Kind, Notice, PoolName, Role, Severity, StateWord, TickOutcome, Unused, Value,
     WorkerState => |row, column| {
         row.checked(column, row.get::<String>(column)?.parse().ok())
     }
@@ -203,8 +204,11 @@ impl Columns<'_> {
         sqlx::Error::Decode(Box::new(damaged(table, column, row)))
     }
 
-    /// A part of a key, whatever type it has.
+    /// A part of a key, whatever type it has. SQLite stores instants as numbers, so only the name tells those.
     fn text(&self, column: &str) -> String {
+        if column == "at" || column.ends_with("_at") {
+            return self.decoded::<DbTime>(column).map(|time| time.0.to_string()).unwrap_or_default();
+        }
         let number = || self.decoded::<i64>(column).map(|number| number.to_string());
         let id = || self.decoded::<DbId>(column).map(|id| id.0.to_string());
         let small = || self.decoded::<i16>(column).map(|number| number.to_string());

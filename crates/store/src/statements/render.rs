@@ -45,7 +45,6 @@ pub(crate) struct Takeover<'a> {
 }
 
 /// What becomes known of an attempt; what is not given stays as it is.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptNote<'a> {
     pub(crate) render_id: i64,
     pub(crate) epoch: i64,
@@ -57,7 +56,6 @@ pub(crate) struct AttemptNote<'a> {
 }
 
 /// A job to be taken out of nexrender.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct NewLeftover<'a> {
     pub(crate) render_id: i64,
     pub(crate) epoch: i64,

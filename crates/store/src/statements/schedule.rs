@@ -1,7 +1,8 @@
 //! Statements on `tidemill_schedule` and `tidemill_schedule_tick`.
 
 use crate::codec::DbTime;
-use crate::schedule::row::{ScheduleRow, TickRow};
+use crate::schedule::TickRecord;
+use crate::schedule::row::ScheduleRow;
 use crate::statement::{One, list, statements};
 
 statements! {
@@ -55,7 +56,6 @@ statements! {
          order by look_at, name limit 1 {for update skip locked}"
     }
 
-    /// When the next of these jobs is to be looked at.
     fn schedule_next_look(jobs: &[&str]) -> One<Option<DbTime>> {
         bind(list(jobs))
         "select min(look_at) from tidemill_schedule where paused_at is null and job {in $1}"
@@ -100,8 +100,9 @@ statements! {
     }
 
     /// The second line of defence: zero when something was decided about this tick before.
-    fn schedule_tick_insert(row: &TickRow) -> u64 {
-        bind(&row.schedule, row.tick_at, &row.outcome, &row.reason, row.execution_id, row.at)
+    fn schedule_tick_insert(
+        schedule: &str, tick: DbTime, outcome: &str, reason: Option<&str>, execution: Option<i64>, at: DbTime,
+    ) -> u64 {
         "insert into tidemill_schedule_tick (schedule, tick_at, outcome, reason, execution_id, at)
          values ($1, $2, $3, $4, $5, $6)
          on conflict (schedule, tick_at) do nothing"
@@ -116,7 +117,7 @@ statements! {
          )"
     }
 
-    fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRow> {
+    fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRecord> {
         "select schedule, tick_at, outcome, reason, execution_id, at from tidemill_schedule_tick
          where schedule = $1 and ($2{::timestamptz} is null or tick_at < $2)
          order by tick_at desc limit $3"

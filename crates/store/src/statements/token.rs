@@ -54,7 +54,6 @@ statements! {
         "delete from tidemill_session where secret_hash = $1"
     }
 
-    /// Those of one token, or those that have ended.
     fn session_delete_of_token(token_id: &str) -> u64 {
         "delete from tidemill_session where token_id = $1"
     }

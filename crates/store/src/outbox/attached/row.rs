@@ -44,7 +44,6 @@ pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>, StoreError> {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct FoundRow {
         pub(crate) is_ordinary: bool,
         pub(crate) user_name: String,
@@ -55,7 +54,6 @@ crate::statement::row! {
 }
 
 crate::statement::row! {
-    #[derive(Clone, Debug)]
     pub(crate) struct ColumnRow {
         name: String,
         type_name: String,
@@ -79,7 +77,6 @@ impl From<ColumnRow> for FoundColumn {
 
 crate::statement::row! {
     /// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
-    #[derive(Clone, Debug)]
     pub(crate) struct ClaimRow {
         event_id: Option<i64>,
         aggregate_id: String,
@@ -127,7 +124,6 @@ impl ClaimRow {
     }
 }
 
-#[derive(Clone, Debug)]
 pub(crate) struct AttemptRow {
     pub(crate) event_id: i64,
     pub(crate) state: &'static str,

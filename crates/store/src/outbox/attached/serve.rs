@@ -157,8 +157,8 @@ impl Outbox<'_> {
             }
         }
         if !again.is_empty() {
-            settled
-                .extend(statement::try_again(&mut *connection, name, &again, &again_at, now.into()).await?);
+            let tried = statement::try_again(&mut *connection, name, &again, &again_at, now.into()).await?;
+            settled.extend(tried);
         }
         attempts.retain(|attempt| settled.contains(&attempt.event_id));
         if !attempts.is_empty() {

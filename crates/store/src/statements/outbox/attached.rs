@@ -273,8 +273,7 @@ pub(crate) async fn create_index(
     name: &TableName,
     index: Index,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(text::create_index(name, index))).execute(connection).await?;
-    Ok(())
+    sqlx::raw_sql(AssertSqlSafe(text::create_index(name, index))).execute(connection).await.map(drop)
 }
 
 /// Not in a transaction.
@@ -283,8 +282,7 @@ pub(crate) async fn drop_index(
     name: &TableName,
     index: Index,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(text::drop_index(name, index))).execute(connection).await?;
-    Ok(())
+    sqlx::raw_sql(AssertSqlSafe(text::drop_index(name, index))).execute(connection).await.map(drop)
 }
 
 /// How much is claimed at once, and of which aggregates nothing.

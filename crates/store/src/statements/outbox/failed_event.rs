@@ -16,7 +16,6 @@ use tidemill_domain::outbox::{Aggregate, Slot};
 /// Names our locks among the advisory ones: "exce".
 const LOCK: i32 = 0x6578_6365;
 
-#[derive(Clone, Debug)]
 pub(crate) struct NewFailedEventRow<'a> {
     pub(crate) new: &'a NewFailedEvent,
     pub(crate) state: &'static str,
@@ -32,7 +31,6 @@ impl<'a> NewFailedEventRow<'a> {
 }
 
 /// A failed event as it is to be, if it is still of this revision. Without an error the last one stays.
-#[derive(Clone, Debug)]
 pub(crate) struct FailedEventChange {
     pub(crate) event_id: i64,
     pub(crate) seen: i64,
@@ -61,7 +59,6 @@ fn stored(state: FailedEventState) -> (&'static str, Option<DbTime>) {
 }
 
 /// What is published in place of what an event says.
-#[derive(Clone, Debug)]
 pub(crate) struct EditColumns<'a> {
     pub(crate) replaces_payload: bool,
     pub(crate) payload: Option<&'a str>,

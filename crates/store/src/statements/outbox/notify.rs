@@ -39,8 +39,8 @@ statements! {
                  execute function tidemill_outbox_notice()"
             )))
             .execute(connection)
-            .await?;
-            Ok(())
+            .await
+            .map(drop)
         }
         sqlite { nothing }
     }
@@ -53,8 +53,8 @@ statements! {
                  drop function if exists tidemill_outbox_notice()",
             )
             .execute(connection)
-            .await?;
-            Ok(())
+            .await
+            .map(drop)
         }
         sqlite { nothing }
     }

@@ -320,8 +320,8 @@ statements! {
             )
             .bind(listed)
             .execute(connection)
-            .await?;
-            Ok(())
+            .await
+            .map(drop)
         }
     }
 }

@@ -54,8 +54,8 @@ statements! {
                  in share row exclusive mode",
             )
             .execute(connection)
-            .await?;
-            Ok(())
+            .await
+            .map(drop)
         }
         // The one writer's transaction keeps everybody else out by itself.
         sqlite { nothing }
