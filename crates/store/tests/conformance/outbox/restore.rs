@@ -105,7 +105,7 @@ fn age(server: &PrivatePostgres, transactions: u32) {
         "create temporary table aged (n int);
          do $$ begin
              for n in 1..{transactions} loop
-                 begin insert into aged values (n); failed event when others then null; end;
+                 begin insert into aged values (n); exception when others then null; end;
              end loop;
          end $$"
     );

@@ -44,7 +44,7 @@ const OFTEN: [(&str, &str); 7] = [
 
 /// Those of people who look at what has FAILED.
 const SELDOM: [(&str, &str); 2] =
-    [("failed", "is_skipped\n         from"), ("list of failed", "left join tidemill_outbox_attempt")];
+    [("failed", "is_skipped\n             from"), ("list of failed", "left join tidemill_outbox_attempt")];
 
 #[tokio::test]
 async fn what_was_published_is_not_touched() {
