@@ -33,13 +33,6 @@ pub struct Subject(String);
 pub struct NotASubject;
 
 impl Subject {
-    /// Checks and wraps.
-    ///
-    /// ```
-    /// # use tidemill_domain::alert::Subject;
-    /// assert_eq!(Subject::new("pool/etl").unwrap().as_str(), "pool/etl");
-    /// assert!(Subject::new("").is_err());
-    /// ```
     pub fn new(text: &str) -> Result<Self, NotASubject> {
         let length = text.chars().count();
         if length == 0 || length > 200 || text.chars().any(char::is_control) {
@@ -126,17 +119,6 @@ crate::words! {
 }
 
 /// The state after `reading`, and the notice if one begins or ends. `hold` is the rule's "for". Total.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::alert::{AlertState, Notice, Reading, next};
-/// # use tidemill_domain::time::Timestamp;
-/// let (minute, noon) = (Duration::from_secs(60), Timestamp::EPOCH);
-/// let (pending, nothing) = next(AlertState::Inactive, Reading::Breached(9.0), minute, noon);
-/// let (firing, notice) = next(pending, Reading::Breached(9.0), minute, noon.plus(minute));
-/// assert_eq!((nothing, notice), (None, Some(Notice::Fired)));
-/// assert_eq!(firing.as_str(), "firing");
-/// ```
 pub fn next(
     state: AlertState,
     reading: Reading,

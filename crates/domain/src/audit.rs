@@ -51,12 +51,6 @@ pub const FIELD_CHARS_MAX: usize = 1000;
 
 impl AuditEntry {
     /// An entry without states and reason.
-    ///
-    /// ```
-    /// # use tidemill_domain::audit::{Actor, AuditEntry};
-    /// let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
-    /// assert_eq!(entry.to.as_deref(), Some("dead"));
-    /// ```
     pub fn new(actor: Actor, action: &str, object: &str) -> Self {
         Self {
             actor: Actor {
@@ -92,12 +86,6 @@ fn bounded(text: &str) -> String {
 }
 
 /// A reason that says something and fits into the log.
-///
-/// ```
-/// # use tidemill_domain::audit::{BadReason, reason};
-/// assert_eq!(reason(" the file was replaced "), Ok("the file was replaced"));
-/// assert_eq!(reason(" "), Err(BadReason::Empty));
-/// ```
 pub fn reason(text: &str) -> Result<&str, BadReason> {
     let text = text.trim();
     match text.chars().count() {
@@ -148,5 +136,19 @@ mod tests {
                 prop_assert!(field.chars().count() <= FIELD_CHARS_MAX && !field.contains('\0'));
             }
         }
+    }
+
+    #[test]
+    fn an_entry_tells_from_what_to_what() {
+        use crate::audit::{Actor, AuditEntry};
+        let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
+        assert_eq!(entry.to.as_deref(), Some("dead"));
+    }
+
+    #[test]
+    fn a_reason_says_something() {
+        use crate::audit::{BadReason, reason};
+        assert_eq!(reason(" the file was replaced "), Ok("the file was replaced"));
+        assert_eq!(reason(" "), Err(BadReason::Empty));
     }
 }

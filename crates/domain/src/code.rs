@@ -6,7 +6,6 @@
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
 //! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox, 15xx renders.
 
-use std::fmt;
 use std::str::FromStr;
 
 macro_rules! exits {
@@ -226,18 +225,27 @@ codes! {
     1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
 }
 
+/// Gives an error the code that all its variants have.
+macro_rules! coded {
+    ($error:ident, $code:ident) => {
+        impl $error {
+            pub const fn code(&self) -> $crate::code::Code {
+                $crate::code::Code::$code
+            }
+        }
+    };
+}
+
+pub(crate) use coded;
+
 impl Code {
     pub const fn number(self) -> u16 {
         self as u16
     }
 }
 
-/// `TM` and four digits.
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TM{:04}", self.number())
-    }
-}
+// `TM` and four digits.
+crate::newtype::display!(Code, code => "TM{:04}", code.number());
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an error code of Tidemill")]

@@ -1,7 +1,5 @@
 //! The inbox: which messages a consumer has dealt with, so that one that comes again is known.
 
-use crate::code::Code;
-
 pub const CONSUMER_BYTES_MAX: usize = 200;
 pub const MESSAGE_ID_BYTES_MAX: usize = 500;
 
@@ -19,11 +17,9 @@ pub enum BadMessage {
     Id,
 }
 
-impl BadMessage {
-    pub const fn code(self) -> Code {
-        Code::BadMessageId
-    }
+crate::code::coded!(BadMessage, BadMessageId);
 
+impl BadMessage {
     pub const fn fix(self) -> &'static str {
         match self {
             Self::Consumer => "name the consumer by a short word that never changes, such as billing",
@@ -35,13 +31,6 @@ impl BadMessage {
 }
 
 impl<'a> Message<'a> {
-    /// Checks and wraps.
-    ///
-    /// ```
-    /// # use tidemill_domain::inbox::Message;
-    /// assert!(Message::new("billing", "4711").is_ok());
-    /// assert!(Message::new("billing", "").is_err());
-    /// ```
     pub fn new(consumer: &'a str, id: &'a str) -> Result<Self, BadMessage> {
         let is_fit =
             |text: &str, most: usize| (1..=most).contains(&text.len()) && !text.chars().any(char::is_control);
@@ -88,5 +77,12 @@ mod tests {
 
             prop_assert_eq!((message.consumer(), message.id()), (consumer.as_str(), id.as_str()));
         }
+    }
+
+    #[test]
+    fn a_message_has_an_id() {
+        use crate::inbox::Message;
+        assert!(Message::new("billing", "4711").is_ok());
+        assert!(Message::new("billing", "").is_err());
     }
 }

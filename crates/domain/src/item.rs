@@ -14,7 +14,6 @@ use crate::code::Code;
 use crate::error_chain::ErrorChain;
 use std::borrow::Cow;
 use std::error::Error;
-use std::fmt;
 
 /// What sort of error it is. Skip and retry are decided by it.
 ///
@@ -57,11 +56,7 @@ impl ErrorKind {
     }
 }
 
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::newtype::display!(ErrorKind, kind => "{}", kind.0);
 
 crate::words! {
     /// What a step was doing with an item.
@@ -181,11 +176,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for ItemError {
     }
 }
 
-impl fmt::Display for ItemError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
+crate::newtype::display!(ItemError, error => "{}", error.text());
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,6 @@
 use crate::process::ProcessId;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Duration;
 
 crate::newtype::numbers! {
@@ -54,14 +53,6 @@ pub enum BadLeaseKey {
 }
 
 impl LeaseKey {
-    /// Checks and wraps.
-    ///
-    /// ```
-    /// # use tidemill_domain::lease::LeaseKey;
-    /// let key = LeaseKey::new("outbox_slot", "17").unwrap();
-    /// assert_eq!(key.to_string(), "outbox_slot/17");
-    /// assert!(LeaseKey::new("Outbox", "17").is_err());
-    /// ```
     pub fn new(kind: &str, name: &str) -> Result<Self, BadLeaseKey> {
         let mut letters = kind.bytes();
         let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());
@@ -86,11 +77,7 @@ impl LeaseKey {
     }
 }
 
-impl fmt::Display for LeaseKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind, self.name)
-    }
-}
+crate::newtype::display!(LeaseKey, key => "{}/{}", key.kind, key.name);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Term {

@@ -1,5 +1,5 @@
-//! What types of values have in common: numbers and UUIDs that cannot be confused, types that are stored as their text,
-//! and enums that are made of what they hold.
+//! What types of values have in common: numbers and UUIDs that cannot be confused, how a type is written, types that are
+//! stored as their text, and enums that are made of what they hold.
 
 /// Declares newtypes around a whole number, with `new`, `get` and `Display`; name further derives yourself.
 macro_rules! numbers {
@@ -26,9 +26,10 @@ macro_rules! numbers {
     )+};
 }
 
-/// Declares newtypes around a UUID that came from the engine's id source or from a stored row.
+/// Declares newtypes around a UUID that came from the engine's id source or from a stored row. With an error behind
+/// `else` they are read from texts as well.
 macro_rules! uuids {
-    ($($(#[$about:meta])* pub struct $name:ident;)+) => {$(
+    ($($(#[$about:meta])* pub struct $name:ident $(else $bad:ident: $error:literal)?;)+) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub struct $name(::uuid::Uuid);
@@ -48,7 +49,33 @@ macro_rules! uuids {
                 self.0.fmt(f)
             }
         }
+
+        $(
+            #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+            #[error($error)]
+            pub struct $bad;
+
+            impl ::std::str::FromStr for $name {
+                type Err = $bad;
+
+                fn from_str(text: &str) -> Result<Self, $bad> {
+                    ::uuid::Uuid::try_parse(text).map(Self).map_err(|_| $bad)
+                }
+            }
+        )?
     )+};
+}
+
+/// Writes a type as one text, with the arguments of `format!`. The value has the name before the arrow.
+macro_rules! display {
+    ($type:ident, $value:pat => $($text:tt)+) => {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                let $value = self;
+                write!(f, $($text)+)
+            }
+        }
+    };
 }
 
 /// Serialises a type as the text that its `Display` writes and its `FromStr` reads.
@@ -80,4 +107,4 @@ macro_rules! conversions {
     };
 }
 
-pub(crate) use {conversions, numbers, serde_as_text, uuids};
+pub(crate) use {conversions, display, numbers, serde_as_text, uuids};

@@ -29,18 +29,6 @@ impl Span {
 ///
 /// Whoever stores the answer does not take the span from a living holder: that one renews within the length, which it
 /// measures with its own monotonic clock from before `since`.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::step_back::{Span, shortened};
-/// # use tidemill_domain::time::Timestamp;
-/// let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
-/// let (ttl, hour) = (Duration::from_secs(15), Duration::from_secs(3_600));
-/// let lease = Span { since: noon, until: noon.plus(ttl) };
-///
-/// let eleven = noon.minus(hour);
-/// assert_eq!(shortened(lease, eleven), Span { since: eleven, until: eleven.plus(ttl) });
-/// ```
 #[must_use]
 pub fn shortened(span: Span, now: Timestamp) -> Span {
     if span.since <= now {
@@ -123,5 +111,18 @@ mod tests {
             let after = shortened(Span::of(None, at(until), most), at(now)).until;
             prop_assert_eq!(after, at(until).min(at(now).plus(most)));
         }
+    }
+
+    #[test]
+    fn a_span_from_the_future_begins_now() {
+        use crate::step_back::{Span, shortened};
+        use crate::time::Timestamp;
+        use std::time::Duration;
+        let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        let (ttl, hour) = (Duration::from_secs(15), Duration::from_secs(3_600));
+        let lease = Span { since: noon, until: noon.plus(ttl) };
+
+        let eleven = noon.minus(hour);
+        assert_eq!(shortened(lease, eleven), Span { since: eleven, until: eleven.plus(ttl) });
     }
 }

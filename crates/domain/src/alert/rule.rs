@@ -1,7 +1,6 @@
 //! What is watched: a signal, a threshold, for how long, and how much it matters.
 
 use super::Reading;
-use std::fmt;
 use std::time::Duration;
 
 /// Longest window and longest "for".
@@ -44,11 +43,7 @@ impl Condition {
     }
 }
 
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.as_str(), self.threshold())
-    }
-}
+crate::newtype::display!(Condition, condition => "{} {}", condition.as_str(), condition.threshold());
 
 crate::words! {
     /// How the samples of a window become one value.
@@ -87,23 +82,6 @@ pub struct RuleFields {
 }
 
 /// A rule that can be evaluated.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::alert::{Aggregate, BadRule, Condition, Rule, RuleFields, Severity};
-/// let fields = RuleFields {
-///     name: "database_slow".into(),
-///     signal: "database_seconds".into(),
-///     condition: Condition::Above(1.0),
-///     aggregate: Aggregate::Average,
-///     window: Duration::from_secs(60),
-///     hold: Duration::from_secs(60),
-///     severity: Severity::Warning,
-///     channels: vec!["log".into()],
-/// };
-/// assert!(Rule::new(fields.clone()).is_ok());
-/// assert_eq!(Rule::new(RuleFields { name: "Slow!".into(), ..fields }), Err(BadRule::Name));
-/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule(RuleFields);
 

@@ -86,12 +86,6 @@ impl SilenceRequest {
 }
 
 /// A reason without the white space around it.
-///
-/// ```
-/// # use tidemill_domain::alert::silence::{BadSilence, reason};
-/// assert_eq!(reason(" disk is being replaced "), Ok("disk is being replaced"));
-/// assert_eq!(reason("  "), Err(BadSilence::Reason));
-/// ```
 pub fn reason(text: &str) -> Result<&str, BadSilence> {
     let text = text.trim();
     let is_fine = !text.is_empty() && text.chars().count() <= REASON_CHARS_MAX && !text.contains('\0');

@@ -360,3 +360,47 @@ fn the_waits_between_attempts_grow_from_a_second_to_ten_minutes() {
     assert_eq!(backoff.delay(1, 0.0), Duration::from_secs(1));
     assert_eq!(backoff.delay(ATTEMPTS_MAX, 0.0), Duration::from_secs(600));
 }
+
+#[test]
+fn a_rule_is_made_of_fields_that_fit() {
+    use crate::alert::{Aggregate, BadRule, Condition, Rule, RuleFields, Severity};
+    use std::time::Duration;
+    let fields = RuleFields {
+        name: "database_slow".into(),
+        signal: "database_seconds".into(),
+        condition: Condition::Above(1.0),
+        aggregate: Aggregate::Average,
+        window: Duration::from_secs(60),
+        hold: Duration::from_secs(60),
+        severity: Severity::Warning,
+        channels: vec!["log".into()],
+    };
+    assert!(Rule::new(fields.clone()).is_ok());
+    assert_eq!(Rule::new(RuleFields { name: "Slow!".into(), ..fields }), Err(BadRule::Name));
+}
+
+#[test]
+fn an_alert_fires_when_its_time_has_passed() {
+    use crate::alert::{AlertState, Notice, Reading, next};
+    use crate::time::Timestamp;
+    use std::time::Duration;
+    let (minute, noon) = (Duration::from_secs(60), Timestamp::EPOCH);
+    let (pending, nothing) = next(AlertState::Inactive, Reading::Breached(9.0), minute, noon);
+    let (firing, notice) = next(pending, Reading::Breached(9.0), minute, noon.plus(minute));
+    assert_eq!((nothing, notice), (None, Some(Notice::Fired)));
+    assert_eq!(firing.as_str(), "firing");
+}
+
+#[test]
+fn a_subject_is_not_empty() {
+    use crate::alert::Subject;
+    assert_eq!(Subject::new("pool/etl").unwrap().as_str(), "pool/etl");
+    assert!(Subject::new("").is_err());
+}
+
+#[test]
+fn a_silence_has_a_reason() {
+    use crate::alert::silence::{BadSilence, reason};
+    assert_eq!(reason(" disk is being replaced "), Ok("disk is being replaced"));
+    assert_eq!(reason("  "), Err(BadSilence::Reason));
+}

@@ -28,17 +28,6 @@ impl Degree {
     ///
     /// A text cannot know what the database computes, so for that `default_degree` counts, a setting. `none` counts
     /// where nothing at all is said.
-    ///
-    /// ```
-    /// # use std::num::NonZeroU32;
-    /// # use tidemill_domain::hint::Degree;
-    /// let [one, four, eight] = [1, 4, 8].map(|n| NonZeroU32::new(n).unwrap());
-    /// assert_eq!(Degree::Exact(eight).upper_bound(four, one), eight);
-    /// assert_eq!(Degree::Auto.upper_bound(four, one), four);
-    /// assert_eq!(Degree::DefaultOr(eight).upper_bound(four, one), eight);
-    /// assert_eq!(Degree::AtLeastTwo.upper_bound(one, one).get(), 2);
-    /// assert_eq!(Degree::None.upper_bound(four, one), one);
-    /// ```
     pub fn upper_bound(self, default_degree: NonZeroU32, none: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::None => none,

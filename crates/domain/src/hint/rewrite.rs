@@ -3,10 +3,9 @@
 //! Only degrees change, and only downwards: case, spaces, aliases and all other hints stay as they are. What comes out
 //! is read again, and refused unless it asks for no more than was granted.
 
-use super::degree::Degree;
 use super::directive::{self, Directive, Form, Level};
 use super::token::is_of_word;
-use super::tree::{Hint, HintComment};
+use super::{Degree, Hint, HintComment};
 use std::num::NonZeroU32;
 use std::ops::Range;
 

@@ -162,3 +162,15 @@ fn warnings_have_names_and_texts_of_their_own() {
         assert_eq!(warning.to_string(), warning.text());
     }
 }
+
+#[test]
+fn what_the_database_chooses_counts_as_the_default() {
+    use crate::hint::Degree;
+    use std::num::NonZeroU32;
+    let [one, four, eight] = [1, 4, 8].map(|n| NonZeroU32::new(n).unwrap());
+    assert_eq!(Degree::Exact(eight).upper_bound(four, one), eight);
+    assert_eq!(Degree::Auto.upper_bound(four, one), four);
+    assert_eq!(Degree::DefaultOr(eight).upper_bound(four, one), eight);
+    assert_eq!(Degree::AtLeastTwo.upper_bound(one, one).get(), 2);
+    assert_eq!(Degree::None.upper_bound(four, one), one);
+}

@@ -1,7 +1,5 @@
 //! What is odd about a hint. Oracle would say nothing about it.
 
-use std::fmt;
-
 macro_rules! warnings {
     ($($name:ident $word:literal $text:literal;)+) => {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,11 +38,7 @@ warnings! {
     ParallelParameter "parallel_parameter" "OPT_PARAM sets a parameter of parallel execution, which may bypass limits";
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
+crate::newtype::display!(Warning, warning => "{}", warning.text());
 
 /// Each warning once, in the order in which they were met. A text of nothing but commas has one.
 #[derive(Default)]

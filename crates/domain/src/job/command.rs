@@ -1,7 +1,6 @@
 //! Commands: what a program that a step runs is told, and what its end means for the step.
 
-use super::exit::ExitStatus;
-use super::parameter::JobParameters;
+use super::{ExitStatus, JobParameters};
 use std::collections::BTreeMap;
 
 /// How the variables begin that are ours. Those of our own process are settings, among them passwords, and are never

@@ -95,17 +95,6 @@ impl PartitionRefusal {
 }
 
 /// What becomes of each partition: those in `keys`, in that order, then the unfinished ones of before. Total.
-///
-/// ```
-/// # use tidemill_domain::job::{BatchStatus, partition::{self, KnownPartition}, step::{StepDecision, StepRules}};
-/// # use tidemill_domain::job::step::LastStep;
-/// let last = |status| LastStep { status, is_of_this_execution: false };
-/// let known = |key: &str, status| KnownPartition { key: key.into(), last: last(status), starts: 1 };
-/// let before = [known("a", BatchStatus::Completed), known("b", BatchStatus::Failed)];
-/// let plan = partition::plan("load", &["a", "b", "c"], &before, StepRules::default()).unwrap();
-/// let decisions: Vec<_> = plan.iter().map(|planned| planned.decision).collect();
-/// assert_eq!(decisions, [StepDecision::SkipCompleted, StepDecision::Resume, StepDecision::RunFresh]);
-/// ```
 pub fn plan(
     worker: &str,
     keys: &[&str],
@@ -272,5 +261,21 @@ mod tests {
             let names: BTreeSet<&str> = planned.iter().map(|planned| planned.key.as_str()).collect();
             prop_assert_eq!(names.len(), planned.len());
         }
+    }
+
+    #[test]
+    fn what_completed_is_passed_over_and_what_failed_goes_on() {
+        use crate::job::step::LastStep;
+        use crate::job::{
+            BatchStatus,
+            partition::{self, KnownPartition},
+            step::{StepDecision, StepRules},
+        };
+        let last = |status| LastStep { status, is_of_this_execution: false };
+        let known = |key: &str, status| KnownPartition { key: key.into(), last: last(status), starts: 1 };
+        let before = [known("a", BatchStatus::Completed), known("b", BatchStatus::Failed)];
+        let plan = partition::plan("load", &["a", "b", "c"], &before, StepRules::default()).unwrap();
+        let decisions: Vec<_> = plan.iter().map(|planned| planned.decision).collect();
+        assert_eq!(decisions, [StepDecision::SkipCompleted, StepDecision::Resume, StepDecision::RunFresh]);
     }
 }

@@ -18,7 +18,6 @@
 //! A completed instance that was forgotten can be launched again: nobody knows any more that it is done.
 
 use super::BatchStatus;
-use crate::code::Code;
 use crate::time::Timestamp;
 use std::fmt;
 use std::time::Duration;
@@ -50,11 +49,9 @@ pub enum BadRetention {
     KeepsNone,
 }
 
-impl BadRetention {
-    pub const fn code(&self) -> Code {
-        Code::BadRetention
-    }
+crate::code::coded!(BadRetention, BadRetention);
 
+impl BadRetention {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both",
@@ -139,24 +136,6 @@ pub enum Kept {
 }
 
 /// Whether an instance may go. Total.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::job::{BatchStatus, retention::{self, InstanceFacts, Kept, Retention, Unfinished}};
-/// # use tidemill_domain::time::Timestamp;
-/// let hour = Retention::new(Some(Duration::from_secs(3600)), None, Unfinished::Keep).unwrap();
-/// let completed = InstanceFacts {
-///     statuses: &[BatchStatus::Completed],
-///     last: Some((BatchStatus::Completed, Timestamp::EPOCH)),
-///     is_held: false,
-///     is_restart_due: false,
-///     outer: &[],
-///     is_among_newest: false,
-/// };
-/// let later = |secs| Timestamp::EPOCH.plus(Duration::from_secs(secs));
-/// assert_eq!(retention::decide(&hour, &completed, later(3600)), Err(Kept::TooYoung));
-/// assert_eq!(retention::decide(&hour, &completed, later(3601)), Ok(()));
-/// ```
 pub fn decide(retention: &Retention, facts: &InstanceFacts<'_>, now: Timestamp) -> Result<(), Kept> {
     let Some((last, over_at)) = facts.last else { return Err(Kept::NeverRan) };
     let is_unresolved = |status: BatchStatus| status.is_running() || status == BatchStatus::Unknown;

@@ -2,8 +2,7 @@
 //! either all publish in transactions of the same name, or none.
 //! Who joined first is right; the newcomer is at fault.
 
-use super::instance::Instance;
-use super::relay::LiveRelay;
+use super::{Instance, LiveRelay};
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JoinRefusal {

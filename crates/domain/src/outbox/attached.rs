@@ -15,21 +15,12 @@ pub mod check;
 pub mod row;
 
 use super::event::{BadEvent, check_name, check_topic};
-use crate::code::Code;
 use crate::time::Timestamp;
-use std::fmt;
 
 /// Most bytes of a name in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
 
 /// The name of a table, checked.
-///
-/// ```
-/// # use tidemill_domain::outbox::attached::TableName;
-/// let table = TableName::new("public", "transfer_events").unwrap();
-/// assert_eq!(table.quoted(), "\"public\".\"transfer_events\"");
-/// assert!(TableName::new("public", "a; drop table b").is_err());
-/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableName {
     schema: String,
@@ -46,11 +37,7 @@ pub enum BadTableName {
     Own { name: String },
 }
 
-impl BadTableName {
-    pub const fn code(&self) -> Code {
-        Code::BadTableName
-    }
-}
+crate::code::coded!(BadTableName, BadTableName);
 
 impl TableName {
     /// Checks and wraps. Names are meant as the catalogue has them: letters are not made small.
@@ -99,11 +86,7 @@ impl TableName {
     }
 }
 
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.schema, self.table)
-    }
-}
+crate::newtype::display!(TableName, name => "{}.{}", name.schema, name.table);
 
 /// Whether this is the name of a table of ours. Of `outbox_event` and its partitions the very names: others may well have an
 /// `outbox_events`.
@@ -188,11 +171,9 @@ pub enum RowRefusal {
     Skipped,
 }
 
-impl RowRefusal {
-    pub const fn code(&self) -> Code {
-        Code::AttachedRowRefused
-    }
+crate::code::coded!(RowRefusal, AttachedRowRefused);
 
+impl RowRefusal {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::NotFailed => "see `tidemill outbox failed --table TABLE`; other rows need no order",
@@ -259,5 +240,13 @@ mod tests {
         assert_eq!(quote("a\"b"), "\"a\"\"b\"");
         assert!(TableName::new("public", "a\"b").is_err());
         assert!(TableName::new("public", "tidemill_lease").is_err());
+    }
+
+    #[test]
+    fn a_checked_name_is_quoted() {
+        use crate::outbox::attached::TableName;
+        let table = TableName::new("public", "transfer_events").unwrap();
+        assert_eq!(table.quoted(), "\"public\".\"transfer_events\"");
+        assert!(TableName::new("public", "a; drop table b").is_err());
     }
 }

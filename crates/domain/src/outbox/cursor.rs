@@ -1,9 +1,7 @@
 //! A cursor: slots that are read together, each with the place of its last event. A relay has one, and for a while
 //! more when it has taken slots that were left at another place.
 
-use super::event::{Seq, Slot};
-use super::snapshot::Snapshot;
-use super::window::Window;
+use super::{Seq, Slot, Snapshot, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

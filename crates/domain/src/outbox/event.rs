@@ -1,11 +1,9 @@
 //! An event: something that happened to an aggregate, to be told to others. Its aggregate decides its slot, so all
 //! events of one aggregate are in one slot, and one relay at a time publishes them.
 
-use crate::code::Code;
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
@@ -97,11 +95,7 @@ impl Aggregate {
     }
 }
 
-impl fmt::Display for Aggregate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind, self.id)
-    }
-}
+crate::newtype::display!(Aggregate, aggregate => "{}/{}", aggregate.kind, aggregate.id);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
@@ -153,11 +147,7 @@ pub enum BadEvent {
     HeadersNotAnObject,
 }
 
-impl BadEvent {
-    pub const fn code(&self) -> Code {
-        Code::BadEvent
-    }
-}
+crate::code::coded!(BadEvent, BadEvent);
 
 /// An event that was checked and may be written.
 ///

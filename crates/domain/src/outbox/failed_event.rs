@@ -99,15 +99,6 @@ impl StateWord {
 
 /// What becomes of an event that was refused, after `attempts` earlier attempts: it waits, or it is parked. `unit` is a
 /// random number from 0 to 1.
-///
-/// ```
-/// # use tidemill_domain::outbox::failed_event::{FailedEventState, RetryPolicy, after_refusal};
-/// # use tidemill_domain::time::Timestamp;
-/// let (policy, now) = (RetryPolicy::standard().unwrap(), Timestamp::from_micros(0));
-/// assert!(matches!(after_refusal(0, false, &policy, now, 0.0), FailedEventState::Waiting { .. }));
-/// assert_eq!(after_refusal(9, false, &policy, now, 0.0), FailedEventState::Parked);
-/// assert_eq!(after_refusal(0, true, &policy, now, 0.0), FailedEventState::Parked);
-/// ```
 pub fn after_refusal(
     attempts: u32,
     is_permanent: bool,

@@ -3,16 +3,8 @@
 
 use super::event::Slot;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// One of the 16 groups of slots.
-///
-/// ```
-/// # use tidemill_domain::outbox::{Group, Slot};
-/// let group = Group::of(Slot::new(0x6e));
-/// assert_eq!(group.to_string(), "g06");
-/// assert!(group.slots().all(|slot| Group::of(slot) == group));
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Group(u8);
 
@@ -38,11 +30,7 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "g{:02}", self.0)
-    }
-}
+crate::newtype::display!(Group, group => "g{:02}", group.0);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Unit {
@@ -53,14 +41,6 @@ pub enum Unit {
 
 impl Unit {
     /// Those of these slots that are there with all others of their unit.
-    ///
-    /// ```
-    /// # use tidemill_domain::outbox::group::{Group, Unit};
-    /// let mut slots: std::collections::BTreeSet<_> = Group::all().take(2).flat_map(Group::slots).collect();
-    /// slots.pop_last();
-    /// assert_eq!(Unit::Slot.whole(&slots).len(), 31);
-    /// assert_eq!(Unit::Group.whole(&slots).len(), 16);
-    /// ```
     pub fn whole(self, slots: &BTreeSet<Slot>) -> BTreeSet<Slot> {
         match self {
             Self::Slot => slots.clone(),
@@ -85,5 +65,22 @@ mod tests {
         assert_eq!(all, Slot::all().collect::<Vec<_>>());
         assert_eq!(Group::all().count(), Group::COUNT);
         assert_eq!(Group::SLOTS, 16);
+    }
+
+    #[test]
+    fn a_group_has_the_slots_that_are_of_it() {
+        use crate::outbox::{Group, Slot};
+        let group = Group::of(Slot::new(0x6e));
+        assert_eq!(group.to_string(), "g06");
+        assert!(group.slots().all(|slot| Group::of(slot) == group));
+    }
+
+    #[test]
+    fn only_whole_units_are_kept() {
+        use crate::outbox::group::{Group, Unit};
+        let mut slots: std::collections::BTreeSet<_> = Group::all().take(2).flat_map(Group::slots).collect();
+        slots.pop_last();
+        assert_eq!(Unit::Slot.whole(&slots).len(), 31);
+        assert_eq!(Unit::Group.whole(&slots).len(), 16);
     }
 }

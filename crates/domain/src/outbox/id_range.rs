@@ -18,13 +18,6 @@ pub struct IdRange {
 impl IdRange {
     /// The first one of a page of `limit` events of so many slots, behind `after`, in a window whose events lie between
     /// `lowest` and `highest`, but for some late ones that may lie anywhere.
-    ///
-    /// ```
-    /// # use tidemill_domain::outbox::{EventId, id_range::IdRange};
-    /// let id = EventId::new;
-    /// let first = IdRange::first(id(0), (id(1), id(1_000_000)), 1_000, 128);
-    /// assert_eq!((first.after, first.upto), (id(0), Some(id(2_500))));
-    /// ```
     pub fn first(after: EventId, (lowest, highest): (EventId, EventId), limit: u32, slots: usize) -> Self {
         let page = (limit as usize * Slot::COUNT).div_ceil(slots.clamp(1, Slot::COUNT)).max(1);
         let page = i64::try_from(page).unwrap_or(i64::MAX / 2);
@@ -93,5 +86,13 @@ mod tests {
         let behind =
             IdRange::first(EventId::new(100_000), (EventId::new(5_001), EventId::new(90_000)), 100, 256);
         assert_eq!(behind.upto, None);
+    }
+
+    #[test]
+    fn the_first_range_is_a_little_more_than_a_page() {
+        use crate::outbox::{EventId, id_range::IdRange};
+        let id = EventId::new;
+        let first = IdRange::first(id(0), (id(1), id(1_000_000)), 1_000, 128);
+        assert_eq!((first.after, first.upto), (id(0), Some(id(2_500))));
     }
 }

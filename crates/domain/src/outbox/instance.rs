@@ -1,9 +1,7 @@
 //! An instance: the fixed share of a relay whose operator counts them by hand, as `RELAY_INSTANCE_ID` of
 //! `RELAY_TOTAL_INSTANCES`. Relays without one share fairly (`share.rs`).
 
-use super::event::Slot;
-use super::group::{Group, Unit};
-use std::fmt;
+use super::{Group, Slot, Unit};
 
 pub const ID_VARIABLE: &str = "RELAY_INSTANCE_ID";
 pub const TOTAL_VARIABLE: &str = "RELAY_TOTAL_INSTANCES";
@@ -12,13 +10,6 @@ pub const TOTAL_VARIABLE: &str = "RELAY_TOTAL_INSTANCES";
 const TOTAL_MAX: u32 = 256;
 
 /// One of a fixed number of relays. Its id is below the total, and there are at most as many as slots.
-///
-/// ```
-/// # use tidemill_domain::outbox::{Instance, Slot};
-/// let second = Instance::new(1, 3).unwrap();
-/// assert!(second.has(Slot::new(4)) && !second.has(Slot::new(5)));
-/// assert_eq!(second.to_string(), "1/3");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Instance {
     id: u32,
@@ -105,11 +96,7 @@ impl Instance {
     }
 }
 
-impl fmt::Display for Instance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.id, self.total)
-    }
-}
+crate::newtype::display!(Instance, instance => "{}/{}", instance.id, instance.total);
 
 #[cfg(test)]
 mod tests {
@@ -155,5 +142,13 @@ mod tests {
 
             prop_assert_eq!(Instance::new(id, total).is_ok(), is_good);
         }
+    }
+
+    #[test]
+    fn an_instance_has_every_so_many_slots() {
+        use crate::outbox::{Instance, Slot};
+        let second = Instance::new(1, 3).unwrap();
+        assert!(second.has(Slot::new(4)) && !second.has(Slot::new(5)));
+        assert_eq!(second.to_string(), "1/3");
     }
 }

@@ -14,13 +14,6 @@ use serde_json::{Value, json};
 const TOPIC: &str = "tidemill.events";
 
 /// What of Tidemill's doings is told, and where. Nothing by default.
-///
-/// ```
-/// # use tidemill_domain::outbox::LifecycleEvents;
-/// let lifecycle_events = LifecycleEvents::new("ops").unwrap().of_jobs();
-/// assert!(lifecycle_events.includes_jobs() && !lifecycle_events.includes_pools());
-/// assert!(LifecycleEvents::new("no topic").is_err());
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LifecycleEvents {
     topic: String,
@@ -334,5 +327,13 @@ mod tests {
 
         let Payload::Json(text) = told.payload() else { panic!("it is JSON") };
         assert!(!text.contains("kim") && !text.contains("password"), "{text}");
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_included() {
+        use crate::outbox::LifecycleEvents;
+        let lifecycle_events = LifecycleEvents::new("ops").unwrap().of_jobs();
+        assert!(lifecycle_events.includes_jobs() && !lifecycle_events.includes_pools());
+        assert!(LifecycleEvents::new("no topic").is_err());
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! A relay writes a hundred thousand of them in a second, so a line is appended to bytes, without a tree of values.
 
-use super::event::{Aggregate, EventId, Payload, Seq, Slot};
-use super::stored::Record;
+use super::{Aggregate, EventId, Payload, Record, Seq, Slot};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,34 +21,6 @@ pub struct Published {
 
 /// Appends the line of a record, with its line break. It is one line whatever the record contains, and JSON if the
 /// payload is.
-///
-/// ```
-/// # use tidemill_domain::lease::Epoch;
-/// # use tidemill_domain::outbox::{Aggregate, EventId, Payload, Record, Seq, Slot, line};
-/// # use tidemill_domain::time::Timestamp;
-/// let record = Record {
-///     id: EventId::new(7),
-///     table: None,
-///     slot: Slot::of("order-1"),
-///     epoch: Epoch::new(2),
-///     seq: Seq::new(3),
-///     aggregate: Aggregate { kind: "order".into(), id: "order-1".into() },
-///     event_type: "order.paid".into(),
-///     topic: "orders".into(),
-///     is_redirected: false,
-///     headers: Default::default(),
-///     payload: Payload::Json("{\n  \"amount\": 1.50\n}".into()),
-///     created_at: Timestamp::EPOCH,
-/// };
-/// let mut bytes = Vec::new();
-/// line::write(&record, Timestamp::EPOCH, &mut bytes);
-/// assert_eq!(
-///     String::from_utf8(bytes).unwrap(),
-///     "{\"id\":7,\"slot\":110,\"epoch\":2,\"seq\":3,\"aggregate_type\":\"order\",\"aggregate_id\":\"order-1\",\
-///      \"event_type\":\"order.paid\",\"topic\":\"orders\",\"headers\":{},\"payload\":{\"amount\":1.50},\
-///      \"published_at\":\"1970-01-01T00:00:00.000000Z\"}\n"
-/// );
-/// ```
 pub fn write(record: &Record, published_at: Timestamp, into: &mut Vec<u8>) {
     let (id, slot, epoch, seq) = (record.id, record.slot, record.epoch.get(), record.seq);
     let _infallible = write!(into, "{{\"id\":{id},\"slot\":{slot},\"epoch\":{epoch},\"seq\":{seq}");
@@ -313,6 +284,35 @@ mod tests {
         assert_eq!(
             read(br#"{"id":7,"slot":256,"epoch":2,"seq":3,"aggregate_id":"a","aggregate_type":"b"}"#),
             None
+        );
+    }
+
+    #[test]
+    fn a_record_is_one_line_of_json() {
+        use crate::lease::Epoch;
+        use crate::outbox::{Aggregate, EventId, Payload, Record, Seq, Slot, line};
+        use crate::time::Timestamp;
+        let record = Record {
+            id: EventId::new(7),
+            table: None,
+            slot: Slot::of("order-1"),
+            epoch: Epoch::new(2),
+            seq: Seq::new(3),
+            aggregate: Aggregate { kind: "order".into(), id: "order-1".into() },
+            event_type: "order.paid".into(),
+            topic: "orders".into(),
+            is_redirected: false,
+            headers: Default::default(),
+            payload: Payload::Json("{\n  \"amount\": 1.50\n}".into()),
+            created_at: Timestamp::EPOCH,
+        };
+        let mut bytes = Vec::new();
+        line::write(&record, Timestamp::EPOCH, &mut bytes);
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "{\"id\":7,\"slot\":110,\"epoch\":2,\"seq\":3,\"aggregate_type\":\"order\",\"aggregate_id\":\"order-1\",\
+             \"event_type\":\"order.paid\",\"topic\":\"orders\",\"headers\":{},\"payload\":{\"amount\":1.50},\
+             \"published_at\":\"1970-01-01T00:00:00.000000Z\"}\n"
         );
     }
 }

@@ -1,10 +1,7 @@
 //! Where a slot stands: who has it, and how far it was read. Owned slots stand where their relay says, free ones where
 //! they were left.
 
-use super::cursor::Cursor;
-use super::event::{EventId, Seq, Slot};
-use super::relay::RelayId;
-use super::window::Window;
+use super::{Cursor, EventId, RelayId, Seq, Slot, Window};
 use crate::lease::Epoch;
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,9 +5,7 @@
 //! its last transactions out again, unless what names them is in its own log. A record is known by its number and by what
 //! it says, so one that has the number of another is not taken for it.
 
-use super::event::{EventId, Payload, Slot};
-use super::stored::Record;
-use super::window::Window;
+use super::{EventId, Payload, Record, Slot, Window};
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,28 +1,14 @@
 //! A relay: a process that publishes events, for as long as it has joined. Joining again makes it another relay, so one
 //! that no longer counts never comes back.
 
-use super::group::Unit;
-use super::instance::Instance;
+use super::{Instance, Unit};
 use crate::time::Timestamp;
 use std::fmt;
-use std::str::FromStr;
-use uuid::Uuid;
 
 crate::newtype::uuids! {
     /// One relay, from joining to its end. Never used again.
-    pub struct RelayId;
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
-pub struct BadRelayId;
-
-impl FromStr for RelayId {
-    type Err = BadRelayId;
-
-    fn from_str(text: &str) -> Result<Self, BadRelayId> {
-        Uuid::try_parse(text).map(Self).map_err(|_| BadRelayId)
-    }
+    pub struct RelayId
+    else BadRelayId: "the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 }
 
 /// A relay that counts: it has joined, has not ended, and its lease has not passed.

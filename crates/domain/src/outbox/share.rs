@@ -14,10 +14,7 @@
 //!
 //! It takes two turns of each: in one, those with too many let go; in the next, those with too few take.
 
-use super::event::Slot;
-use super::group::{Group, Unit};
-use super::instance::Instance;
-use super::relay::{LiveRelay, RelayId};
+use super::{Group, Instance, LiveRelay, RelayId, Slot, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a relay is to do. It takes or lets go, never both.
@@ -37,19 +34,6 @@ impl Plan {
 
 /// What `me` is to do, given the relays that count, its own slots and those without owner. Who no longer counts has
 /// nothing to do.
-///
-/// ```
-/// # use tidemill_domain::outbox::{LiveRelay, RelayId, Slot, share};
-/// # use tidemill_domain::time::Timestamp;
-/// # let relay = |n: u128, slots| LiveRelay {
-/// #     id: RelayId::new(uuid::Uuid::from_u128(n)), name: String::new(), host: String::new(), pid: 1,
-/// #     instance: None, transactional_id: None, joined_at: Timestamp::EPOCH, slots,
-/// # };
-/// let (old, new) = (relay(1, 256), relay(2, 0));
-/// let all = Slot::all().collect();
-/// let plan = share::plan(old.id, &[old, new], &all, &[].into());
-/// assert_eq!(plan.release.len(), 128);
-/// ```
 pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let Some(relay) = live.iter().find(|relay| relay.id == me) else { return Plan::default() };
     let unit = relay.unit();
@@ -317,5 +301,25 @@ mod tests {
         let plan = plan(relay(1, None, 256).id, &[relay(2, None, 0)], &all, &all);
 
         assert!(plan.is_empty());
+    }
+
+    #[test]
+    fn half_is_let_go_for_a_second_relay() {
+        use crate::outbox::{LiveRelay, RelayId, Slot, share};
+        use crate::time::Timestamp;
+        let relay = |n: u128, slots| LiveRelay {
+            id: RelayId::new(uuid::Uuid::from_u128(n)),
+            name: String::new(),
+            host: String::new(),
+            pid: 1,
+            instance: None,
+            transactional_id: None,
+            joined_at: Timestamp::EPOCH,
+            slots,
+        };
+        let (old, new) = (relay(1, 256), relay(2, 0));
+        let all = Slot::all().collect();
+        let plan = share::plan(old.id, &[old, new], &all, &[].into());
+        assert_eq!(plan.release.len(), 128);
     }
 }

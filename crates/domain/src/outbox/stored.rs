@@ -71,13 +71,6 @@ pub enum StoredHeaders {
 
 impl StoredHeaders {
     /// Reads what is stored; nothing stands for no headers.
-    ///
-    /// ```
-    /// # use tidemill_domain::outbox::{BadEvent, StoredHeaders};
-    /// assert_eq!(StoredHeaders::of(None), StoredHeaders::Good(Default::default()));
-    /// let bad = StoredHeaders::of(Some("{\"a\":1}".to_owned()));
-    /// assert_eq!(bad.good(), Err(&BadEvent::HeadersNotAnObject));
-    /// ```
     pub fn of(text: Option<String>) -> Self {
         let Some(text) = text else { return Self::Good(Headers::new()) };
         match headers_of(&text) {
@@ -126,5 +119,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn headers_that_are_no_texts_are_shown_and_refused() {
+        use crate::outbox::{BadEvent, StoredHeaders};
+        assert_eq!(StoredHeaders::of(None), StoredHeaders::Good(Default::default()));
+        let bad = StoredHeaders::of(Some("{\"a\":1}".to_owned()));
+        assert_eq!(bad.good(), Err(&BadEvent::HeadersNotAnObject));
     }
 }

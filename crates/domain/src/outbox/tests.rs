@@ -6,10 +6,7 @@
 mod database;
 mod world;
 
-use super::event::Slot;
-use super::group::{Group, Unit};
-use super::instance::Instance;
-use super::relay::RelayId;
+use super::{Group, Instance, RelayId, Slot, Unit};
 use database::LEASE;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,10 +4,9 @@
 //! from one snapshot; then what the sink has got since the last round. In this order whatever counts as read has to be
 //! in the sink. What is published while the round goes on is not in the snapshot: it is looked up afterwards.
 
-use super::event::{Aggregate, EventId, Seq, Slot};
 use super::failed_event::StateWord;
-use super::line::Published;
 use super::numbers::Numbers;
+use super::{Aggregate, EventId, Published, Seq, Slot};
 use md5::{Digest, Md5};
 use std::collections::HashMap;
 

@@ -5,8 +5,7 @@
 //! nothing is missing, and under the lock of an aggregate ids are in causal order: so each window is frozen by its
 //! second snapshot before its first page is read, and sorted by id.
 
-use super::event::EventId;
-use super::snapshot::Snapshot;
+use super::{EventId, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// How far was read.

@@ -1,13 +1,8 @@
 //! What can be asked of pools, and the answers.
 
 use super::capacity::max_units_at;
-use super::class::Class;
 use super::estimate::Estimate;
-use super::event::End;
-use super::holder::Holder;
-use super::reason::Reason;
-use super::settings::{PoolName, Settings};
-use super::ticket::{Ticket, TicketId};
+use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 use std::collections::BTreeSet;
@@ -147,13 +142,6 @@ impl Level {
     }
 
     /// How much of what there is is in use, in percent. Of nothing, anything is all of it.
-    ///
-    /// ```
-    /// # use tidemill_domain::pool::command::Level;
-    /// assert_eq!(Level { usage: 720, limit: 950, max_units: 1_000 }.percent(), 72.0);
-    /// assert_eq!(Level { usage: 0, limit: 0, max_units: 0 }.percent(), 0.0);
-    /// assert_eq!(Level { usage: 3, limit: 0, max_units: 0 }.percent(), 100.0);
-    /// ```
     pub fn percent(self) -> f64 {
         match (self.usage, self.max_units) {
             (0, _) => 0.0,
@@ -204,4 +192,15 @@ pub struct Released {
 #[expect(clippy::cast_precision_loss, reason = "nobody has as many units as a f64 can count")]
 fn as_f64(units: u64) -> f64 {
     units as f64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn of_nothing_anything_is_all_of_it() {
+        use crate::pool::command::Level;
+        assert_eq!(Level { usage: 720, limit: 950, max_units: 1_000 }.percent(), 72.0);
+        assert_eq!(Level { usage: 0, limit: 0, max_units: 0 }.percent(), 0.0);
+        assert_eq!(Level { usage: 3, limit: 0, max_units: 0 }.percent(), 100.0);
+    }
 }

@@ -5,9 +5,7 @@
 //! room for it: it keeps its place, and a policy treats it as one that does not fit.
 
 use super::downgrade_steps::downgrade_steps;
-use super::reason::Reason;
-use super::ticket::{Ticket, TicketId};
-use super::weight::Weight;
+use super::{Reason, Ticket, TicketId, Weight};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -78,13 +76,6 @@ pub struct Grant {
 }
 
 /// Who may start now, in the order in which they are granted. Total, and never over the limit.
-///
-/// ```
-/// # use std::collections::BTreeSet;
-/// # use tidemill_domain::pool::decide::{Policy, View, decide};
-/// let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
-/// assert_eq!(decide(Policy::Document, &view), []);
-/// ```
 pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
     let mut usage = view.usage;
     let mut grants = Vec::new();
@@ -218,5 +209,13 @@ mod tests {
                 prop_assert!(held.contains(&head.ticket) || after + head.needs(least) > limit.max(after));
             }
         }
+    }
+
+    #[test]
+    fn an_empty_queue_gets_nothing() {
+        use crate::pool::decide::{Policy, View, decide};
+        use std::collections::BTreeSet;
+        let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
+        assert_eq!(decide(Policy::Document, &view), []);
     }
 }

@@ -2,11 +2,8 @@
 //!
 //! Heartbeats are not in it: they decide nothing. That one failed to come is.
 
-use super::holder::Holder;
-use super::settings::Settings;
 use super::state::Change;
-use super::ticket::{Ticket, TicketId};
-use super::weight::Weight;
+use super::{Holder, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;

@@ -1,7 +1,6 @@
 //! What was decided, as a sentence for the list of recent events.
 
-use super::event::{End, Event};
-use super::ticket::Ticket;
+use super::{End, Event, Ticket};
 use crate::time::Timestamp;
 
 /// The sentence for an event about `ticket` (as it is after the event); none for what nobody wants to read.

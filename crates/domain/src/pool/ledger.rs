@@ -2,11 +2,9 @@
 //! changed in this file only, and the auditor compares.
 
 use super::estimate::RunTimes;
-use super::event::{Event, Record};
-use super::holder::Holder;
-use super::settings::Settings;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
+use super::{Event, Holder, Record, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;

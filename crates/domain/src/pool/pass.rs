@@ -11,11 +11,8 @@ mod turn;
 
 use super::command::{Answer, Command, Level};
 use super::estimate::Pace;
-use super::event::{Event, Record};
 use super::ledger::{Contradiction, Ledger};
-use super::reason::Reason;
-use super::settings::PoolName;
-use super::ticket::{Ticket, TicketId};
+use super::{Event, PoolName, Reason, Record, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,11 +2,8 @@
 //! beyond the limit or against the policy, that nobody held two tickets, that no record is missing, and that what was
 //! decided can have happened.
 
-use super::decide::Policy;
-use super::event::{Event, Record};
 use super::ledger::{Contradiction, Ledger};
-use super::settings::Settings;
-use super::ticket::Ticket;
+use super::{Event, Policy, Record, Settings, Ticket};
 use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Debug)]

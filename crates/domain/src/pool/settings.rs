@@ -7,7 +7,6 @@ use crate::duration;
 use crate::schedule::Zone;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,11 +53,7 @@ impl FromStr for PoolName {
 
 crate::newtype::serde_as_text!(PoolName);
 
-impl fmt::Display for PoolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::newtype::display!(PoolName, name => "{}", name.0);
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pause {

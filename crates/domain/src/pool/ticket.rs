@@ -1,35 +1,18 @@
 //! A ticket: one request of one holder for units of one pool, from the queue to the end. While it counts it is what the
 //! holder knows as its lease.
 
-use super::class::Class;
-use super::holder::Holder;
-use super::settings::PoolName;
-use super::state::State;
-use super::weight::Weight;
+use super::{Class, Holder, PoolName, State, Weight};
 use crate::duration;
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
-use std::str::FromStr;
 use std::time::Duration;
-use uuid::Uuid;
 
 crate::newtype::uuids! {
     /// One ticket, or one request that has tickets of several pools.
-    pub struct TicketId;
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
-pub struct BadTicketId;
-
-impl FromStr for TicketId {
-    type Err = BadTicketId;
-
-    fn from_str(text: &str) -> Result<Self, BadTicketId> {
-        Uuid::try_parse(text).map(Self).map_err(|_| BadTicketId)
-    }
+    pub struct TicketId
+    else BadTicketId: "the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 }
 
 crate::newtype::serde_as_text!(TicketId);

@@ -1,7 +1,6 @@
 //! What was decided about one ticket, line by line, for whoever asks why it is as it is.
 
-use super::event::{End, Event};
-use super::ticket::Ticket;
+use super::{End, Event, Ticket};
 use crate::duration;
 use crate::time::Timestamp;
 use std::time::Duration;

@@ -28,15 +28,6 @@ struct AskedHint {
 
 impl UnitRequest {
     /// Puts together what a request says: a number, the least that would do, and the hint of its statement.
-    ///
-    /// ```
-    /// # use std::num::NonZeroU32;
-    /// # use tidemill_domain::pool::{Settings, unit_request::UnitRequest};
-    /// let settings = Settings::new("adw".parse().unwrap(), 1_000);
-    /// let asked = UnitRequest::new(&settings, None, None, Some("/*+ PARALLEL(16) */")).unwrap();
-    /// assert_eq!(asked.parallel.get(), 16);
-    /// assert_eq!(asked.hint_override(NonZeroU32::new(4).unwrap()).unwrap().unwrap(), "/*+ PARALLEL(4) */");
-    /// ```
     pub fn new(
         settings: &Settings,
         number: Option<NonZeroU32>,
@@ -201,5 +192,15 @@ mod tests {
             let (_, ran, runs) = settings.weigh(Some(degree), Some(ran_sessions));
             prop_assert!(runs.units(ran) <= counted.units(granted), "{text} with {granted} of {most}");
         }
+    }
+
+    #[test]
+    fn a_hint_says_how_much_is_asked_for() {
+        use crate::pool::{Settings, unit_request::UnitRequest};
+        use std::num::NonZeroU32;
+        let settings = Settings::new("adw".parse().unwrap(), 1_000);
+        let asked = UnitRequest::new(&settings, None, None, Some("/*+ PARALLEL(16) */")).unwrap();
+        assert_eq!(asked.parallel.get(), 16);
+        assert_eq!(asked.hint_override(NonZeroU32::new(4).unwrap()).unwrap().unwrap(), "/*+ PARALLEL(4) */");
     }
 }

@@ -1,12 +1,8 @@
 //! What would happen if somebody in the queue asked for something else: the pass itself is asked, on a copy.
 
-use super::command::Command;
 use super::estimate::Pace;
-use super::ledger::Ledger;
 use super::pass::pass;
-use super::settings::PoolName;
-use super::state::State;
-use super::ticket::TicketId;
+use super::{Command, Ledger, PoolName, State, TicketId};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

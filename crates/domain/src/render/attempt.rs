@@ -1,7 +1,6 @@
 //! How claims end.
 
-use super::lifecycle::{Event, Work};
-use super::status::Status;
+use super::{Event, Status, Work};
 
 crate::words! {
     pub enum AttemptOutcome {

@@ -1,8 +1,7 @@
 //! The three clocks of a render, kept apart because they mean different things: nobody takes it, nothing is heard of it,
 //! it takes too long. All are read from instants that were recorded, so a new worker goes on where the last one was.
 
-use super::failure::Failure;
-use super::phase::Phase;
+use super::{Failure, Phase};
 use crate::time::Timestamp;
 use std::time::Duration;
 

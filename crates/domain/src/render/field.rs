@@ -6,13 +6,6 @@ use std::str::FromStr;
 pub const NUMBER_MAX: u16 = 999;
 
 /// A field, under the name that it has in a mapping.
-///
-/// ```
-/// # use tidemill_domain::render::field::Field;
-/// let name: Field = "Slot 3 - name".parse().unwrap();
-/// assert_eq!(name, Field::Slot { number: 3, name: "name".to_owned() });
-/// assert_eq!(name.to_string(), "Slot 3 - name");
-/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Field {
     /// `Slot 3 - name`: one of several of a kind, such as a seat at a table. Numbers begin at 1 and may have gaps.
@@ -101,5 +94,13 @@ mod tests {
             };
             prop_assert_eq!(field.to_string().parse(), Ok(field));
         }
+    }
+
+    #[test]
+    fn a_field_is_read_as_it_is_written() {
+        use crate::render::field::Field;
+        let name: Field = "Slot 3 - name".parse().unwrap();
+        assert_eq!(name, Field::Slot { number: 3, name: "name".to_owned() });
+        assert_eq!(name.to_string(), "Slot 3 - name");
     }
 }

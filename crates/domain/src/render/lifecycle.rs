@@ -22,13 +22,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use super::failure::{Failure, Trouble};
-use super::phase::Phase;
-use super::progress::Progress;
-use super::remote::Report;
 use super::retry_rules::{Patience, Stage};
-use super::status::Status;
-use super::uid::RenderId;
+use super::{Failure, Phase, Progress, RenderId, Report, Status, Trouble};
 use crate::backoff::BadBackoff;
 use crate::code::Code;
 use crate::lease::{Epoch, Fence, Lease};

@@ -4,7 +4,6 @@
 use super::field::Field;
 use super::path::NodePath;
 use super::profile::check_composition;
-use crate::code::Code;
 use crate::error_chain::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,11 +88,7 @@ pub struct BadMapping {
     pub problems: Vec<(usize, String)>,
 }
 
-impl BadMapping {
-    pub const fn code(&self) -> Code {
-        Code::BadFieldMapping
-    }
-}
+crate::code::coded!(BadMapping, BadFieldMapping);
 
 /// The mappings of all compositions that the rows are about, or all that is wrong with the rows.
 pub fn read(rows: &[MappingRow]) -> Result<BTreeMap<String, Mapping>, BadMapping> {

@@ -1,10 +1,7 @@
 //! What people may do with a render, and why not. What becomes of it then, [`decide`](super::decide) says.
 
 use super::lifecycle::{Act, Counts, Decision, File, Render, Slot};
-use super::phase::Phase;
-use super::progress::Progress;
-use super::status::Status;
-use crate::code::Code;
+use super::{Phase, Progress, Status};
 use crate::lease::Lease;
 use crate::time::Timestamp;
 
@@ -24,11 +21,9 @@ pub enum OrderRefusal {
     Completed,
 }
 
-impl OrderRefusal {
-    pub const fn code(&self) -> Code {
-        Code::RenderOrderRefused
-    }
+crate::code::coded!(OrderRefusal, RenderOrderRefused);
 
+impl OrderRefusal {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Ended { .. } => "there is nothing to cancel; to render it once more, retry it",

@@ -2,24 +2,15 @@
 
 use super::name::{file_name, part_name};
 use super::uid::{RenderId, Uid};
-use crate::code::Code;
 use crate::schedule::Zone;
 use crate::time::Timestamp;
 use jiff::civil::Date;
-use std::fmt;
 use std::str::FromStr;
 
 /// The longest path that every program on Windows can open, in characters as Windows counts them.
 const PATH_CHARS_MAX: usize = 259;
 
 /// The day of a broadcast.
-///
-/// ```
-/// # use tidemill_domain::render::output::BroadcastDate;
-/// let date: BroadcastDate = "2026-11-15".parse().unwrap();
-/// assert_eq!(date.to_string(), "2026-11-15");
-/// assert!("../2026-11-15".parse::<BroadcastDate>().is_err());
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BroadcastDate(Date);
 
@@ -29,11 +20,7 @@ pub struct BadBroadcastDate {
     text: String,
 }
 
-impl BadBroadcastDate {
-    pub const fn code(&self) -> Code {
-        Code::BadBroadcastDate
-    }
-}
+crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
 
 impl BroadcastDate {
     /// The day of an instant where clocks of this zone hang; none beyond the end of the calendar.
@@ -42,12 +29,8 @@ impl BroadcastDate {
     }
 }
 
-/// As ISO 8601 has it: the name of a folder sorts like the days.
-impl fmt::Display for BroadcastDate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.0.year(), self.0.month(), self.0.day())
-    }
-}
+// As ISO 8601 has it: the name of a folder sorts like the days.
+crate::newtype::display!(BroadcastDate, date => "{:04}-{:02}-{:02}", date.0.year(), date.0.month(), date.0.day());
 
 impl FromStr for BroadcastDate {
     type Err = BadBroadcastDate;
@@ -116,6 +99,7 @@ pub fn staged_for(name: &str) -> Option<Uid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::Code;
     use crate::lease::Epoch;
     use proptest::prelude::*;
 
@@ -186,5 +170,13 @@ mod tests {
                 prop_assert_eq!(date.to_string(), text);
             }
         }
+    }
+
+    #[test]
+    fn a_day_is_no_path() {
+        use crate::render::output::BroadcastDate;
+        let date: BroadcastDate = "2026-11-15".parse().unwrap();
+        assert_eq!(date.to_string(), "2026-11-15");
+        assert!("../2026-11-15".parse::<BroadcastDate>().is_err());
     }
 }

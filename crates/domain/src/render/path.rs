@@ -4,8 +4,6 @@
 //! file on Linux, so a path of a node is never used here unless the map has a place for it.
 
 use super::uri;
-use crate::code::Code;
-use std::fmt;
 
 /// Longer paths are not looked at.
 const CHARS_MAX: usize = 4_096;
@@ -21,14 +19,6 @@ enum Root {
 }
 
 /// A whole path on a render node.
-///
-/// ```
-/// # use tidemill_domain::render::path::NodePath;
-/// let path = NodePath::parse("\\\\?\\UNC\\NAS\\broadcast\\output/a.mp4").unwrap();
-/// assert_eq!(path.to_string(), "\\\\NAS\\broadcast\\output\\a.mp4");
-/// assert_eq!(path.forward(), "//NAS/broadcast/output/a.mp4");
-/// assert!(NodePath::parse("D:\\output\\..\\secret").is_err());
-/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodePath {
     root: Root,
@@ -47,11 +37,7 @@ pub enum BadPath {
     Uri { path: String },
 }
 
-impl BadPath {
-    pub const fn code(&self) -> Code {
-        Code::BadPath
-    }
-}
+crate::code::coded!(BadPath, BadPath);
 
 impl NodePath {
     /// Reads `D:\a`, `D:/a`, `\\host\share\a`, `//host/share/a`, both with `\\?\` before them, `/a`, `file:///D:/a`,
@@ -157,12 +143,8 @@ impl NodePath {
     }
 }
 
-/// As people and playout write it.
-impl fmt::Display for NodePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.show('\\'))
-    }
-}
+// As people and playout write it.
+crate::newtype::display!(NodePath, path => "{}", path.show('\\'));
 
 /// What stands for the path in an address, without its scheme: `///D:/a` and `///a` lose the empty host.
 fn local_of(rest: &str) -> Option<String> {
@@ -316,5 +298,14 @@ mod tests {
                 prop_assert!(path.is_in(&path));
             }
         }
+    }
+
+    #[test]
+    fn a_path_is_written_in_both_ways() {
+        use crate::render::path::NodePath;
+        let path = NodePath::parse("\\\\?\\UNC\\NAS\\broadcast\\output/a.mp4").unwrap();
+        assert_eq!(path.to_string(), "\\\\NAS\\broadcast\\output\\a.mp4");
+        assert_eq!(path.forward(), "//NAS/broadcast/output/a.mp4");
+        assert!(NodePath::parse("D:\\output\\..\\secret").is_err());
     }
 }

@@ -3,7 +3,6 @@
 
 use super::path::{BadPath, NodePath};
 use crate::code::Code;
-use std::fmt;
 
 /// A whole path on this host.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -41,11 +40,7 @@ impl LocalPath {
     }
 }
 
-impl fmt::Display for LocalPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}", self.parts.join("/"))
-    }
-}
+crate::newtype::display!(LocalPath, path => "/{}", path.parts.join("/"));
 
 /// One folder, as nodes see it and as this host does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,18 +93,6 @@ impl PathMap {
     }
 
     /// What a path of a node is here.
-    ///
-    /// ```
-    /// # use tidemill_domain::render::path::NodePath;
-    /// # use tidemill_domain::render::path_map::{LocalPath, PathLine, PathMap};
-    /// let line = PathLine {
-    ///     node: NodePath::parse("\\\\NAS\\broadcast").unwrap(),
-    ///     local: LocalPath::parse("/mnt/nas").unwrap(),
-    /// };
-    /// let map = PathMap::new(vec![line]).unwrap();
-    /// let file = NodePath::parse("//nas/broadcast/a.mp4").unwrap();
-    /// assert_eq!(map.to_local(&file).unwrap().to_string(), "/mnt/nas/a.mp4");
-    /// ```
     pub fn to_local(&self, path: &NodePath) -> Result<LocalPath, NoPath> {
         let covering = self.lines.iter().filter_map(|line| Some((line, path.after(&line.node)?)));
         let Some((line, rest)) = covering.min_by_key(|(_, rest)| rest.len()) else {
@@ -203,5 +186,18 @@ mod tests {
             let local = map().to_local(&node).unwrap();
             prop_assert_eq!(map().to_node(&local), Ok(node));
         }
+    }
+
+    #[test]
+    fn a_path_of_a_node_is_found_under_the_mount() {
+        use crate::render::path::NodePath;
+        use crate::render::path_map::{LocalPath, PathLine, PathMap};
+        let line = PathLine {
+            node: NodePath::parse("\\\\NAS\\broadcast").unwrap(),
+            local: LocalPath::parse("/mnt/nas").unwrap(),
+        };
+        let map = PathMap::new(vec![line]).unwrap();
+        let file = NodePath::parse("//nas/broadcast/a.mp4").unwrap();
+        assert_eq!(map.to_local(&file).unwrap().to_string(), "/mnt/nas/a.mp4");
     }
 }

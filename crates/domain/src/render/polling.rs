@@ -29,15 +29,6 @@ pub struct Empty(u32);
 
 impl Polling {
     /// How long it sleeps after a look that found this, and what it has counted then.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidemill_domain::poll::PollResult;
-    /// # use tidemill_domain::render::polling::{Empty, Polling};
-    /// let (sleep, empty) = Polling::default().next(Empty::default(), PollResult::Work);
-    /// assert_eq!(sleep, Duration::from_secs(5));
-    /// assert_eq!(Polling::default().next(empty, PollResult::Nothing).0, Duration::from_secs(10));
-    /// ```
     pub fn next(&self, empty: Empty, found: PollResult) -> (Duration, Empty) {
         let empty = match found {
             PollResult::Work => Empty(0),
@@ -87,5 +78,15 @@ mod tests {
             let (sleep, _) = polling.next(Empty(empty), found);
             prop_assert!(sleep > Duration::ZERO && sleep <= polling.default.max(polling.idle));
         }
+    }
+
+    #[test]
+    fn a_worker_that_had_a_render_looks_sooner() {
+        use crate::poll::PollResult;
+        use crate::render::polling::{Empty, Polling};
+        use std::time::Duration;
+        let (sleep, empty) = Polling::default().next(Empty::default(), PollResult::Work);
+        assert_eq!(sleep, Duration::from_secs(5));
+        assert_eq!(Polling::default().next(empty, PollResult::Nothing).0, Duration::from_secs(10));
     }
 }

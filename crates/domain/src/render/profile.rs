@@ -2,7 +2,6 @@
 
 use super::path::NodePath;
 use super::rate::Rate;
-use crate::code::Code;
 use crate::error_chain::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -93,11 +92,7 @@ pub struct BadProfile {
     pub problems: Vec<(&'static str, String)>,
 }
 
-impl BadProfile {
-    pub const fn code(&self) -> Code {
-        Code::BadProfile
-    }
-}
+crate::code::coded!(BadProfile, BadProfile);
 
 impl Profile {
     pub fn in_template(&self) -> &str {
@@ -171,11 +166,7 @@ pub enum UnsafeComposition {
     Letter { name: String, letter: char },
 }
 
-impl UnsafeComposition {
-    pub const fn code(&self) -> Code {
-        Code::UnsafeComposition
-    }
-}
+crate::code::coded!(UnsafeComposition, UnsafeComposition);
 
 /// Refuses names of compositions that nexrender would write into its script without quoting them.
 pub fn check_composition(name: &str) -> Result<(), UnsafeComposition> {

@@ -1,17 +1,7 @@
 //! How far a render is, in percent. nexrender skips values, repeats them and rarely reaches 100; people see a number
 //! that only grows, and 100 only when the file is published.
 
-use std::fmt;
-
 /// Percent, from 0 to 100. Only [`Progress::DONE`] is 100.
-///
-/// ```
-/// # use tidemill_domain::render::Progress;
-/// let half = Progress::NONE.raised(50.9);
-/// assert_eq!(half.get(), 50);
-/// assert_eq!(half.raised(20.0), half);
-/// assert_eq!(half.raised(1e9).get(), 99);
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Progress(u8);
 
@@ -46,11 +36,7 @@ impl Progress {
     }
 }
 
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
-    }
-}
+crate::newtype::display!(Progress, progress => "{}%", progress.0);
 
 #[cfg(test)]
 mod tests {
@@ -84,5 +70,14 @@ mod tests {
             prop_assert_eq!(Progress::stored(i64::from(progress.get())), progress);
             prop_assert_eq!(i64::from(progress.get()), percent.clamp(0, 100));
         }
+    }
+
+    #[test]
+    fn progress_is_whole_and_below_a_hundred_until_it_is_done() {
+        use crate::render::Progress;
+        let half = Progress::NONE.raised(50.9);
+        assert_eq!(half.get(), 50);
+        assert_eq!(half.raised(20.0), half);
+        assert_eq!(half.raised(1e9).get(), 99);
     }
 }

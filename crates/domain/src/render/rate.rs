@@ -5,13 +5,6 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// Frames per second as a fraction in lowest terms.
-///
-/// ```
-/// # use tidemill_domain::render::rate::Rate;
-/// let ntsc: Rate = "60000/2002".parse().unwrap();
-/// assert_eq!(ntsc.to_string(), "30000/1001");
-/// assert!("29.97".parse::<Rate>().is_err());
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {
     frames: NonZeroU32,
@@ -89,5 +82,13 @@ mod tests {
             prop_assert_eq!(rate.to_string().parse(), Ok(rate));
             prop_assert_eq!(Rate::new(frames * times, seconds * times), Ok(rate));
         }
+    }
+
+    #[test]
+    fn a_rate_is_a_fraction_in_lowest_terms() {
+        use crate::render::rate::Rate;
+        let ntsc: Rate = "60000/2002".parse().unwrap();
+        assert_eq!(ntsc.to_string(), "30000/1001");
+        assert!("29.97".parse::<Rate>().is_err());
     }
 }

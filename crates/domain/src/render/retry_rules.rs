@@ -16,8 +16,7 @@
 //!
 //! The numbers are those of the document; `MAX_RETRIES` replaces its 3 and `BASE_RETRY_DELAY` its 60 s.
 
-use super::failure::Failure;
-use super::uid::RenderId;
+use super::{Failure, RenderId};
 use crate::backoff::{Backoff, BadBackoff};
 use std::time::Duration;
 

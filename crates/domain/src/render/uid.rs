@@ -4,7 +4,6 @@
 //! two again and again. So a name is never used for a second job, and whoever is about to post one looks first.
 
 use crate::lease::Epoch;
-use std::fmt;
 use std::str::FromStr;
 
 crate::newtype::numbers! {
@@ -13,14 +12,6 @@ crate::newtype::numbers! {
 }
 
 /// The name of a job in nexrender.
-///
-/// ```
-/// # use tidemill_domain::lease::Epoch;
-/// # use tidemill_domain::render::{RenderId, Uid};
-/// let uid = Uid::new(RenderId::new(4711), Epoch::new(2));
-/// assert_eq!(uid.to_string(), "rq-4711-2");
-/// assert_eq!("rq-4711-2".parse(), Ok(uid));
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uid {
     render: RenderId,
@@ -48,11 +39,7 @@ impl Uid {
     }
 }
 
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rq-{}-{}", self.render, self.epoch)
-    }
-}
+crate::newtype::display!(Uid, uid => "rq-{}-{}", uid.render, uid.epoch);
 
 impl FromStr for Uid {
     type Err = NotAUid;
@@ -99,5 +86,14 @@ mod tests {
             prop_assert_eq!(uid.to_string().parse(), Ok(uid));
             prop_assert!(uid.to_string().len() <= Uid::BYTES_MAX);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_job_has_its_render_and_epoch() {
+        use crate::lease::Epoch;
+        use crate::render::{RenderId, Uid};
+        let uid = Uid::new(RenderId::new(4711), Epoch::new(2));
+        assert_eq!(uid.to_string(), "rq-4711-2");
+        assert_eq!("rq-4711-2".parse(), Ok(uid));
     }
 }

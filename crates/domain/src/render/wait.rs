@@ -81,14 +81,6 @@ pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
 }
 
 /// In how long a render begins about, if each takes as long as those before: nothing when nobody can tell.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::render::wait::{Hands, estimate};
-/// let hands = Hands::default().with(true, 2, 2);
-/// assert_eq!(estimate(3, hands, Some(Duration::from_secs(60))), Some(Duration::from_secs(120)));
-/// assert_eq!(estimate(3, hands, None), None);
-/// ```
 pub fn estimate(ahead: u64, hands: Hands, each: Option<Duration>) -> Option<Duration> {
     let each = each?;
     let (free, places) = (u64::from(hands.free), u64::from(hands.places));
@@ -163,5 +155,14 @@ mod tests {
                 prop_assert_eq!(first, Some(Duration::ZERO));
             }
         }
+    }
+
+    #[test]
+    fn a_render_waits_for_as_many_ends_as_are_before_it() {
+        use crate::render::wait::{Hands, estimate};
+        use std::time::Duration;
+        let hands = Hands::default().with(true, 2, 2);
+        assert_eq!(estimate(3, hands, Some(Duration::from_secs(60))), Some(Duration::from_secs(120)));
+        assert_eq!(estimate(3, hands, None), None);
     }
 }

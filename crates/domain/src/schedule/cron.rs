@@ -17,7 +17,6 @@ use super::zone::Zone;
 use crate::time::Timestamp;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Span, ToSpan};
-use std::fmt;
 
 /// The calendar repeats itself after so many years, weekdays included: what does not come in them never comes.
 const CYCLE_YEARS: i16 = 400;
@@ -157,12 +156,8 @@ impl Cron {
     }
 }
 
-/// As it was written, with one space between fields.
-impl fmt::Display for Cron {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+// As it was written, with one space between fields.
+crate::newtype::display!(Cron, cron => "{}", cron.text);
 
 /// The three letters by which days of the week are named, Sunday first.
 pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];

@@ -1,11 +1,7 @@
 //! A schedule in words, and the plan that it becomes when all of them are understood.
 
-use super::cron::Cron;
 use super::policy::{MissedRuns, Overlap, unknown};
-use super::template::Template;
-use super::timetable::Timetable;
-use super::window::{Outside, Window};
-use super::zone::Zone;
+use super::{Cron, Outside, Template, Timetable, Window, Zone};
 use crate::job::JobParameters;
 use crate::job::check_name;
 use crate::job::key::{job_key, md5};

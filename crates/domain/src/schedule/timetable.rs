@@ -1,8 +1,6 @@
 //! All ticks of a schedule: those of its cron expression, within its windows.
 
-use super::cron::Cron;
-use super::window::{Outside, Window};
-use super::zone::Zone;
+use super::{Cron, Outside, Window, Zone};
 use crate::time::Timestamp;
 use std::time::Duration;
 

@@ -15,8 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::definition::Plan;
-use super::policy::{MissedRuns, Overlap, TickOutcome};
+use super::{MissedRuns, Overlap, Plan, TickOutcome};
 use crate::time::Timestamp;
 
 /// Most ticks that one turn records as passed. Of more than that, the newest is recorded, with a remark.

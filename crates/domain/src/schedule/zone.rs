@@ -3,7 +3,6 @@
 use crate::time::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use std::fmt;
 use std::str::FromStr;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,11 +41,7 @@ impl Zone {
     }
 }
 
-impl fmt::Display for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+crate::newtype::display!(Zone, zone => "{}", zone.name());
 
 crate::newtype::serde_as_text!(Zone);
 

@@ -147,11 +147,7 @@ fn compile(text: &str) -> Result<Regex, BadPattern> {
     })
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+crate::newtype::display!(Pattern, pattern => "{}", pattern.text);
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

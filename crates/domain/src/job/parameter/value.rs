@@ -2,7 +2,6 @@
 
 use super::java;
 use jiff::civil::{Date, DateTime, Time};
-use std::fmt;
 use std::str::FromStr;
 
 /// A value of one of the types that Spring Batch stores and that have a text of their own.
@@ -74,11 +73,7 @@ impl ParameterValue {
     }
 }
 
-impl fmt::Display for ParameterValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.stored_text())
-    }
-}
+crate::newtype::display!(ParameterValue, value => "{}", value.stored_text());
 
 crate::newtype::conversions! {
     ParameterValue:
@@ -138,12 +133,8 @@ impl ParameterType {
     }
 }
 
-/// The word and what a value looks like, for messages.
-impl fmt::Display for ParameterType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.texts().2)
-    }
-}
+// The word and what a value looks like, for messages.
+crate::newtype::display!(ParameterType, kind => "{}", kind.texts().2);
 
 /// Accepts our words and the classes of Java, exactly as they are written.
 impl FromStr for ParameterType {

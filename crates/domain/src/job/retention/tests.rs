@@ -160,3 +160,25 @@ proptest! {
         prop_assert!(decide(&long, &facts, NOW).is_err() || decide(&short, &facts, NOW).is_ok());
     }
 }
+
+#[test]
+fn what_ended_within_the_age_is_kept() {
+    use crate::job::{
+        BatchStatus,
+        retention::{self, InstanceFacts, Kept, Retention, Unfinished},
+    };
+    use crate::time::Timestamp;
+    use std::time::Duration;
+    let hour = Retention::new(Some(Duration::from_secs(3600)), None, Unfinished::Keep).unwrap();
+    let completed = InstanceFacts {
+        statuses: &[BatchStatus::Completed],
+        last: Some((BatchStatus::Completed, Timestamp::EPOCH)),
+        is_held: false,
+        is_restart_due: false,
+        outer: &[],
+        is_among_newest: false,
+    };
+    let later = |secs| Timestamp::EPOCH.plus(Duration::from_secs(secs));
+    assert_eq!(retention::decide(&hour, &completed, later(3600)), Err(Kept::TooYoung));
+    assert_eq!(retention::decide(&hour, &completed, later(3601)), Ok(()));
+}

@@ -1,7 +1,6 @@
 //! Whether a table can be attached: all that is missing at once, each with the statement that mends it.
 
 use super::{AttachedTable, Index, TableName, quote};
-use std::fmt;
 
 pub const STATUSES: [&str; 4] = ["PENDING", "SENDING", "PUBLISHED", "FAILED"];
 
@@ -44,11 +43,7 @@ pub struct Fault {
     pub remedy: String,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.remedy)
-    }
-}
+crate::newtype::display!(Fault, fault => "{}: {}", fault.what, fault.remedy);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {

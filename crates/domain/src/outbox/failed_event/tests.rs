@@ -273,3 +273,13 @@ fn only_what_waits_is_tried_again_at_some_instant() {
         assert_eq!(state.next_attempt_at(), None);
     }
 }
+
+#[test]
+fn an_event_waits_until_its_attempts_are_used_up() {
+    use crate::outbox::failed_event::{FailedEventState, RetryPolicy, after_refusal};
+    use crate::time::Timestamp;
+    let (policy, now) = (RetryPolicy::standard().unwrap(), Timestamp::from_micros(0));
+    assert!(matches!(after_refusal(0, false, &policy, now, 0.0), FailedEventState::Waiting { .. }));
+    assert_eq!(after_refusal(9, false, &policy, now, 0.0), FailedEventState::Parked);
+    assert_eq!(after_refusal(0, true, &policy, now, 0.0), FailedEventState::Parked);
+}

@@ -1,6 +1,7 @@
 //! Relays for tests, and that people can find one.
 
 use super::*;
+use uuid::Uuid;
 
 /// A relay that joined as the n-th and has so many slots.
 pub(crate) fn relay(n: u32, instance: Option<Instance>, slots: usize) -> LiveRelay {

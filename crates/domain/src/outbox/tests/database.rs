@@ -1,11 +1,7 @@
 //! The database of the model: what the tables of relays and slots hold, and what each statement does to them, whoever
 //! sends it. It alone decides; a program that is wrong about itself changes nothing.
 
-use super::super::admission::{JoinRefusal, admit};
-use super::super::event::Slot;
-use super::super::group::Unit;
-use super::super::instance::Instance;
-use super::super::relay::{LiveRelay, RelayId};
+use super::super::{Instance, JoinRefusal, LiveRelay, RelayId, Slot, Unit, admit};
 use crate::lease::Epoch;
 use crate::process::{self, ProcessEvent, ProcessState};
 use crate::time::Timestamp;

@@ -1,11 +1,8 @@
 //! The world of the model: programs that believe to be relays, each with what it saw some time ago, and the database.
 //! Programs that no longer count go on as ghosts and try everything. After every command the world is checked.
 
-use super::super::event::Slot;
-use super::super::group::Unit;
-use super::super::instance::Instance;
-use super::super::relay::RelayId;
 use super::super::share;
+use super::super::{Instance, RelayId, Slot, Unit};
 use super::database::{Database, View};
 use crate::lease::Epoch;
 use crate::process::ProcessState;

@@ -3,15 +3,10 @@
 
 use super::{EarlyAnswer, Pass};
 use crate::lease::Epoch;
-use crate::pool::command::{Acquire, Answer, Part};
-use crate::pool::event::{End, Event};
-use crate::pool::holder::Holder;
 use crate::pool::ledger::Contradiction;
-use crate::pool::reason::Reason;
-use crate::pool::settings::PoolName;
-use crate::pool::state::State;
-use crate::pool::ticket::{Ticket, TicketId};
-use crate::pool::weight::Weight;
+use crate::pool::{
+    Acquire, Answer, End, Event, Holder, Part, PoolName, Reason, State, Ticket, TicketId, Weight,
+};
 use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

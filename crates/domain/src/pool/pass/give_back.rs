@@ -2,12 +2,9 @@
 
 use super::{EarlyAnswer, Pass};
 use crate::pool::command::{Answer, Release, ReleaseBy, Released};
-use crate::pool::event::{End, Event};
 use crate::pool::ledger::Contradiction;
-use crate::pool::reason::Reason;
-use crate::pool::settings::PoolName;
 use crate::pool::state::{State, next};
-use crate::pool::ticket::Ticket;
+use crate::pool::{End, Event, PoolName, Reason, Ticket};
 use std::collections::BTreeSet;
 
 impl Pass<'_> {

@@ -2,12 +2,8 @@
 
 use super::{EarlyAnswer, Pass};
 use crate::lease::Epoch;
-use crate::pool::command::Answer;
-use crate::pool::event::{End, Event};
 use crate::pool::ledger::Contradiction;
-use crate::pool::settings::{PoolName, Settings};
-use crate::pool::state::State;
-use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::{Answer, End, Event, PoolName, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::time::Duration;
 

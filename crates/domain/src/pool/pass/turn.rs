@@ -7,11 +7,8 @@
 
 use super::Pass;
 use crate::pool::decide::{Claimant, Grant, View, decide};
-use crate::pool::event::{End, Event};
 use crate::pool::ledger::Contradiction;
-use crate::pool::settings::PoolName;
-use crate::pool::state::State;
-use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::{End, Event, PoolName, State, Ticket, TicketId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pass<'_> {

@@ -3,10 +3,8 @@
 use super::*;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use crate::pool::estimate::Pace;
-use crate::pool::event::End;
 use crate::pool::pass::pass;
-use crate::pool::ticket::TicketId;
-use crate::pool::{Class, Holder, PoolName};
+use crate::pool::{Class, End, Holder, PoolName, TicketId};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,11 +1,8 @@
 //! What has to be true after every pass.
 
 use super::world::World;
-use crate::pool::decide::Policy;
 use crate::pool::pass::Outcome;
-use crate::pool::settings::PoolName;
-use crate::pool::state::State;
-use crate::pool::ticket::Ticket;
+use crate::pool::{Policy, PoolName, State, Ticket};
 use std::collections::BTreeSet;
 
 impl World {

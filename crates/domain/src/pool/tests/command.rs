@@ -3,10 +3,8 @@
 use super::world::World;
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
-use crate::pool::event::End;
 use crate::pool::settings::{Pause, PoolName};
-use crate::pool::ticket::Ticket;
-use crate::pool::{Class, Policy};
+use crate::pool::{Class, End, Policy, Ticket};
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -1,11 +1,6 @@
 //! What follows from the records of a pool, in the simplest way that could be right.
 
-use crate::pool::class::Class;
-use crate::pool::event::{Event, Record};
-use crate::pool::holder::Holder;
-use crate::pool::settings::Settings;
-use crate::pool::ticket::{Ticket, TicketId};
-use crate::pool::weight::Weight;
+use crate::pool::{Class, Event, Holder, Record, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

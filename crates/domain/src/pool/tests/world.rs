@@ -3,16 +3,12 @@
 use super::Random;
 use super::seats::Seats;
 use crate::pool::capacity::Capacity;
-use crate::pool::command::{Answer, Command};
 use crate::pool::estimate::Pace;
-use crate::pool::event::{Event, Record};
-use crate::pool::holder::Holder;
-use crate::pool::ledger::Ledger;
 use crate::pool::pass::{Outcome, expires_at, pass};
 use crate::pool::replay::replay;
-use crate::pool::settings::{PoolName, Settings};
-use crate::pool::ticket::TicketId;
-use crate::pool::{Policy, WeightModel};
+use crate::pool::{
+    Answer, Command, Event, Holder, Ledger, Policy, PoolName, Record, Settings, TicketId, WeightModel,
+};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

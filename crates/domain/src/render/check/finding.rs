@@ -46,11 +46,10 @@ pub struct Finding {
     pub actual: String,
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: expected {}, found {}", self.check, self.expected, self.actual)
-    }
-}
+crate::newtype::display!(
+    Finding,
+    Self { check, expected, actual } => "{check}: expected {expected}, found {actual}"
+);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verdict {

@@ -1,10 +1,7 @@
 //! How a render changes hands: claimed, given back, tried again, recovered, ended.
 
-use super::super::failure::{Failure, Trouble};
-use super::super::phase::Phase;
-use super::super::progress::Progress;
 use super::super::retry_rules::{Job, Remedy, is_told, jitter};
-use super::super::status::Status;
+use super::super::{Failure, Phase, Progress, Status, Trouble};
 use super::{Act, Concern, Decision, File, Policy, Reason, Render, Slot};
 use crate::lease::{Epoch, Fence, Lease};
 use crate::process::ProcessId;

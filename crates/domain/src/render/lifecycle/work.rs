@@ -1,10 +1,6 @@
 //! What a worker says about its render, phase by phase.
 
-use super::super::failure::{Failure, Trouble};
-use super::super::phase::Phase;
-use super::super::progress::Progress;
-use super::super::remote::Report;
-use super::super::status::Status;
+use super::super::{Failure, Phase, Progress, Report, Status, Trouble};
 use super::settle::{cancelled, completed, drop_job, stopped, troubled};
 use super::{Act, Decision, File, Policy, Render, Slot, Work};
 use crate::lease::{Fence, Lease, LeaseEvent, Life, Term, next as next_lease, settles};

@@ -1,6 +1,7 @@
 //! Rows of a mapping for tests, and what is read of them.
 
 use super::*;
+use crate::code::Code;
 
 pub(in super::super) const COMPOSITION: &str = "_MAIN Mini Chip Count";
 
@@ -28,10 +29,7 @@ fn what_is_not_said_is_a_text_of_the_layer_in_the_composition() {
     let mappings = read(&[row]).unwrap();
 
     let line = &mappings["C"].lines[&"Slot 1 - name".parse().unwrap()];
-    assert_eq!(
-        (line.composition.as_deref(), line.unused, line.is_optional),
-        (None, Unused::Clear, false)
-    );
+    assert_eq!((line.composition.as_deref(), line.unused, line.is_optional), (None, Unused::Clear, false));
     assert_eq!(line.target, Target::Text { property: "Source Text".to_owned() });
 }
 
@@ -49,11 +47,7 @@ fn all_that_is_wrong_is_named_at_once_with_its_row() {
             source: Some("flags".into()),
             ..row("Flag 1", "F", Kind::Image)
         },
-        MappingRow {
-            layer_composition: Some("a'b".into()),
-            field_name: "Single - d".into(),
-            ..good.clone()
-        },
+        MappingRow { layer_composition: Some("a'b".into()), field_name: "Single - d".into(), ..good.clone() },
         MappingRow { property: Some(String::new()), field_name: "Single - e".into(), ..good },
     ];
 

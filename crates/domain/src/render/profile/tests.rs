@@ -1,6 +1,7 @@
 //! A profile for tests, and what is wrong with others.
 
 use super::*;
+use crate::code::Code;
 
 /// The profile of the document's example.
 pub(in super::super) fn profile() -> Profile {

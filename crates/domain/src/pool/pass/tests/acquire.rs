@@ -1,9 +1,7 @@
 //! Asking, and asking again.
 
 use super::*;
-use crate::pool::reason::Reason;
-use crate::pool::state::State;
-use crate::pool::{Policy, WeightModel};
+use crate::pool::{Policy, Reason, State, WeightModel};
 
 #[test]
 fn what_fits_starts_at_once() {

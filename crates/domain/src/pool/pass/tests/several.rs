@@ -1,8 +1,7 @@
 //! Requests for several pools: all or nothing.
 
 use super::*;
-use crate::pool::reason::Reason;
-use crate::pool::state::State;
+use crate::pool::{Reason, State};
 
 const BOTH: [(&str, u32); 2] = [("ADW", 4), ("ERP", 4)];
 

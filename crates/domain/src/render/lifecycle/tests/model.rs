@@ -2,11 +2,7 @@
 
 use super::super::*;
 use crate::lease::{Epoch, Fence, Lease};
-use crate::render::failure::{Failure, Trouble};
-use crate::render::phase::Phase;
-use crate::render::remote::Report;
-use crate::render::status::Status;
-use crate::render::uid::RenderId;
+use crate::render::{Failure, Phase, RenderId, Report, Status, Trouble};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use uuid::Uuid;
