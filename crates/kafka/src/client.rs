@@ -6,13 +6,9 @@ use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    Number {
-        least: i64,
-        most: i64,
-    },
+    Number { least: i64, most: i64 },
     Truth,
     Word(&'static [&'static str]),
-    /// A name of 1 to 200 letters, digits, `.`, `_` and `-`.
     Name,
 }
 
@@ -47,8 +43,6 @@ const ALLOWED: &[(&str, Kind)] = &[
     ("topic.metadata.refresh.interval.ms", number(1_000, 60 * MINUTES)),
 ];
 
-/// Options that were checked.
-///
 /// ```
 /// # use tidemill_kafka::ClientOptions;
 /// let options: ClientOptions = "client.id=shop, batch.size=200000".parse().unwrap();
@@ -58,7 +52,6 @@ const ALLOWED: &[(&str, Kind)] = &[
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientOptions(BTreeMap<&'static str, String>);
 
-/// An option that is not allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadOption {
     /// There is none of this name, or it is not for users.
@@ -67,13 +60,11 @@ pub enum BadOption {
     /// Its value is not allowed. It is not repeated: a secret may have slipped in.
     #[error("the option {name} takes {allowed}")]
     Value { name: &'static str, allowed: String },
-    /// Two values of one name.
     #[error("the option {name} is set twice")]
     Twice { name: &'static str },
 }
 
 impl BadOption {
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         let names = || ALLOWED.iter().map(|(name, _)| *name);
         match self {
@@ -89,7 +80,6 @@ impl BadOption {
 }
 
 impl ClientOptions {
-    /// Each name with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }

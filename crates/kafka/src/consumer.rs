@@ -1,8 +1,7 @@
 //! Reads given partitions of a topic from one offset to another. It belongs to no group and commits nothing: where to go
 //! on is for the caller to know. All of it blocks, so it has a thread of its own.
 
-use crate::error_class::{self, ErrorClass};
-use crate::failure::ReadFailure;
+use crate::failure::{ErrorClass, ReadFailure};
 use crate::options::KafkaOptions;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
@@ -55,12 +54,10 @@ pub(crate) struct Bounds {
     pub(crate) end: i64,
 }
 
-/// What is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
-    /// The first offset.
     pub(crate) from: i64,
     /// The offset behind the last one.
     pub(crate) to: i64,
@@ -92,7 +89,6 @@ impl Consumer {
         Ok(Self { client, servers: options.bootstrap_servers.clone(), patience, clock: SystemClock::new() })
     }
 
-    /// The partitions that a topic has.
     pub(crate) fn partitions(&self, topic: &str) -> Result<Vec<i32>, ReadFailure> {
         self.ask(topic, |wait| {
             let metadata = self.client.fetch_metadata(Some(topic), wait)?;
@@ -108,7 +104,6 @@ impl Consumer {
         })
     }
 
-    /// What there is of a partition now.
     pub(crate) fn bounds(&self, topic: &str, partition: i32) -> Result<Bounds, ReadFailure> {
         let (first, end) = self.ask(topic, |wait| self.client.fetch_watermarks(topic, partition, wait))?;
         Ok(Bounds { first, end })
@@ -231,7 +226,6 @@ impl Consumer {
         }
     }
 
-    /// An offset that is not there.
     pub(crate) fn gone(&self, topic: &str, partition: i32, offset: i64, bounds: Bounds) -> ReadFailure {
         let Bounds { first, end } = bounds;
         ReadFailure::Gone { topic: topic.to_owned(), partition, offset, first, end }
@@ -245,7 +239,7 @@ impl Consumer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error.rdkafka_error_code(),
             };
-            let is_final = code.is_some_and(|code| error_class::of(code) == ErrorClass::Topic);
+            let is_final = code.is_some_and(|code| ErrorClass::of(code) == ErrorClass::Topic);
             if is_final || self.clock.monotonic().since(since) >= self.patience {
                 return Err(self.failure(topic, code));
             }
@@ -255,7 +249,7 @@ impl Consumer {
 
     fn failure(&self, topic: &str, code: Option<RDKafkaErrorCode>) -> ReadFailure {
         match code {
-            Some(code) if error_class::of(code) == ErrorClass::Topic => {
+            Some(code) if ErrorClass::of(code) == ErrorClass::Topic => {
                 ReadFailure::Topic { topic: topic.to_owned(), why: code.to_string() }
             }
             code => ReadFailure::Unreachable {

@@ -51,7 +51,6 @@ impl Wave {
         }
     }
 
-    /// Whether one of them has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
@@ -67,7 +66,6 @@ impl Wave {
         }
     }
 
-    /// Waits until there is a report of each.
     pub(crate) async fn done(&self) {
         loop {
             let done = self.done.notified();

@@ -1,15 +1,14 @@
-//! Why a topic could not be read.
+//! Why a topic could not be read, and whose fault it is that a record was not taken.
 
 use crate::options::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// Why a topic could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadFailure {
-    /// The settings of the client.
     #[error(transparent)]
     Settings(#[from] KafkaError),
     #[error("Kafka at {servers} did not answer within {waited:?}: {why}")]
@@ -17,7 +16,6 @@ pub enum ReadFailure {
     /// It is not there, or we may not read it.
     #[error("the topic {topic} cannot be read: {why}")]
     Topic { topic: String, why: String },
-    /// Records are gone that were to be read.
     #[error(
         "partition {partition} of the topic {topic} was to be read from offset {offset} on, and has {first} to {end}"
     )]
@@ -31,7 +29,6 @@ pub enum ReadFailure {
         /// The one behind the last.
         end: i64,
     },
-    /// The thread that reads has ended without a word.
     #[error("the thread that reads the topic has ended")]
     Ended,
     /// What was saved by the last run makes no sense.
@@ -51,7 +48,6 @@ impl ReadFailure {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Settings(error) => error.fix(),
@@ -78,5 +74,64 @@ impl ReadFailure {
             Some(code) => error.coded(code),
             None => error,
         }
+    }
+}
+
+/// Whose fault it is that a record was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ErrorClass {
+    /// The record's own: it will never be taken. If it travelled in a batch, one of that batch is meant.
+    Record,
+    /// That of its topic, for every record of it.
+    Topic,
+    /// Nobody's here: the brokers cannot be reached, or are busy with themselves. It may be taken later.
+    Sink,
+}
+
+impl ErrorClass {
+    /// Whose fault a failure is. What is not known to be final is worth another attempt.
+    pub(crate) fn of(code: RDKafkaErrorCode) -> Self {
+        match code {
+            RDKafkaErrorCode::MessageSizeTooLarge
+            | RDKafkaErrorCode::MessageBatchTooLarge
+            | RDKafkaErrorCode::InvalidMessageSize
+            | RDKafkaErrorCode::InvalidTimestamp
+            | RDKafkaErrorCode::InvalidRecord
+            | RDKafkaErrorCode::PolicyViolation => Self::Record,
+            RDKafkaErrorCode::UnknownTopic
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+            | RDKafkaErrorCode::UnknownPartition
+            | RDKafkaErrorCode::InvalidTopic
+            | RDKafkaErrorCode::TopicAuthorizationFailed => Self::Topic,
+            _ => Self::Sink,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::types::RDKafkaErrorCode as Code;
+
+    #[test]
+    fn only_what_another_attempt_does_not_change_is_final() {
+        for code in [
+            Code::BrokerTransportFailure,
+            Code::MessageTimedOut,
+            Code::PurgeQueue,
+            Code::PurgeInflight,
+            Code::Fatal,
+            Code::GaplessGuarantee,
+            Code::NotLeaderForPartition,
+            Code::NotEnoughReplicas,
+            Code::OutOfOrderSequenceNumber,
+            Code::ClusterAuthorizationFailed,
+            Code::InvalidDifferentRecord,
+            Code::Authentication,
+        ] {
+            assert_eq!(ErrorClass::of(code), ErrorClass::Sink, "{code}");
+        }
+        assert_eq!(ErrorClass::of(Code::MessageSizeTooLarge), ErrorClass::Record);
+        assert_eq!(ErrorClass::of(Code::TopicAuthorizationFailed), ErrorClass::Topic);
     }
 }

@@ -6,7 +6,7 @@
 //! and settled what its last receipt does not name any more.
 
 use crate::delivery::{Report, Wave};
-use crate::error_class::{self, ErrorClass};
+use crate::failure::ErrorClass;
 use crate::order::Batch;
 use crate::producer::{Pace, Producer, Sent};
 use crate::publisher::{KafkaPublisher, Sending, Verdict};
@@ -28,7 +28,6 @@ use tokio::sync::Mutex as Turn;
 /// How long the producer is left alone when it is full.
 const WHEN_FULL: Duration = Duration::from_millis(2);
 
-/// A group that was taken.
 #[derive(Debug)]
 pub(crate) struct HeldGroup {
     group: Group,
@@ -58,7 +57,6 @@ struct Line {
     pace: Pace,
 }
 
-/// What became of a transaction.
 enum Transacted {
     Committed,
     /// It never was, and why.
@@ -140,7 +138,7 @@ impl HeldGroup {
         let until = self.clock.monotonic().plus(within);
         let unavailable = |why: String| NotTaken::Unavailable { why };
         self.check_guard()?;
-        let producer = Producer::transactional(self.plain.options(), &self.id, line.pace);
+        let producer = Producer::transactional(&self.plain.options, &self.id, line.pace);
         let producer = Arc::new(producer.map_err(|error| unavailable(error.to_string()))?);
         transaction::init(&producer, within).await.map_err(|trouble| {
             let complaint = producer.complaint().unwrap_or_default();
@@ -171,10 +169,10 @@ impl HeldGroup {
 
     /// Publishes records of this group, all together or not at all, except those that are refused or were sent before.
     pub(crate) async fn publish(&self, records: &[Record]) -> Vec<Outcome> {
-        let limit = self.plain.options().delivery_timeout;
+        let limit = self.plain.options.delivery_timeout;
         let until = self.clock.monotonic().plus(limit);
         let prints: Vec<u64> = records.iter().map(fingerprint).collect();
-        let mut batch = Batch::new(records, &self.plain.options().topics);
+        let mut batch = Batch::new(records, &self.plain.options.topics);
         let work = async {
             let mut line = self.line.lock().await;
             self.work(&mut line, &mut batch, &prints, until).await
@@ -252,7 +250,7 @@ impl HeldGroup {
         }
         let mut changed: HashSet<&Aggregate> = HashSet::new();
         for n in batch.whole_wave() {
-            let (Some(record), Some(print)) = (batch.records().get(n), prints.get(n)) else { continue };
+            let (Some(record), Some(print)) = (batch.records.get(n), prints.get(n)) else { continue };
             match published.get(&record.id) {
                 Some(known) if known == print && !changed.contains(&record.aggregate) => batch.deliver(n),
                 Some(_) => drop(changed.insert(&record.aggregate)),
@@ -342,8 +340,8 @@ impl HeldGroup {
     fn refused_receipt(&self, done: &Sending) -> Option<(RDKafkaErrorCode, String)> {
         let reports = done.wave.reports();
         let Some(Report::Failed(code)) = reports.get(done.places.len()) else { return None };
-        let (group, topic) = (self.group, self.receipts.topic());
-        let helps = match error_class::of(*code) {
+        let (group, topic) = (self.group, &self.receipts.topic);
+        let helps = match ErrorClass::of(*code) {
             ErrorClass::Record => "lower outbox.batch_size or raise message.max.bytes".to_owned(),
             ErrorClass::Topic => format!("let this relay write to the topic {topic}"),
             ErrorClass::Sink => return None,
@@ -383,7 +381,7 @@ async fn patiently<F: Future<Output = Result<(), Trouble>>>(
 }
 
 fn print_of(batch: &Batch<'_>, prints: &[u64], n: usize) -> Option<(EventId, u64)> {
-    Some((batch.records().get(n)?.id, *prints.get(n)?))
+    Some((batch.records.get(n)?.id, *prints.get(n)?))
 }
 
 fn of_another(id: &str, receipt: &Receipt, line: &Line) -> NotTaken {

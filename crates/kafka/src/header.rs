@@ -9,7 +9,6 @@ use tidemill_domain::outbox::{Payload, Record};
 pub const PREFIX: &str = "tidemill-";
 /// The number of the event in its table; readers know by it what they have seen.
 pub const EVENT_ID: &str = "tidemill-event-id";
-/// The slot of the event.
 pub const SLOT: &str = "tidemill-slot";
 /// The epoch of the slot under which it was published.
 pub const EPOCH: &str = "tidemill-epoch";

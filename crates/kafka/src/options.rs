@@ -12,13 +12,10 @@ pub struct KafkaOptions {
     pub bootstrap_servers: String,
     /// How the brokers know us, and we them.
     pub security: Security,
-    /// How batches are made smaller.
     pub compression: Compression,
     /// How long a record waits for others to travel with.
     pub linger: Duration,
-    /// Further settings of the client.
     pub client: ClientOptions,
-    /// Which topic an event goes to.
     pub topics: Topics,
     /// Where events come from in the words of CloudEvents; none: their headers are left out.
     pub cloud_events_source: Option<String>,
@@ -73,13 +70,10 @@ pub fn delivery_timeout(lease: Duration, timeout: Duration) -> Duration {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KafkaError {
-    /// A setting of the client that is not allowed.
     #[error(transparent)]
     Option(#[from] BadOption),
-    /// A route that leads nowhere.
     #[error(transparent)]
     Route(#[from] BadRoute),
-    /// Nobody said where the brokers are.
     #[error("nobody said where the brokers of Kafka are")]
     NoServers,
     /// What transactions are to be known by, and Kafka would not take.
@@ -108,7 +102,6 @@ impl KafkaError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Option(bad) => bad.fix(),

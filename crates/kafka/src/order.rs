@@ -11,7 +11,7 @@ use tidemill_engine::outbox::Outcome;
 
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    records: &'a [Record],
+    pub(crate) records: &'a [Record],
     topics: Vec<Cow<'a, str>>,
     states: Vec<RecordState>,
 }
@@ -24,7 +24,6 @@ enum RecordState {
     Refused(String),
 }
 
-/// What a batch comes to.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) outcomes: Vec<Outcome>,
@@ -50,10 +49,6 @@ impl<'a> Batch<'a> {
             topics: records.iter().map(of).collect(),
             states: vec![RecordState::Open; records.len()],
         }
-    }
-
-    pub(crate) fn records(&self) -> &'a [Record] {
-        self.records
     }
 
     pub(crate) fn topic(&self, n: usize) -> &str {

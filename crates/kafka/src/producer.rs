@@ -6,8 +6,8 @@
 //! next. And no time-out of the client's own (`message.timeout.ms` 0): it would drop single records and send those behind
 //! them. The publisher has its own, for the whole.
 
-use crate::cluster::Cluster;
 use crate::delivery::{Report, Wave};
+use crate::failure::ReadFailure;
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
@@ -38,7 +38,7 @@ pub(crate) enum Pace {
 
 pub(crate) struct Producer {
     /// Taken when it is dropped.
-    client: Option<ThreadedProducer<Context>>,
+    pub(crate) client: Option<ThreadedProducer<Context>>,
     is_closed: RwLock<bool>,
 }
 
@@ -151,11 +151,6 @@ impl Producer {
         Ok(Cluster { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
     }
 
-    /// The client itself, for what only some producers do.
-    pub(crate) fn client(&self) -> Option<&ThreadedProducer<Context>> {
-        self.client.as_ref()
-    }
-
     /// Waits until the client says that the transaction has to be aborted.
     pub(crate) async fn transaction_fails(&self) {
         let Some(client) = &self.client else { return };
@@ -179,6 +174,33 @@ impl Producer {
     pub(crate) fn complaint(&self) -> Option<String> {
         let context = self.client.as_ref()?.client().context();
         context.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cluster {
+    pub brokers: usize,
+    /// How many topics this client may see.
+    pub topics: usize,
+}
+
+impl Cluster {
+    /// Connects as a relay would, and asks. Nothing is sent.
+    pub async fn look(options: &KafkaOptions, within: Duration) -> Result<Self, ReadFailure> {
+        if options.bootstrap_servers.trim().is_empty() {
+            return Err(KafkaError::NoServers.into());
+        }
+        options.security.check()?;
+        let producer = Producer::new(options, Pace::Together)?;
+        let servers = options.bootstrap_servers.clone();
+        let asking = tokio::task::spawn_blocking(move || {
+            producer.cluster(within).map_err(|code| {
+                // Why a broker hung up says more than that nobody answered.
+                let why = producer.complaint().unwrap_or_else(|| code.to_string());
+                ReadFailure::Unreachable { servers, waited: within, why }
+            })
+        });
+        asking.await.map_err(|_| ReadFailure::Ended)?
     }
 }
 

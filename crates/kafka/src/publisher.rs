@@ -5,7 +5,7 @@
 //! travel once more, each by itself, until the culprit is known; its aggregate is held back, and the rest goes on.
 
 use crate::delivery::{Report, Wave};
-use crate::error_class::{self, ErrorClass};
+use crate::failure::ErrorClass;
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use crate::order::Batch;
@@ -32,7 +32,7 @@ const LAST_REPORTS: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 pub struct KafkaPublisher {
-    options: KafkaOptions,
+    pub(crate) options: KafkaOptions,
     known: Known,
     producer: Mutex<Option<Arc<Producer>>>,
 }
@@ -46,10 +46,6 @@ impl KafkaPublisher {
         options.security.check()?;
         let producer = Mutex::new(Some(Arc::new(Producer::new(&options, Pace::Together)?)));
         Ok(Self { options, known: Known::new(clock), producer })
-    }
-
-    pub(crate) fn options(&self) -> &KafkaOptions {
-        &self.options
     }
 
     /// The producer of this process.
@@ -150,7 +146,7 @@ impl KafkaPublisher {
         let mut refused = HashSet::new();
         let mut is_open = true;
         for (place, n) in places.iter().enumerate() {
-            let Some(record) = batch.records().get(*n) else { continue };
+            let Some(record) = batch.records.get(*n) else { continue };
             if place % AT_ONCE == AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
@@ -171,7 +167,7 @@ impl KafkaPublisher {
                         continue;
                     }
                     // The producer has looked at nothing but this record.
-                    Sent::Failed(code) if error_class::of(code) == ErrorClass::Record => {
+                    Sent::Failed(code) if ErrorClass::of(code) == ErrorClass::Record => {
                         refused.insert(&record.aggregate);
                         wave.report(place, Report::Refused(code));
                     }
@@ -215,7 +211,7 @@ impl KafkaPublisher {
                 batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));
                 Verdict::Clean
             }
-            Report::Failed(code) => match error_class::of(code) {
+            Report::Failed(code) => match ErrorClass::of(code) {
                 ErrorClass::Record if pace == Pace::Together && together > 1 => Verdict::Suspected,
                 ErrorClass::Record => {
                     batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));

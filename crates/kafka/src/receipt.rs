@@ -37,7 +37,7 @@ type Admin = Arc<AdminClient<DefaultClientContext>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Receipts {
-    topic: String,
+    pub(crate) topic: String,
     config: ClientConfig,
     clock: Arc<dyn Clock>,
 }
@@ -53,10 +53,6 @@ impl Receipts {
         config.set("bootstrap.servers", &options.bootstrap_servers);
         options.security.apply(&mut config);
         Self { topic: format!("{transactional_id}-receipts"), config, clock }
-    }
-
-    pub(crate) fn topic(&self) -> &str {
-        &self.topic
     }
 
     /// Makes the topic if it is not there, and looks whether it is as it has to be.

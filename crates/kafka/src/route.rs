@@ -26,7 +26,6 @@ pub struct Topics {
     routes: Vec<Route>,
 }
 
-/// A topic that Kafka would not take.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0:?} cannot be a topic, or the beginning of one")]
 pub struct BadRoute(String);

@@ -22,11 +22,9 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// The file with its key, in PEM.
     pub key: Option<PathBuf>,
-    /// The password of the key.
     pub key_password: Option<String>,
 }
 
-/// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sasl {
     pub mechanism: Mechanism,

@@ -1,7 +1,7 @@
 //! Which topics there are. They are asked for before the first record goes there: of an aggregate whose events go to
 //! several topics, nothing may arrive behind a record whose topic does not exist.
 
-use crate::error_class::{self, ErrorClass};
+use crate::failure::ErrorClass;
 use crate::producer::Producer;
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashMap;
@@ -29,7 +29,6 @@ pub(crate) enum Look {
     Unknown(String),
 }
 
-/// What is known of topics.
 #[derive(Debug)]
 pub(crate) struct Known {
     clock: Arc<dyn Clock>,
@@ -47,7 +46,6 @@ impl Known {
         Self { clock, topics: Mutex::default() }
     }
 
-    /// Whether records may be sent there.
     pub(crate) async fn look(&self, topic: &str, producer: &Arc<Producer>) -> Look {
         let state = self.topics.lock().unwrap_or_else(PoisonError::into_inner).get(topic).cloned();
         match state {
@@ -70,7 +68,7 @@ impl Known {
                 Ok(Err(code)) if appears_soon(code) && attempt < ATTEMPTS => {
                     tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 }
-                Ok(Err(code)) if error_class::of(code) == ErrorClass::Topic => {
+                Ok(Err(code)) if ErrorClass::of(code) == ErrorClass::Topic => {
                     return Look::Refused(self.refuse(topic, code));
                 }
                 Ok(Err(code)) => {

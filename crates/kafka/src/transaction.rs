@@ -1,7 +1,7 @@
 //! The transactions of one producer, as far as its client has them: what blocks is done on a thread of its own.
 
 use crate::producer::Producer;
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaErrorCode;
 use std::sync::Arc;
@@ -28,51 +28,43 @@ impl Trouble {
 
 /// Ousts all other producers of this name. What they had begun is over when this has answered.
 pub(crate) async fn init(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
-    on_thread(producer, move |producer| {
-        client(producer)?.init_transactions(within).map_err(|error| trouble(producer, &error))
-    })
-    .await
+    on_thread(producer, move |client| client.init_transactions(within)).await
 }
 
 pub(crate) fn begin(producer: &Producer) -> Result<(), Trouble> {
     producer.forget_failure();
-    client(producer)?.begin_transaction().map_err(|error| trouble(producer, &error))
+    ask(producer, Client::begin_transaction)
 }
 
 /// Waits for all records and commits. Asking again, when it was late, does no harm.
 pub(crate) async fn commit(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
-    on_thread(producer, move |producer| {
-        client(producer)?.commit_transaction(within).map_err(|error| trouble(producer, &error))
-    })
-    .await
+    on_thread(producer, move |client| client.commit_transaction(within)).await
 }
 
 /// Undoes all that was sent in it.
 pub(crate) async fn abort(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
-    on_thread(producer, move |producer| {
-        client(producer)?.abort_transaction(within).map_err(|error| trouble(producer, &error))
-    })
-    .await
+    on_thread(producer, move |client| client.abort_transaction(within)).await
 }
 
 type Client = rdkafka::producer::ThreadedProducer<crate::producer::Context>;
 
-fn client(producer: &Producer) -> Result<&Client, Trouble> {
-    producer.client().ok_or_else(|| Trouble::Lost("the producer is closed".to_owned()))
-}
-
 async fn on_thread(
     producer: &Arc<Producer>,
-    work: impl FnOnce(&Producer) -> Result<(), Trouble> + Send + 'static,
+    question: impl FnOnce(&Client) -> KafkaResult<()> + Send + 'static,
 ) -> Result<(), Trouble> {
     let producer = producer.clone();
-    let done = tokio::task::spawn_blocking(move || work(&producer)).await;
+    let done = tokio::task::spawn_blocking(move || ask(&producer, question)).await;
     done.unwrap_or_else(|error| Err(Trouble::Lost(error.to_string())))
 }
 
-fn trouble(producer: &Producer, error: &ClientError) -> Trouble {
-    let fatal = producer.client().and_then(|client| client.client().fatal_error());
-    if let Some((code, reason)) = fatal {
+fn ask(producer: &Producer, question: impl FnOnce(&Client) -> KafkaResult<()>) -> Result<(), Trouble> {
+    let client =
+        producer.client.as_ref().ok_or_else(|| Trouble::Lost("the producer is closed".to_owned()))?;
+    question(client).map_err(|error| trouble(client, &error))
+}
+
+fn trouble(client: &Client, error: &ClientError) -> Trouble {
+    if let Some((code, reason)) = client.client().fatal_error() {
         return if is_ousted(code) { Trouble::Ousted(reason) } else { Trouble::Lost(reason) };
     }
     match error {

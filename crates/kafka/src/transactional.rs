@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 /// How long taking a group may take. The brokers first end what its last owner had begun.
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 
-/// Publishes to Kafka in transactions.
 #[derive(Debug)]
 pub struct TransactionalPublisher {
     id: String,
@@ -122,7 +121,7 @@ impl TransactionalPublisher {
 
 impl Publisher for TransactionalPublisher {
     fn name(&self) -> String {
-        transactional_sink(&self.id, &self.plain.options().bootstrap_servers)
+        transactional_sink(&self.id, &self.plain.options.bootstrap_servers)
     }
 
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {

@@ -29,7 +29,6 @@ pub(super) enum Portion {
     Finished(i32),
 }
 
-/// What is to be read.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) options: Arc<KafkaOptions>,

@@ -20,7 +20,6 @@ pub enum From {
     Since(Timestamp),
 }
 
-/// Not a beginning.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a topic is read from earliest, from latest, or from an instant such as 2026-11-15T00:00:00Z on, not from {0:?}"

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tidemill_domain::job::ExecutionContext;
 
-/// How far a topic was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
     pub(super) topic: String,
@@ -40,7 +39,6 @@ impl Progress {
         }
     }
 
-    /// Nothing is left of a partition.
     pub(super) fn finished(&mut self, partition: i32) {
         if let Some(part) = self.parts.get_mut(&partition) {
             part.next = part.end;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tidemill_domain::item::{Row, Value};
 use tidemill_domain::time::Timestamp;
 
-/// A record of a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KafkaRecord {
     pub topic: Arc<str>,
@@ -61,15 +60,12 @@ impl KafkaRecord {
 /// What bytes stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// A JSON document.
     #[default]
     Json,
-    /// Text in UTF-8.
     Text,
     Bytes,
 }
 
-/// What key and payload of records stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowFormat {
     pub key: Format,
@@ -82,7 +78,6 @@ impl Default for RowFormat {
     }
 }
 
-/// The columns of a record as a row.
 pub const COLUMNS: [&str; 7] = ["key", "payload", "headers", "topic", "partition", "offset", "timestamp"];
 
 impl RowFormat {
