@@ -14,7 +14,6 @@ use tokio::time::timeout;
 /// How many may work, or hang, at once.
 const THREADS_MAX: usize = 16;
 
-/// Where file work is done.
 #[derive(Debug)]
 pub(crate) struct BlockingPool {
     places: Arc<Semaphore>,
@@ -38,7 +37,6 @@ impl Pulse {
         Ok(())
     }
 
-    /// Whether nobody waits any more.
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire)
     }

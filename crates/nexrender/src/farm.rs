@@ -60,20 +60,12 @@ impl fmt::Debug for FarmOptions {
 /// A nexrender that could never be talked to.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadFarm {
-    /// Its address is none.
     #[error("the address of nexrender is not one such as http://render01:3000: {why}")]
-    Address {
-        /// Why not.
-        why: &'static str,
-    },
-    /// Its secret cannot be sent.
+    Address { why: &'static str },
     #[error("the secret of nexrender has characters other than visible ASCII, which no header can carry")]
     Secret,
     #[error("no HTTP client could be made: {why}")]
-    Client {
-        /// Why not.
-        why: String,
-    },
+    Client { why: String },
 }
 
 pub struct NexrenderFarm {
@@ -85,7 +77,7 @@ pub struct NexrenderFarm {
 impl NexrenderFarm {
     pub fn new(options: &FarmOptions) -> Result<Self, BadFarm> {
         let address = Address::parse(&options.url)?;
-        let caller = Caller::new(options, address.name().to_owned())?;
+        let caller = Caller::new(options, address.name.clone())?;
         Ok(Self { address, caller, dialect: options.dialect })
     }
 
@@ -184,7 +176,7 @@ impl NexrenderFarm {
 }
 
 fn not_nexrender(address: &Address) -> Trouble {
-    let message = format!("what answers at {} is not nexrender", address.name());
+    let message = format!("what answers at {} is not nexrender", address.name);
     Trouble::new(Failure::NotNexrender, &message)
 }
 
@@ -205,7 +197,7 @@ impl From<NoAnswer> for Trouble {
 
 impl Farm for NexrenderFarm {
     fn name(&self) -> String {
-        self.address.name().to_owned()
+        self.address.name.clone()
     }
 
     fn check(&self) -> Asking<'_, ()> {
@@ -228,7 +220,7 @@ impl Farm for NexrenderFarm {
 /// Without the secret.
 impl fmt::Debug for NexrenderFarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NexrenderFarm({})", self.address.name())
+        write!(f, "NexrenderFarm({})", self.address.name)
     }
 }
 

@@ -48,7 +48,6 @@ impl Default for InspectorOptions {
     }
 }
 
-/// Looks at files with ffprobe and ffmpeg.
 #[derive(Clone, Debug)]
 pub struct FfmpegInspector {
     ffprobe: Program,
@@ -61,8 +60,8 @@ pub struct FfmpegInspector {
 impl FfmpegInspector {
     pub fn new(options: InspectorOptions) -> Self {
         Self {
-            ffprobe: Program::new("ffprobe", options.ffprobe),
-            ffmpeg: Program::new("ffmpeg", options.ffmpeg),
+            ffprobe: Program { name: "ffprobe", path: options.ffprobe },
+            ffmpeg: Program { name: "ffmpeg", path: options.ffmpeg },
             probe_within: options.probe_within,
             decode_factor: options.decode_factor.clamp(0.0, 1_000.0),
             blocking_pool: Arc::new(BlockingPool::new(options.patience)),

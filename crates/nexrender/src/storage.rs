@@ -50,7 +50,6 @@ pub struct ShelfOptions {
 pub enum ReadBack {
     /// It is, from the disk and not from memory, as far as the system heeds that.
     On,
-    /// It is not.
     #[default]
     Off,
 }
@@ -67,7 +66,6 @@ impl ShelfOptions {
     }
 }
 
-/// The file systems that renders touch.
 #[derive(Clone, Debug)]
 pub struct NasStorage {
     options: Arc<ShelfOptions>,

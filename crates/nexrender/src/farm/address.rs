@@ -6,11 +6,11 @@ use reqwest::Url;
 /// What stands before every address where nobody says otherwise.
 const API: [&str; 2] = ["api", "v1"];
 
-/// Where the API of a nexrender begins.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     base: Url,
-    name: String,
+    /// What people call it: without a path.
+    pub(super) name: String,
 }
 
 impl Address {
@@ -36,11 +36,6 @@ impl Address {
         }
         drop(segments);
         Ok(Self { base, name })
-    }
-
-    /// What people call it: without a path.
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     pub(super) fn jobs(&self) -> Url {
@@ -86,7 +81,7 @@ mod tests {
                 "http://render01:3000/api/v1/jobs/rq-1-2",
                 "{text}"
             );
-            assert_eq!(address.name(), "http://render01:3000");
+            assert_eq!(address.name, "http://render01:3000");
         }
         let cloud = Address::parse("https://api.nexrender.com/api/v2").unwrap();
         assert_eq!(cloud.jobs().as_str(), "https://api.nexrender.com/api/v2/jobs");

@@ -19,11 +19,10 @@ const LINE_CHARS_MAX: usize = 300;
 /// What the programs may know of our environment. They read files of others, so no secret is among it.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
-/// A program that looks at files.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    name: &'static str,
-    path: PathBuf,
+    pub(super) name: &'static str,
+    pub(super) path: PathBuf,
 }
 
 #[derive(Debug)]
@@ -43,10 +42,6 @@ pub(super) struct Ran {
 }
 
 impl Program {
-    pub(super) fn new(name: &'static str, path: PathBuf) -> Self {
-        Self { name, path }
-    }
-
     /// Runs it to its end, or kills it; `hear` gets each line of its standard error.
     pub(super) async fn run(&self, run: Run, hear: impl FnMut(&str)) -> Result<Ran, Trouble> {
         let group = Group::form().await.map_err(|error| self.failed(&error))?;
@@ -140,7 +135,7 @@ mod tests {
 
     fn shell(script: &str, within: Duration) -> (Program, Run) {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        (Program::new("shell", PathBuf::from("/bin/sh")), Run { arguments, within, stdout_max: 8 })
+        (Program { name: "shell", path: PathBuf::from("/bin/sh") }, Run { arguments, within, stdout_max: 8 })
     }
 
     #[tokio::test]
@@ -173,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_named_with_what_helps() {
-        let program = Program::new("ffprobe", PathBuf::from("/nowhere/ffprobe"));
+        let program = Program { name: "ffprobe", path: PathBuf::from("/nowhere/ffprobe") };
         let run = Run { arguments: Vec::new(), within: Duration::from_secs(30), stdout_max: 0 };
 
         let trouble = program.run(run, |_| ()).await.unwrap_err();

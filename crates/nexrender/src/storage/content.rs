@@ -4,7 +4,7 @@ use super::errno::io_trouble;
 use crate::blocking_pool::Pulse;
 use rustix::fs::{Advice, fadvise};
 use sha2::{Digest, Sha256};
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Write};
 use tidemill_domain::render::Trouble;
@@ -69,12 +69,5 @@ fn pass(
         take(read, bytes)?;
         bytes += read.len() as u64;
     }
-    Ok(Content { bytes, sha256: hex(&digest.finalize()) })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    Ok(Content { bytes, sha256: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect() })
 }

@@ -13,7 +13,6 @@ use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Content;
 
-/// Copies a file of a node beside its final place.
 pub(super) fn copy_beside(
     options: &ShelfOptions,
     staged: &LocalPath,

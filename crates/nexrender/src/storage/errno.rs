@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::io;
 use tidemill_domain::render::{Failure, Trouble};
 
-/// Trouble with something on the NAS.
 pub(crate) fn trouble(what: impl Display, errno: Errno) -> Trouble {
     Trouble::new(class(errno), &format!("{what}: {errno}"))
 }

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use std::fs::File;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 
-/// A folder that is open.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) fd: OwnedFd,
@@ -108,7 +107,6 @@ impl Folder {
         fstat(&self.fd).map_err(|errno| trouble(&self.path, errno))
     }
 
-    /// How much room there is.
     pub(super) fn room(&self) -> Result<StatVfs, Trouble> {
         fstatvfs(&self.fd).map_err(|errno| trouble(&self.path, errno))
     }

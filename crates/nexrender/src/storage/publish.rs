@@ -12,7 +12,6 @@ use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Content;
 
-/// Publishes a part that holds `content`.
 pub(super) fn publish(
     folder: &Folder,
     output: &Output,
