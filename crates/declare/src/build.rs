@@ -34,7 +34,6 @@ const DEPTH_MAX: usize = 8;
 pub struct Building<'a> {
     pub connections: &'a BTreeMap<String, Database>,
     pub kafka: Result<&'a KafkaOptions, &'a KafkaError>,
-    /// The other jobs that it may run.
     pub jobs: &'a [JobFile],
     pub reach: &'a Reach,
 }

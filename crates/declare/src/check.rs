@@ -5,17 +5,19 @@ mod call;
 mod chunk;
 mod endpoint;
 mod flow;
-mod parameter;
 mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
 use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
 use std::path::Path;
+use tidemill_domain::job::JobParameters;
+use tidemill_domain::job::parameter::{
+    PARAMETER_NAME_CHARS_MAX, ParameterProblem, check as check_parameters,
+};
 
 pub(crate) use call::files;
 pub(crate) use reference::mark;
 
-/// What exists outside of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     pub connections: &'a [String],
@@ -109,6 +111,36 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// The parameters that the job declares: their names and defaults.
+    fn parameters(&mut self) {
+        for declared in &self.file.parameters {
+            let (spec, place) = (&declared.value.spec, declared.place);
+            let name = At { value: spec.name.clone(), place };
+            if !is_name(&spec.name) {
+                let what = format!("{:?} cannot be the name of a parameter", spec.name);
+                let fix = "use letters, digits, _, - and . only, so that ${…} can name it";
+                self.wrong(&name, what, fix);
+                continue;
+            }
+            let Some(default) = &declared.value.default else { continue };
+            // A default of another type was told with its place when it was read.
+            let Ok(value) = spec.kind.read(default) else { continue };
+            let launch = JobParameters::new().with(spec.name.clone(), value);
+            if let Err(refusal) = check_parameters(&launch, std::slice::from_ref(spec)) {
+                let why =
+                    refusal.problems.iter().map(ParameterProblem::to_string).collect::<Vec<_>>().join("; ");
+                let what = format!("the default of {} is not accepted", spec.name);
+                let is_bounded =
+                    |problem: &ParameterProblem| matches!(problem, ParameterProblem::OutOfBounds(_));
+                let fix = match refusal.problems.iter().any(is_bounded) {
+                    true => "shorten the name or the default",
+                    false => "correct the default, or what is accepted",
+                };
+                self.wrong(&name, what, fix).why = Some(why);
+            }
+        }
+    }
+
     fn of(file: &'a JobFile) -> Self {
         Self { file, problems: Vec::new() }
     }
@@ -178,6 +210,12 @@ impl<'a> Checker<'a> {
             self.wrong(connection, what, fix).why = Some(why);
         }
     }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().count() <= PARAMETER_NAME_CHARS_MAX
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// A path without what does not change it, so that two of them can be compared.

@@ -18,7 +18,6 @@ pub struct Diagnostic {
     pub path: PathBuf,
     /// Where; nothing when it is about the file as a whole.
     pub place: Option<Place>,
-    /// What, in one line.
     pub what: String,
     /// Why it is wrong, or what may stand there.
     pub why: Option<String>,
@@ -36,7 +35,6 @@ struct Excerpt {
 }
 
 impl Diagnostic {
-    /// Something about the file as a whole.
     pub(crate) fn of_file(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
         Self { path: path.to_owned(), place: None, what, why: None, fix, shown: None }

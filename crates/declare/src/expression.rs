@@ -5,7 +5,6 @@
 //! anyway.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 mod decimal;
@@ -23,7 +22,6 @@ use inspect::Inspected;
 
 pub const LENGTH_MAX: usize = 4096;
 
-/// Brackets that may be open at once.
 const NESTING_MAX: usize = 32;
 
 /// What reading a deeply nested expression takes; the library's reader needs some 100 KiB for each bracket.
@@ -82,10 +80,6 @@ impl Expression {
         }
     }
 
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The variables that it needs from outside: `row`, `parameters` and the like.
     pub fn variables(&self) -> BTreeSet<String> {
         self.found.variables.iter().map(|(name, _)| name.clone()).collect()
@@ -133,12 +127,6 @@ impl Expression {
 
     fn failed(&self, why: &str) -> ItemError {
         ItemError::new(ErrorKind::PROCESS, format!("{}: {why}", self.text.trim()))
-    }
-}
-
-impl fmt::Display for Expression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -57,7 +57,6 @@ pub struct ParameterFile {
 }
 
 impl JobFile {
-    /// What it asks for of its parameters.
     pub(crate) fn specs(&self) -> Vec<ParameterSpec> {
         self.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
     }
@@ -92,7 +91,6 @@ pub enum Work {
     Spark(SparkFile),
     Job(JobCall),
     Flow(Vec<StepFile>),
-    /// Flows at the same time.
     Split(Vec<Vec<StepFile>>),
     /// Says where to go on: a CEL expression over `parameters`, `context` and `last`.
     Decide(At<String>),
@@ -100,7 +98,6 @@ pub enum Work {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChunkFile {
-    /// Items in one transaction.
     pub size: usize,
     pub partitions: Option<At<PartitionsFile>>,
     /// How many chunks are processed at the same time.
@@ -212,7 +209,6 @@ pub enum WriteFile {
         /// Events in the same transaction.
         events: Option<Box<OutboxFile>>,
     },
-    /// Events only.
     Outbox(Box<OutboxFile>),
     Csv(CsvFile),
     JsonLines {
@@ -240,7 +236,6 @@ pub enum WriteMode {
     /// Binary COPY on PostgreSQL, inserts elsewhere.
     Copy,
     Insert,
-    /// Inserts, or updates by these columns.
     Upsert(Vec<At<String>>),
 }
 
@@ -255,7 +250,6 @@ pub struct SkipFile {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct RetryFile {
-    /// Attempts in all.
     pub limit: u32,
     /// Kinds of errors; empty: all.
     pub on: Vec<At<ErrorKind>>,
@@ -266,7 +260,6 @@ pub struct RetryFile {
 /// A program to run. Texts are templates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandFile {
-    /// The program and its arguments.
     pub words: Vec<At<String>>,
     pub env: EnvFile,
     pub folder: Option<At<String>>,

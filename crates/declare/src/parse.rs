@@ -73,8 +73,7 @@ fn on_crash(reader: &mut Reader<'_>, node: &Node) -> Option<OnCrash> {
     if let Content::Map(_) = node.content {
         let fields = reader.table(node, "on_crash", RESTART)?;
         let limit = reader.required(&fields, "restart")?;
-        let limit = reader.number(limit, "restart", 1..=1000)?;
-        return Some(OnCrash::Restart { limit: u32::try_from(limit).ok()? });
+        return Some(OnCrash::Restart { limit: reader.number(limit, "restart", 1..=1000)? });
     }
     if matches!(&node.content, Content::Scalar(text) if text == "restart") {
         let what = "on_crash says that the job is restarted, and not how often";

@@ -20,11 +20,9 @@ pub(super) struct Events {
     of_item: Arc<OfItem>,
 }
 
-/// What differs from item to item.
 #[derive(Debug)]
 struct OfItem {
     aggregate_id: Arc<Expression>,
-    /// None: the whole item.
     payload: Option<Arc<Expression>>,
     headers: Vec<(String, Arc<Expression>)>,
 }

@@ -29,7 +29,6 @@ pub enum Reach {
 pub(super) struct FilePath {
     template: Template,
     specs: Arc<[ParameterSpec]>,
-    /// Where the file has to lie.
     pub(super) roots: Option<Roots>,
 }
 

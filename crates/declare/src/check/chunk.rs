@@ -121,7 +121,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a step reads what it writes.
     fn files(&mut self, chunk: &ChunkFile) {
         let read = match &chunk.read.value {
             ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => Some(path),

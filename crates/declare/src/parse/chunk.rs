@@ -79,9 +79,9 @@ impl Reader<'_> {
         let retry = fields.get("retry").map_or(Some(None), |node| self.retry(node).map(Some));
         let (filter, map) = process?;
         Some(ChunkFile {
-            size: usize::try_from(size?).ok()?,
+            size: size?,
             partitions: partitions?,
-            threads: usize::try_from(threads?).ok()?,
+            threads: threads?,
             read: read?,
             filter,
             map,
@@ -114,7 +114,6 @@ impl Reader<'_> {
                 PartitionBy::Range { column: column?, table: table?, count: count?, connection }
             }
         };
-        let concurrency = concurrency.and_then(|number| usize::try_from(number).ok());
         Some(At { value: PartitionsFile { by, concurrency, is_local }, place: node.place })
     }
 
@@ -123,8 +122,7 @@ impl Reader<'_> {
         if matches!(&node.content, Content::Scalar(text) if text == "pool") {
             return Some(None);
         }
-        let count = self.number(node, "count", 1..=PARTITIONS_MAX)?;
-        usize::try_from(count).ok().map(Some)
+        self.number(node, "count", 1..=PARTITIONS_MAX).map(Some)
     }
 
     fn range_table(&mut self, fields: &Fields<'_>) -> Option<At<String>> {
@@ -213,7 +211,7 @@ impl Reader<'_> {
             self.wrong(node, what, "write limit: 2 or more, or take retry out");
             return None;
         }
-        self.number(node, "limit", 2..=1000).and_then(|limit| u32::try_from(limit).ok())
+        self.number(node, "limit", 2..=1000)
     }
 
     fn kinds(&mut self, node: &Node, verb: &str) -> Option<Vec<At<ErrorKind>>> {

@@ -175,7 +175,6 @@ impl Reader<'_> {
         let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
         let connection = self.text_of(&fields, "connection");
         let page = self.number_of(&fields, "page", 1..=100_000);
-        let page = page.and_then(|page| usize::try_from(page).ok());
         Some(ReadFile::Sql { query: query?, key: key?, connection, page })
     }
 

@@ -13,41 +13,29 @@ pub(super) struct Table {
     pub(super) example: &'static str,
 }
 
-/// What people call our keys elsewhere.
-const OTHER_WORDS: [(&str, &str); 33] = [
-    ("separator", "delimiter"),
-    ("seperator", "delimiter"),
-    ("sep", "delimiter"),
-    ("charset", "encoding"),
-    ("file", "path"),
-    ("filename", "path"),
-    ("fields", "columns"),
-    ("names", "columns"),
-    ("reader", "read"),
-    ("input", "read"),
-    ("processor", "process"),
-    ("transform", "process"),
-    ("output", "write"),
-    ("where", "filter"),
-    ("select", "map"),
-    ("commit_interval", "chunk"),
-    ("batch_size", "chunk"),
-    ("workers", "threads"),
-    ("run", "command"),
-    ("shell", "command"),
-    ("params", "parameters"),
-    ("transitions", "on"),
-    ("timezone", "zone"),
-    ("tz", "zone"),
-    ("parallel", "units"),
-    ("parallelism", "units"),
-    ("least", "min"),
-    ("priority", "class"),
-    ("key", "aggregate_id"),
-    ("id", "aggregate_id"),
-    ("type", "event_type"),
-    ("body", "payload"),
-    ("value", "payload"),
+/// Our keys, and what people call them elsewhere.
+const OTHER_WORDS: [(&str, &[&str]); 21] = [
+    ("delimiter", &["separator", "seperator", "sep"]),
+    ("encoding", &["charset"]),
+    ("path", &["file", "filename"]),
+    ("columns", &["fields", "names"]),
+    ("read", &["reader", "input"]),
+    ("process", &["processor", "transform"]),
+    ("write", &["output"]),
+    ("filter", &["where"]),
+    ("map", &["select"]),
+    ("chunk", &["commit_interval", "batch_size"]),
+    ("threads", &["workers"]),
+    ("command", &["run", "shell"]),
+    ("parameters", &["params"]),
+    ("on", &["transitions"]),
+    ("zone", &["timezone", "tz"]),
+    ("units", &["parallel", "parallelism"]),
+    ("min", &["least"]),
+    ("class", &["priority"]),
+    ("aggregate_id", &["key", "id"]),
+    ("event_type", &["type"]),
+    ("payload", &["body", "value"]),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -133,9 +121,10 @@ impl Reader<'_> {
 
     pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
         let why = format!("the keys of {what} are {}", known.join(", "));
-        let ours = OTHER_WORDS.iter().find(|(other, ours)| *other == key.name && known.contains(ours));
-        let fix = match ours {
-            Some((_, ours)) => format!("did you mean {ours}?"),
+        let is_meant =
+            |(ours, others): &&(&str, &[&str])| others.contains(&&*key.name) && known.contains(ours);
+        let fix = match OTHER_WORDS.iter().find(is_meant) {
+            Some((ours, _)) => format!("did you mean {ours}?"),
             None => did_you_mean(&key.name, known.iter().copied(), || "correct it or take it out".to_owned()),
         };
         let what = format!("unknown key {:?} in {what}", excerpt(&key.name));

@@ -12,20 +12,12 @@ const PARAMETER: Table = Table {
     example: "{ type: date, required: true }",
 };
 
-/// What people call our types elsewhere.
-const OTHER_WORDS: [(&str, &str); 12] = [
-    ("int", "long"),
-    ("integer", "long"),
-    ("number", "long"),
-    ("bigint", "long"),
-    ("text", "string"),
-    ("str", "string"),
-    ("varchar", "string"),
-    ("bool", "string"),
-    ("boolean", "string"),
-    ("float", "double"),
-    ("decimal", "string"),
-    ("timestamp", "datetime"),
+/// Our types, and what people call them elsewhere.
+const OTHER_WORDS: [(&str, &[&str]); 4] = [
+    ("long", &["int", "integer", "number", "bigint"]),
+    ("string", &["text", "str", "varchar", "bool", "boolean", "decimal"]),
+    ("double", &["float"]),
+    ("datetime", &["timestamp"]),
 ];
 
 impl Reader<'_> {
@@ -110,7 +102,8 @@ impl Reader<'_> {
     fn parameter_type(&mut self, node: &Node) -> Option<ParameterType> {
         let words = ParameterType::ALL.map(|kind| (kind.as_str(), kind));
         if let Content::Scalar(text) = &node.content
-            && let Some((_, ours)) = OTHER_WORDS.iter().find(|(other, _)| *other == text.to_lowercase())
+            && let Some((ours, _)) =
+                OTHER_WORDS.iter().find(|(_, others)| others.contains(&&*text.to_lowercase()))
         {
             let all = words.map(|(word, _)| word).join(", ");
             self.wrong(

@@ -16,7 +16,6 @@ const POOL: Table = Table {
     example: "pool: adw, or pool: { name: adw, units: 16, min: 4 }",
 };
 
-/// More than any pool has.
 const UNITS_MAX: u64 = 1_000_000;
 
 /// A step may wait for a month and not longer.
@@ -58,8 +57,7 @@ impl Reader<'_> {
     }
 
     fn units(&mut self, fields: &Fields<'_>, name: &str) -> Option<NonZeroU32> {
-        let number = self.number_of(fields, name, 1..=UNITS_MAX)?;
-        u32::try_from(number).ok().and_then(NonZeroU32::new)
+        self.number_of(fields, name, 1..=UNITS_MAX).and_then(NonZeroU32::new)
     }
 
     /// What each part says may be right, and all of it together wrong.

@@ -9,7 +9,12 @@ use std::time::Duration;
 use tidemill_domain::duration::{self, BadDuration};
 
 impl Reader<'_> {
-    pub(super) fn number(&mut self, node: &Node, name: &str, bounds: RangeInclusive<u64>) -> Option<u64> {
+    pub(super) fn number<N: TryFrom<u64>>(
+        &mut self,
+        node: &Node,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<N> {
         let found = match &node.content {
             Content::Scalar(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
             _ => None,
@@ -25,15 +30,15 @@ impl Reader<'_> {
                 format!("write a number within these bounds, such as {name}: {}", least.max(&10)),
             );
         }
-        found
+        found.and_then(|number| N::try_from(number).ok())
     }
 
-    pub(super) fn number_of(
+    pub(super) fn number_of<N: TryFrom<u64>>(
         &mut self,
         fields: &Fields<'_>,
         name: &str,
         bounds: RangeInclusive<u64>,
-    ) -> Option<u64> {
+    ) -> Option<N> {
         fields.get(name).and_then(|node| self.number(node, name, bounds))
     }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::nearest::nearest;
 
-/// What every step may have.
 const COMMON: &[&str] = &["name", "description", "on"];
 
 /// What every step may have that does something itself.
@@ -109,7 +108,7 @@ impl Reader<'_> {
             work: work?,
             on: on?,
             allow_start_if_complete,
-            start_limit: start_limit.and_then(|limit| u32::try_from(limit).ok()),
+            start_limit,
             pool: pool?,
         })
     }

@@ -41,7 +41,6 @@ impl Reader<'_> {
     }
 }
 
-/// A target, or what helps.
 fn target(text: &str) -> Result<Target, String> {
     let text = text.trim();
     let (word, argument) = match text.split_once('(') {
