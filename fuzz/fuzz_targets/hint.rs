@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidemill_domain::hint::{HINT_BYTES_MAX, Hint, Level, rewrite};
 
-#[path = "../../crates/domain/src/hint/soundness.rs"]
+#[path = "../../crates/domain/src/hint/tests/soundness.rs"]
 mod soundness;
 
 fuzz_target!(|bytes: &[u8]| soundness::check(bytes));

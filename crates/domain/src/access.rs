@@ -18,7 +18,6 @@ crate::words! {
         Operate = "operate",
         /// Tokens, configuration, payloads, and whatever cannot be taken back.
         Administer = "administer",
-        /// Lease work and settle it.
         Work = "work",
         /// Ask for units of a pool and give them back.
         Request = "request",

@@ -34,11 +34,8 @@ pub struct NotASubject;
 
 impl Subject {
     pub fn new(text: &str) -> Result<Self, NotASubject> {
-        let length = text.chars().count();
-        if length == 0 || length > 200 || text.chars().any(char::is_control) {
-            return Err(NotASubject);
-        }
-        Ok(Self(text.to_owned()))
+        let is_good = (1..=200).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        if is_good { Ok(Self(text.to_owned())) } else { Err(NotASubject) }
     }
 
     /// The subject of a signal that tells of the whole installation.

@@ -51,6 +51,12 @@ pub const FIELD_CHARS_MAX: usize = 1000;
 
 impl AuditEntry {
     /// An entry without states and reason.
+    ///
+    /// ```
+    /// # use tidemill_domain::audit::{Actor, AuditEntry};
+    /// let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
+    /// assert_eq!(entry.to.as_deref(), Some("dead"));
+    /// ```
     pub fn new(actor: Actor, action: &str, object: &str) -> Self {
         Self {
             actor: Actor {
@@ -136,13 +142,6 @@ mod tests {
                 prop_assert!(field.chars().count() <= FIELD_CHARS_MAX && !field.contains('\0'));
             }
         }
-    }
-
-    #[test]
-    fn an_entry_tells_from_what_to_what() {
-        use crate::audit::{Actor, AuditEntry};
-        let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
-        assert_eq!(entry.to.as_deref(), Some("dead"));
     }
 
     #[test]

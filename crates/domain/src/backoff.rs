@@ -1,5 +1,6 @@
 //! How long to wait before the next attempt: exponential, capped, with the jitter given by the caller.
 
+use crate::newtype::check_all;
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,15 +30,11 @@ impl Backoff {
     /// A delay that starts at `base`, grows by `factor` per attempt up to `cap`, and from which up to the
     /// share `jitter` is taken away at random, so that those who failed together do not return together.
     pub fn new(base: Duration, factor: f64, cap: Duration, jitter: f64) -> Result<Self, BadBackoff> {
-        if !(1.0..=100.0).contains(&factor) {
-            return Err(BadBackoff::Factor);
-        }
-        if cap < base {
-            return Err(BadBackoff::Cap);
-        }
-        if !(0.0..=1.0).contains(&jitter) {
-            return Err(BadBackoff::Jitter);
-        }
+        check_all([
+            ((1.0..=100.0).contains(&factor), BadBackoff::Factor),
+            (cap >= base, BadBackoff::Cap),
+            ((0.0..=1.0).contains(&jitter), BadBackoff::Jitter),
+        ])?;
         Ok(Self { base, factor, cap, jitter })
     }
 

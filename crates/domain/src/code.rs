@@ -18,15 +18,12 @@ macro_rules! exits {
         }
 
         impl Exit {
-            /// All exit codes, in order.
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name,)+];
 
-            /// The number that the shell sees.
             pub const fn number(self) -> u8 {
                 self as u8
             }
 
-            /// What it means, in a few words.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)+ }
             }
@@ -58,7 +55,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes, in order.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// What went wrong, in a few words that never change.

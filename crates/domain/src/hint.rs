@@ -5,14 +5,6 @@
 //!
 //! Reading order: `token` (the words of a text), [`tree`] (which of its comments count), [`directive`] and
 //! `argument` (what they say), [`degree`] (what it comes to), [`warning`], [`rewrite`](mod@rewrite).
-//!
-//! ```
-//! # use std::num::NonZeroU32;
-//! # use tidemill_domain::hint::{Degree, Hint, rewrite};
-//! let hint = Hint::parse("/*+ PARALLEL(8) FULL(A) */").unwrap();
-//! assert_eq!(hint.degree(), Degree::Exact(NonZeroU32::new(8).unwrap()));
-//! assert_eq!(rewrite(&hint, NonZeroU32::new(4).unwrap()).unwrap(), "/*+ PARALLEL(4) FULL(A) */");
-//! ```
 
 mod token;
 
@@ -32,7 +24,5 @@ pub use rewrite::{CannotRewrite, rewrite};
 pub use tree::{HINT_BYTES_MAX, Hint, HintComment, HintState, HintTooLong};
 pub use warning::Warning;
 
-#[cfg(test)]
-mod soundness;
 #[cfg(test)]
 mod tests;

@@ -34,11 +34,11 @@ impl<'a> Message<'a> {
     pub fn new(consumer: &'a str, id: &'a str) -> Result<Self, BadMessage> {
         let is_fit =
             |text: &str, most: usize| (1..=most).contains(&text.len()) && !text.chars().any(char::is_control);
-        match (is_fit(consumer, CONSUMER_BYTES_MAX), is_fit(id, MESSAGE_ID_BYTES_MAX)) {
-            (false, _) => Err(BadMessage::Consumer),
-            (true, false) => Err(BadMessage::Id),
-            (true, true) => Ok(Self { consumer, id }),
-        }
+        crate::newtype::check_all([
+            (is_fit(consumer, CONSUMER_BYTES_MAX), BadMessage::Consumer),
+            (is_fit(id, MESSAGE_ID_BYTES_MAX), BadMessage::Id),
+        ])?;
+        Ok(Self { consumer, id })
     }
 
     pub const fn consumer(self) -> &'a str {

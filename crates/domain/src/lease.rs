@@ -12,6 +12,7 @@
 //! whether that still holds: time plays no part there, because nobody can have taken a lease over without
 //! raising its epoch.
 
+use crate::newtype::check_all;
 use crate::process::ProcessId;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,6 @@ impl Epoch {
     /// The epoch of a lease that nobody has held yet.
     pub const ZERO: Self = Self(0);
 
-    /// The epoch of the next owner.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -53,17 +53,23 @@ pub enum BadLeaseKey {
 }
 
 impl LeaseKey {
+    /// Checks and wraps.
+    ///
+    /// ```
+    /// # use tidemill_domain::lease::LeaseKey;
+    /// let key = LeaseKey::new("outbox_slot", "17").unwrap();
+    /// assert_eq!(key.to_string(), "outbox_slot/17");
+    /// assert!(LeaseKey::new("Outbox", "17").is_err());
+    /// ```
     pub fn new(kind: &str, name: &str) -> Result<Self, BadLeaseKey> {
         let mut letters = kind.bytes();
         let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());
         let goes_on_well = letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        if !starts_well || !goes_on_well || kind.len() > 32 {
-            return Err(BadLeaseKey::Kind);
-        }
-        let length = name.chars().count();
-        if length == 0 || length > 200 || name.chars().any(char::is_control) {
-            return Err(BadLeaseKey::Name);
-        }
+        let is_name = (1..=200).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+        check_all([
+            (starts_well && goes_on_well && kind.len() <= 32, BadLeaseKey::Kind),
+            (is_name, BadLeaseKey::Name),
+        ])?;
         Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
     }
 
@@ -115,7 +121,6 @@ pub enum Lease {
 /// Whether the process that a lease names counts as alive; looked up by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// Its row is live.
     Alive,
     /// It has stopped, fallen silent, or is unknown.
     Gone,

@@ -1,5 +1,5 @@
 //! What types of values have in common: numbers and UUIDs that cannot be confused, how a type is written, types that are
-//! stored as their text, and enums that are made of what they hold.
+//! stored as their text, enums that are made of what they hold, and how a value is checked.
 
 /// Declares newtypes around a whole number, with `new`, `get` and `Display`; name further derives yourself.
 macro_rules! numbers {
@@ -76,6 +76,11 @@ macro_rules! display {
             }
         }
     };
+}
+
+/// The first of these errors whose condition does not hold.
+pub(crate) fn check_all<E>(conditions: impl IntoIterator<Item = (bool, E)>) -> Result<(), E> {
+    conditions.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// Serialises a type as the text that its `Display` writes and its `FromStr` reads.

@@ -2,19 +2,17 @@
 //!
 //! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] (an event in its
 //! table, and on its way out as a [`line`]), [`snapshot`] and [`window`] (how far a slot was read without losing what
-//! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
+//! commits late), [`cursor`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
-//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether snapshots still mean anything), [`verify`] and [`event_outcome`] (what
-//! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`attached`] (tables that were there
-//! before).
+//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and
+//! whether snapshots still mean anything), [`failed_event`] (what was not taken, and what became of an event), [`verify`]
+//! (what arrived), [`lifecycle_events`] (what Tidemill itself tells), [`attached`] (tables that were there before).
 
 pub mod event;
 pub mod line;
 pub mod stored;
 
 pub mod cursor;
-pub mod id_range;
-pub mod place;
 pub mod snapshot;
 pub mod window;
 
@@ -26,14 +24,13 @@ pub mod relay;
 pub mod share;
 pub mod tally;
 
-pub mod count;
 pub mod partition;
 pub mod restore;
 
 mod numbers;
 pub mod verify;
 
-pub mod event_outcome;
+pub mod failed_event;
 
 pub mod lifecycle_events;
 
@@ -43,22 +40,17 @@ pub mod attached;
 mod tests;
 
 pub use admission::{JoinRefusal, admit, missing_shares};
-pub use count::Count;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Place};
 pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
+pub use failed_event::{EventOutcome, FailedEvent, FailedEventState};
 pub use group::{Group, Unit};
 pub use instance::{BadInstance, Instance};
-pub use line::Published;
-pub mod failed_event;
-pub use event_outcome::EventOutcome;
-pub use failed_event::{FailedEvent, FailedEventState};
-pub use id_range::IdRange;
 pub use lifecycle_events::LifecycleEvents;
-pub use place::Place;
+pub use line::Published;
 pub use receipt::Receipt;
 pub use relay::{LiveRelay, RelayId};
 pub use snapshot::Snapshot;
 pub use stored::{Record, StoredEvent, StoredHeaders};
-pub use tally::{Effort, Tally};
+pub use tally::{Count, Effort, Tally};
 pub use verify::{Auditor, Verdict};
-pub use window::Window;
+pub use window::{IdRange, Window};

@@ -1,9 +1,9 @@
 //! Pools: scarce units of a database or a licence server, and who may use how many of them now.
 //!
 //! Reading order: [`settings`], [`capacity`] and [`weight`] (what a pool is and what a request costs), [`holder`],
-//! [`class`], [`unit_request`] and [`ticket`] (who asks, and for how much), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
-//! decided, and what follows from it), [`downgrade_steps`] and [`decide`] (who may start now: the policies), [`estimate`]
-//! (how long the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
+//! [`unit_request`] and [`ticket`] (who asks, and for how much), [`state`] (the life of a ticket), [`event`] and [`ledger`]
+//! (all that was decided, and what follows from it), [`decide`] (who may start now: the policies), [`estimate`] (how long
+//! the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
 //! [`reason`], [`event_summary`], [`ticket_history`] and [`usage`] (what people are told), [`what_if`] (what would have happened
 //! otherwise).
 
@@ -11,7 +11,6 @@ pub mod capacity;
 pub mod settings;
 pub mod weight;
 
-pub mod class;
 pub mod holder;
 pub mod state;
 pub mod ticket;
@@ -21,7 +20,6 @@ pub mod event;
 pub mod ledger;
 
 pub mod decide;
-pub mod downgrade_steps;
 pub mod estimate;
 
 pub mod command;
@@ -38,7 +36,6 @@ pub mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use class::Class;
 pub use command::{Acquire, Answer, Command, Part, ReleaseBy};
 pub use decide::Policy;
 pub use event::{End, Event, Record};
@@ -47,6 +44,6 @@ pub use ledger::Ledger;
 pub use reason::Reason;
 pub use settings::{PoolName, Settings};
 pub use state::State;
-pub use ticket::{Ticket, TicketId};
+pub use ticket::{Class, Ticket, TicketId};
 pub use unit_request::UnitRequest;
 pub use weight::{Shape, Weight, WeightModel};

@@ -1,6 +1,6 @@
 //! Renders: from a row of `render_queue` to a verified file on the NAS, through nexrender.
 //!
-//! Reading order: [`status`], [`phase`] and [`progress`] (where a render is), [`uid`] (under which name nexrender knows
+//! Reading order: [`phase`] (where a render is), [`uid`] (under which name nexrender knows
 //! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`retry_rules`] (what can go wrong, and what is done
 //! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens), [`attempt`] (how a
 //! claim ends) and [`order`] (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks);
@@ -9,8 +9,6 @@
 //! [`check`] (whether it is a good one).
 
 pub mod phase;
-pub mod progress;
-pub mod status;
 
 pub mod uid;
 
@@ -54,9 +52,7 @@ pub use mapping::Mapping;
 pub use output::BroadcastDate;
 pub use path::NodePath;
 pub use path_map::{LocalPath, PathMap};
-pub use phase::Phase;
+pub use phase::{Phase, Progress, Status};
 pub use profile::Profile;
-pub use progress::Progress;
 pub use remote::Report;
-pub use status::Status;
 pub use uid::{RenderId, Uid};

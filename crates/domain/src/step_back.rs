@@ -13,7 +13,6 @@ pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 pub struct Span {
     /// When it was granted or last renewed, by the database's clock.
     pub since: Timestamp,
-    /// When it ends.
     pub until: Timestamp,
 }
 

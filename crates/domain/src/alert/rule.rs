@@ -1,6 +1,7 @@
 //! What is watched: a signal, a threshold, for how long, and how much it matters.
 
 use super::Reading;
+use crate::newtype::check_all;
 use std::time::Duration;
 
 /// Longest window and longest "for".
@@ -73,7 +74,6 @@ pub struct RuleFields {
     pub signal: String,
     pub condition: Condition,
     pub aggregate: Aggregate,
-    /// How far back samples count.
     pub window: Duration,
     /// How long the condition has to be breached before the alert fires; configured as "for".
     pub hold: Duration,
@@ -81,7 +81,6 @@ pub struct RuleFields {
     pub channels: Vec<String>,
 }
 
-/// A rule that can be evaluated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule(RuleFields);
 
@@ -103,29 +102,19 @@ pub enum BadRule {
 
 impl Rule {
     pub fn new(fields: RuleFields) -> Result<Self, BadRule> {
-        if !is_name(&fields.name) {
-            return Err(BadRule::Name);
-        }
-        if !is_name(&fields.signal) {
-            return Err(BadRule::Signal);
-        }
-        if !fields.condition.threshold().is_finite() {
-            return Err(BadRule::Threshold);
-        }
-        if fields.window > LONGEST {
-            return Err(BadRule::Window);
-        }
-        if fields.hold > LONGEST {
-            return Err(BadRule::Hold);
-        }
         let channels = &fields.channels;
         let is_repeated = |at: usize| channels[..at].contains(&channels[at]);
-        if channels.len() > CHANNELS_MAX
-            || !channels.iter().all(|name| is_name(name))
-            || (0..channels.len()).any(is_repeated)
-        {
-            return Err(BadRule::Channels);
-        }
+        let are_channels = channels.len() <= CHANNELS_MAX
+            && channels.iter().all(|name| is_name(name))
+            && !(0..channels.len()).any(is_repeated);
+        check_all([
+            (is_name(&fields.name), BadRule::Name),
+            (is_name(&fields.signal), BadRule::Signal),
+            (fields.condition.threshold().is_finite(), BadRule::Threshold),
+            (fields.window <= LONGEST, BadRule::Window),
+            (fields.hold <= LONGEST, BadRule::Hold),
+            (are_channels, BadRule::Channels),
+        ])?;
         Ok(Self(fields))
     }
 

@@ -1,7 +1,9 @@
 //! A silence: for a while nobody is told, for a reason that somebody gave. What is wrong stays wrong.
 
+use super::rule::is_name;
 use super::{Subject, Voice};
 use crate::audit::Actor;
+use crate::newtype::check_all;
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -75,12 +77,10 @@ pub enum BadSilence {
 
 impl SilenceRequest {
     pub fn check(&self) -> Result<(), BadSilence> {
-        if !super::rule::is_name(&self.rule) {
-            return Err(BadSilence::Rule);
-        }
-        if self.length < Duration::from_secs(1) || self.length > LONGEST {
-            return Err(BadSilence::Length);
-        }
+        check_all([
+            (is_name(&self.rule), BadSilence::Rule),
+            ((Duration::from_secs(1)..=LONGEST).contains(&self.length), BadSilence::Length),
+        ])?;
         reason(&self.reason).map(drop)
     }
 }

@@ -1,6 +1,7 @@
 //! Hints of the documents and of everyday life, with what they come to.
 
 mod property;
+mod soundness;
 mod table;
 
 use super::*;
@@ -173,4 +174,12 @@ fn what_the_database_chooses_counts_as_the_default() {
     assert_eq!(Degree::DefaultOr(eight).upper_bound(four, one), eight);
     assert_eq!(Degree::AtLeastTwo.upper_bound(one, one).get(), 2);
     assert_eq!(Degree::None.upper_bound(four, one), one);
+}
+
+#[test]
+fn a_degree_is_read_and_lowered() {
+    let hint = parse("/*+ PARALLEL(8) FULL(A) */");
+
+    assert_eq!(hint.degree(), Degree::Exact(number(8)));
+    assert_eq!(rewrite(&hint, number(4)).unwrap(), "/*+ PARALLEL(4) FULL(A) */");
 }

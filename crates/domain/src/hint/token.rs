@@ -16,7 +16,6 @@ pub(super) enum TokenKind {
     Identifier,
     /// `'…'`, or `q'[…]'` outside of hints.
     Text,
-    /// A comment that is no hint.
     Comment,
     /// `/*+`, `--+`, and their ends.
     Edge,

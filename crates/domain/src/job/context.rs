@@ -88,7 +88,6 @@ impl ExecutionContext {
         }
     }
 
-    /// The stored form.
     pub fn to_text(&self) -> Result<String, ContextError> {
         if let Some((key, _)) = self.values.iter().find(|(_, value)| is_deeper_than(DEPTH_MAX, value)) {
             return Err(ContextError::TooDeep { key: key.clone() });

@@ -24,6 +24,7 @@
 use super::BatchStatus;
 use super::parameter::ParametersInvalid;
 use crate::code::Code;
+use crate::newtype::check_all;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceHistory<'a> {
@@ -153,17 +154,12 @@ fn check_last_steps(steps: &[(String, BatchStatus)]) -> Result<(), LaunchRefusal
 }
 
 fn check_executions(executions: &[BatchStatus], rules: LaunchRules) -> Result<(), LaunchRefusal> {
-    if executions.iter().any(|status| status.is_running()) {
-        return Err(LaunchRefusal::AlreadyRunning);
-    }
-    if executions.contains(&BatchStatus::Unknown) {
-        return Err(LaunchRefusal::OutcomeUnknown);
-    }
     let is_over = |status: &BatchStatus| matches!(status, BatchStatus::Completed | BatchStatus::Abandoned);
-    if rules.has_identifying && executions.iter().any(is_over) {
-        return Err(LaunchRefusal::AlreadyComplete);
-    }
-    Ok(())
+    check_all([
+        (!executions.iter().any(|status| status.is_running()), LaunchRefusal::AlreadyRunning),
+        (!executions.contains(&BatchStatus::Unknown), LaunchRefusal::OutcomeUnknown),
+        (!rules.has_identifying || !executions.iter().any(is_over), LaunchRefusal::AlreadyComplete),
+    ])
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ pub enum ExecutionEvent {
     Begin,
     RequestStop,
     End(BatchStatus),
-    /// An operator gives it up for good.
     Abandon,
     OwnerLost,
     /// An operator says that nothing runs any more; the caller has looked whether its process lives.

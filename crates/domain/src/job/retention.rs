@@ -18,6 +18,7 @@
 //! A completed instance that was forgotten can be launched again: nobody knows any more that it is done.
 
 use super::BatchStatus;
+use crate::newtype::check_all;
 use crate::time::Timestamp;
 use std::fmt;
 use std::time::Duration;
@@ -36,7 +37,8 @@ pub enum Unfinished {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     older_than: Option<Duration>,
-    keep: Option<u32>,
+    /// How many of the newest instances of each job are kept, if that is limited by number.
+    pub keep: Option<u32>,
     unfinished: Unfinished,
 }
 
@@ -72,11 +74,6 @@ impl Retention {
             (_, Some(0)) => Err(BadRetention::KeepsNone),
             _ => Ok(Self { older_than, keep, unfinished }),
         }
-    }
-
-    /// How many of the newest instances of each job are kept, if that is limited by number.
-    pub const fn keep(&self) -> Option<u32> {
-        self.keep
     }
 
     /// What ended after this instant is kept, if that is limited by age.
@@ -139,28 +136,16 @@ pub enum Kept {
 pub fn decide(retention: &Retention, facts: &InstanceFacts<'_>, now: Timestamp) -> Result<(), Kept> {
     let Some((last, over_at)) = facts.last else { return Err(Kept::NeverRan) };
     let is_unresolved = |status: BatchStatus| status.is_running() || status == BatchStatus::Unknown;
-    if is_unresolved(last) || facts.statuses.iter().copied().any(is_unresolved) {
-        return Err(Kept::Unresolved);
-    }
-    if facts.is_held {
-        return Err(Kept::Held);
-    }
-    if facts.is_restart_due {
-        return Err(Kept::RestartDue);
-    }
-    if !is_over(last) && retention.unfinished == Unfinished::Keep {
-        return Err(Kept::Unfinished);
-    }
-    if facts.outer.iter().any(|status| !is_over(*status)) {
-        return Err(Kept::NeededByOuter);
-    }
-    if retention.cutoff(now).is_some_and(|cutoff| over_at >= cutoff) {
-        return Err(Kept::TooYoung);
-    }
-    if retention.keep.is_some() && facts.is_among_newest {
-        return Err(Kept::AmongNewest);
-    }
-    Ok(())
+    let is_resolved = !is_unresolved(last) && !facts.statuses.iter().copied().any(is_unresolved);
+    check_all([
+        (is_resolved, Kept::Unresolved),
+        (!facts.is_held, Kept::Held),
+        (!facts.is_restart_due, Kept::RestartDue),
+        (is_over(last) || retention.unfinished == Unfinished::Forget, Kept::Unfinished),
+        (facts.outer.iter().all(|status| is_over(*status)), Kept::NeededByOuter),
+        (retention.cutoff(now).is_none_or(|cutoff| over_at < cutoff), Kept::TooYoung),
+        (retention.keep.is_none() || !facts.is_among_newest, Kept::AmongNewest),
+    ])
 }
 
 /// Whether no restart is to be expected.

@@ -15,7 +15,6 @@ const OWN_PREFIX: &str = "spark.tidemill.";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Granted {
-    /// How many tasks may run at once.
     pub units: u32,
     /// The hint for the source, rewritten to that.
     pub hint: Option<String>,

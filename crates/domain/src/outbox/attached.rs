@@ -20,7 +20,6 @@ use crate::time::Timestamp;
 /// Most bytes of a name in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// The name of a table, checked.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableName {
     schema: String,

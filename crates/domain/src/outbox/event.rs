@@ -53,7 +53,6 @@ impl Seq {
     /// Before the first event of a slot.
     pub const ZERO: Self = Self(0);
 
-    /// The place after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -129,7 +128,6 @@ pub enum BadEvent {
     /// There is no key, so there is no order.
     #[error("the aggregate id is 1 to {AGGREGATE_ID_BYTES_MAX} bytes without NUL")]
     AggregateId,
-    /// Kafka would not take it.
     #[error("a topic is 1 to {TOPIC_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")]
     Topic,
     #[error("the payload has {len} bytes; {PAYLOAD_BYTES_MAX} are allowed")]
@@ -234,7 +232,6 @@ pub fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
     if is_good { Ok(()) } else { Err(BadEvent::Name { what }) }
 }
 
-/// Whether Kafka would take this topic.
 pub fn check_topic(topic: &str) -> Result<(), BadEvent> {
     let is_good = !topic.is_empty()
         && topic.len() <= TOPIC_CHARS_MAX

@@ -339,3 +339,31 @@ pub fn operate(
         }
     }
 }
+
+/// What became of an event, as far as its table and the positions of relays tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EventOutcome {
+    Pending,
+    Published,
+    Failed(StateWord),
+}
+
+impl EventOutcome {
+    /// By whether the position of its slot has passed it, and by its failed_event. A failed event counts more: it is made
+    /// when the event is read, and gone when the event has arrived.
+    pub const fn of(is_read: bool, failed_event: Option<StateWord>) -> Self {
+        match (failed_event, is_read) {
+            (Some(state), _) => Self::Failed(state),
+            (None, true) => Self::Published,
+            (None, false) => Self::Pending,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Published => "published",
+            Self::Failed(state) => state.as_str(),
+        }
+    }
+}

@@ -4,7 +4,6 @@
 use super::event::Slot;
 use std::collections::BTreeSet;
 
-/// One of the 16 groups of slots.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Group(u8);
 

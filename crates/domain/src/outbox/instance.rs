@@ -90,7 +90,6 @@ impl Instance {
         u32::from(number) % self.total == self.id
     }
 
-    /// As it is written in settings.
     pub fn settings(self) -> String {
         format!("{ID_VARIABLE}={} and {TOTAL_VARIABLE}={}", self.id, self.total)
     }

@@ -17,8 +17,8 @@ const TOPIC: &str = "tidemill.events";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LifecycleEvents {
     topic: String,
-    jobs: bool,
-    pools: bool,
+    pub jobs: bool,
+    pub pools: bool,
     renders: bool,
 }
 
@@ -67,7 +67,6 @@ impl Default for LifecycleEvents {
 }
 
 impl LifecycleEvents {
-    /// Nothing yet, to this topic.
     pub fn new(topic: impl Into<String>) -> Result<Self, BadEvent> {
         let topic = topic.into();
         check_topic(&topic)?;
@@ -87,14 +86,6 @@ impl LifecycleEvents {
     #[must_use]
     pub fn of_renders(self) -> Self {
         Self { renders: true, ..self }
-    }
-
-    pub const fn includes_jobs(&self) -> bool {
-        self.jobs
-    }
-
-    pub const fn includes_pools(&self) -> bool {
-        self.pools
     }
 
     /// What is told of an execution; none when jobs are not told of.
@@ -333,7 +324,7 @@ mod tests {
     fn only_what_was_asked_for_is_included() {
         use crate::outbox::LifecycleEvents;
         let lifecycle_events = LifecycleEvents::new("ops").unwrap().of_jobs();
-        assert!(lifecycle_events.includes_jobs() && !lifecycle_events.includes_pools());
+        assert!(lifecycle_events.jobs && !lifecycle_events.pools);
         assert!(LifecycleEvents::new("no topic").is_err());
     }
 }

@@ -5,7 +5,6 @@ use super::event::EventId;
 /// Ids of one partition: from the first on, below the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Range {
-    /// The first id in it.
     pub from: i64,
     /// The first id after it.
     pub to: i64,

@@ -88,7 +88,6 @@ pub fn fingerprint(record: &Record) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipted {
     pub id: EventId,
-    /// The number of its transaction.
     pub xid: u64,
     pub slot: Slot,
 }

@@ -3,7 +3,6 @@
 
 use super::snapshot::Snapshot;
 
-/// The server that snapshots are from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerIdentity {
     /// What tells one cluster from all others; none when the database user may not ask.

@@ -63,7 +63,6 @@ impl Auditor {
         self.acknowledged.insert(slot, seq);
     }
 
-    /// The table says: this event has failed.
     pub fn failed_event(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: StateWord) {
         self.excused.insert(id.get());
         self.excused_seqs.entry(slot).or_default().insert(seq.get());

@@ -4,14 +4,12 @@
 //! grants; it changes nothing. A request that asks for several pools is `held` in this one while another of them has no
 //! room for it: it keeps its place, and a policy treats it as one that does not fit.
 
-use super::downgrade_steps::downgrade_steps;
 use super::{Reason, Ticket, TicketId, Weight};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 crate::words! {
-    /// How a pool is given out.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Policy: "a policy is document or fifo" {
@@ -117,6 +115,27 @@ pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason
     reasons
 }
 
+/// The values that a downgrade tries, the largest first: what was asked for, halved again and again, and at the end the
+/// least itself. Never less than that, and never zero, because there is no such value.
+///
+/// ```
+/// # use std::num::NonZeroU32;
+/// # use tidemill_domain::pool::decide::downgrade_steps;
+/// let some = |number| NonZeroU32::new(number).unwrap();
+/// let steps: Vec<u32> = downgrade_steps(some(25), some(2)).map(NonZeroU32::get).collect();
+/// assert_eq!(steps, [25, 12, 6, 3, 2]);
+/// ```
+pub fn downgrade_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Item = NonZeroU32> {
+    let least = least.min(asked);
+    std::iter::successors(Some(asked), move |step| {
+        if *step == least {
+            return None;
+        }
+        let half = NonZeroU32::new(step.get() / 2).unwrap_or(least);
+        Some(half.max(least))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,5 +236,30 @@ mod tests {
         use std::collections::BTreeSet;
         let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
         assert_eq!(decide(Policy::Document, &view), []);
+    }
+
+    fn steps(asked: u32, least: u32) -> Vec<u32> {
+        let some = |number| NonZeroU32::new(number).unwrap();
+        downgrade_steps(some(asked), some(least)).map(NonZeroU32::get).collect()
+    }
+
+    #[test]
+    fn the_documents_mistakes_are_not_made() {
+        assert_eq!(steps(8, 2), [8, 4, 2], "not 1");
+        assert_eq!(steps(3, 2), [3, 2], "2 is tried");
+        assert_eq!(steps(1, 1), [1], "not 0");
+        assert_eq!(steps(2, 8), [2], "less than the least was asked for");
+    }
+
+    proptest! {
+        #[test]
+        fn it_falls_from_what_was_asked_to_the_least(asked in 1_u32.., least in 1_u32..) {
+            let steps = steps(asked, least);
+
+            prop_assert_eq!(steps.first(), Some(&asked));
+            prop_assert_eq!(steps.last(), Some(&least.min(asked)));
+            prop_assert!(steps.windows(2).all(|pair| pair[0] > pair[1]));
+            prop_assert!(steps.len() <= 34);
+        }
     }
 }

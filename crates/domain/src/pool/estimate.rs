@@ -1,8 +1,7 @@
 //! How long somebody will wait: the releases of those who run are simulated, with what such runs took in the past, and
 //! the queue is walked through the room that they leave.
 
-use super::decide::Claimant;
-use super::downgrade_steps::downgrade_steps;
+use super::decide::{Claimant, downgrade_steps};
 use super::ticket::{Ticket, TicketId};
 use crate::time::Timestamp;
 use std::cmp::Reverse;
@@ -192,7 +191,6 @@ fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     }
 }
 
-/// How a poller is told to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     pub least: Duration,

@@ -17,7 +17,7 @@ pub struct Ledger {
     holders: HashMap<Holder, TicketId>,
     usage: u64,
     waiting: usize,
-    run_times: RunTimes,
+    pub run_times: RunTimes,
 }
 
 /// Two ledgers are the same when the same was decided; how long things took in the past is no part of that.
@@ -92,7 +92,6 @@ impl Ledger {
         self.usage
     }
 
-    /// How many have nothing and wait.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
@@ -120,14 +119,6 @@ impl Ledger {
     pub fn snapshot(&self) -> Event {
         let tickets = self.tickets.values().cloned().collect();
         Event::Snapshot { settings: Box::new(self.settings.clone()), tickets }
-    }
-
-    pub fn run_times(&self) -> &RunTimes {
-        &self.run_times
-    }
-
-    pub fn run_times_mut(&mut self) -> &mut RunTimes {
-        &mut self.run_times
     }
 
     /// Puts a ticket in, in place of what was known of it; one that has ended goes.

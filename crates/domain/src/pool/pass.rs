@@ -27,7 +27,6 @@ pub struct Outcome {
     pub records: BTreeMap<PoolName, Vec<Record>>,
     /// The tickets that changed or were heard of, as they are now.
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
-    /// How each ticket ended that did.
     pub ends: BTreeMap<TicketId, super::event::End>,
     /// Pools without which the first of a queue cannot be served: make another pass over all of these.
     pub wider: BTreeSet<PoolName>,
@@ -63,11 +62,7 @@ pub fn pass(
 /// What was said to a command before the queues had their turn.
 enum EarlyAnswer {
     Now(Answer),
-    /// What becomes of these tickets.
-    Depends {
-        tickets: Vec<(PoolName, TicketId)>,
-        is_duplicate: bool,
-    },
+    Depends { tickets: Vec<(PoolName, TicketId)>, is_duplicate: bool },
 }
 
 struct Pass<'a> {

@@ -67,7 +67,6 @@ pub struct Settings {
     pub name: PoolName,
     /// The document's `src_db_id`.
     pub external_id: Option<i64>,
-    /// The document's `db_type`.
     pub db_type: String,
     pub max_units: u32,
     /// Of that, how much may be in use.
@@ -92,7 +91,6 @@ pub struct Settings {
     /// How long a holder that sends heartbeats may be silent.
     #[serde(with = "duration::text")]
     pub lease_for: Duration,
-    /// How long units are held at most.
     #[serde(with = "duration::text")]
     pub max_hold: Duration,
     /// How long units are set aside for somebody beyond the instant at which he promised to ask again.

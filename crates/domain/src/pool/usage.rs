@@ -11,7 +11,6 @@ pub const PEAK_OF: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageStep {
-    /// When it began.
     pub at: Timestamp,
     pub least: u64,
     pub most: u64,

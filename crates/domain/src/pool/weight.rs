@@ -23,7 +23,6 @@ crate::words! {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// The degree of parallelism of each session.
     pub parallel: NonZeroU32,
     pub sessions: NonZeroU32,
 }

@@ -21,7 +21,6 @@ crate::words! {
     pub enum Dialect {
         #[default]
         Auto = "auto",
-        /// That of the open server.
         Oss = "oss",
         /// That of the document and of the cloud.
         Cloud = "cloud",

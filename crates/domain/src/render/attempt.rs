@@ -8,7 +8,6 @@ crate::words! {
         Failed = "failed",
         Cancelled = "cancelled",
         Retried = "retried",
-        /// The worker was to stop.
         GivenBack = "given_back",
         Lost = "lost",
     }

@@ -19,7 +19,6 @@ const DURATION_TOLERANCE: f64 = 0.1;
 const AUDIO_TOLERANCE: f64 = 0.2;
 /// How many frames more or less a file may have than its duration says.
 const FRAMES_TOLERANCE: f64 = 2.0;
-/// The sampling rate of broadcasts.
 const SAMPLE_RATE: u32 = 48_000;
 /// From this share on a picture or sound is worth a warning.
 const WARNED_SHARE: f64 = 0.98;
@@ -45,7 +44,6 @@ pub struct Video {
     pub pixel_format: Option<String>,
     pub width: u32,
     pub height: u32,
-    /// The shape of its pixels.
     pub sample_aspect_ratio: Option<String>,
     pub field_order: Option<String>,
     /// `r_frame_rate`.

@@ -42,7 +42,6 @@ pub struct Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Fine,
-    /// It still waits, and somebody should know.
     WaitsLong,
     /// It is over: not picked, stalled or timed out.
     Over(Failure),

@@ -4,7 +4,6 @@
 //! shown in all of them), every file has a plain name of ours, the ending of the file is said, actions are an object, and
 //! the file goes to a place that we choose.
 
-mod allow;
 mod image;
 
 #[cfg(test)]
@@ -18,15 +17,55 @@ use super::uri;
 use super::{NodePath, Uid};
 use crate::code::Code;
 use crate::error_chain::listed;
-pub use allow::AllowList;
 use serde_json::{Map, Value, json};
-use std::fmt;
 
 /// The module that leaves the file where we look for it.
 pub const COPY_MODULE: &str = "@nexrender/action-copy";
 
 /// The layer of a flag that has no line in the mapping is called like the flag.
 const FLAG_KEY: &str = "Flag";
+
+/// What a job may use; what is in no list is not allowed. Whoever can write a render could otherwise read any file of the
+/// nodes, and run any module there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AllowList {
+    pub template_folders: Vec<NodePath>,
+    /// Where images and other assets lie, besides the folders of templates.
+    pub asset_folders: Vec<NodePath>,
+    /// With what addresses of assets begin, besides `file`: `https`, for example.
+    pub schemes: Vec<String>,
+    pub modules: Vec<String>,
+}
+
+impl Default for AllowList {
+    /// The module that copies, and nothing else.
+    fn default() -> Self {
+        Self {
+            template_folders: Vec::new(),
+            asset_folders: Vec::new(),
+            schemes: Vec::new(),
+            modules: vec![COPY_MODULE.to_owned()],
+        }
+    }
+}
+
+impl AllowList {
+    pub fn has_template(&self, path: &NodePath) -> bool {
+        self.template_folders.iter().any(|folder| path.is_in(folder))
+    }
+
+    pub fn has_asset(&self, path: &NodePath) -> bool {
+        self.asset_folders.iter().chain(&self.template_folders).any(|folder| path.is_in(folder))
+    }
+
+    pub fn has_scheme(&self, scheme: &str) -> bool {
+        self.schemes.iter().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
+    }
+
+    pub fn has_module(&self, module: &str) -> bool {
+        self.modules.iter().any(|allowed| allowed == module)
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ingredients<'a> {
@@ -39,19 +78,29 @@ pub struct Ingredients<'a> {
     pub allow: &'a AllowList,
     /// Higher ones first, where nexrender is told to look at that.
     pub priority: i64,
-    /// Which nodes may take it.
     pub tags: Option<&'a str>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Problem {
+    #[error("{0}")]
     Composition(String),
+    #[error(
+        "the data is for the composition {named:?}, and the profile for {profile:?}; if that is what the template calls \
+         it, set name_in_template of the profile"
+    )]
     OtherComposition { named: String, profile: String },
+    #[error("{0} is not mapped")]
     NotMapped(Field),
+    #[error("{0} is missing")]
     Missing(Field),
+    #[error("{0} is an expression of the mapping, and no data")]
     Expression(Field),
+    #[error("{0}: {1}")]
     Image(Field, String),
+    #[error("{0}")]
     NotAllowed(String),
+    #[error("{0}")]
     Path(String),
 }
 
@@ -63,23 +112,6 @@ impl Problem {
             Self::Path(_) => Code::BadPath,
             Self::OtherComposition { .. } | Self::Image(..) => Code::BadRenderData,
             Self::NotMapped(_) | Self::Missing(_) | Self::Expression(_) => Code::FieldsNotMapped,
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Composition(why) | Self::NotAllowed(why) | Self::Path(why) => f.write_str(why),
-            Self::OtherComposition { named, profile } => write!(
-                f,
-                "the data is for the composition {named:?}, and the profile for {profile:?}; if that is what the template \
-                 calls it, set name_in_template of the profile"
-            ),
-            Self::NotMapped(field) => write!(f, "{field} is not mapped"),
-            Self::Missing(field) => write!(f, "{field} is missing"),
-            Self::Expression(field) => write!(f, "{field} is an expression of the mapping, and no data"),
-            Self::Image(field, why) => write!(f, "{field}: {why}"),
         }
     }
 }

@@ -77,7 +77,6 @@ pub const MESSAGE_CHARS_MAX: usize = 4_000;
 pub struct Trouble {
     /// Its class, which decides what is done.
     pub failure: Failure,
-    /// Its code, which may be finer.
     pub code: Code,
     pub message: String,
 }

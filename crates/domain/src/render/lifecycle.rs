@@ -50,7 +50,6 @@ pub struct Render {
     pub deadline: Option<Timestamp>,
     /// When somebody did not want it any more.
     pub cancel_requested_at: Option<Timestamp>,
-    /// Why it last failed.
     pub reason: Option<Reason>,
 }
 
@@ -92,7 +91,6 @@ pub struct Counts {
     /// Claims that were not given back.
     pub attempts: u32,
     pub recoveries: u32,
-    /// Failures to talk to nexrender.
     pub submit: u32,
     pub render: u32,
     pub upload: u32,
@@ -139,26 +137,20 @@ pub enum Event {
 /// What a worker can say about its render. A request to cancel is seen with whatever it says first.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Work {
-    /// It is still at it.
     Renew,
     /// The job is made, and nexrender may have it.
     Prepared,
     Submitted,
-    /// nexrender says something about the job.
     Reported(Report),
-    /// A clock has run out.
     Overdue(Failure),
     /// The file is there, complete and no longer growing, whatever nexrender says.
     OutputFound,
     Validated,
-    /// The file lies beside its final place.
     Copied,
     /// The file has its final name, by us or by whoever had the render before.
     Published,
-    /// No file has the final name.
     FinalMissing,
     Failed(Trouble),
-    /// The worker is to stop.
     Stop,
 }
 
@@ -171,14 +163,11 @@ pub enum Act {
     LookAtJob,
     /// Look whether nexrender has the job, and post it if not.
     Submit,
-    /// Ask nexrender again after a while.
     Poll,
     /// See whether the file is there although nexrender says otherwise; if not, the render has failed like this.
     LookForOutput(Failure),
     Validate,
-    /// Copy the file beside its final place.
     Copy,
-    /// Give the file its final name.
     Publish,
     /// See whether a file has the final name already.
     LookAtFinal,
@@ -198,7 +187,6 @@ pub enum Act {
 
 crate::words! {
     pub enum Slot {
-        /// The job is not running.
         Free = "free",
         /// nexrender cannot stop what runs: it is busy until that ends by itself.
         BusyUntilItEnds = "busy",
@@ -247,7 +235,6 @@ pub struct Policy {
     pub recoveries_max: u32,
     /// After how many times somebody hears of it.
     pub recoveries_told_after: u32,
-    /// How long a worker may be silent.
     pub lease_for: Duration,
 }
 
@@ -262,7 +249,7 @@ impl Policy {
         let recoveries_max = 5;
         Self {
             patience,
-            attempts_max: patience.retries().saturating_mul(3).saturating_add(recoveries_max + 1),
+            attempts_max: patience.retries.saturating_mul(3).saturating_add(recoveries_max + 1),
             recoveries_max,
             recoveries_told_after: RECOVERIES_TOLD_AFTER,
             lease_for: Duration::from_secs(60),
@@ -270,7 +257,6 @@ impl Policy {
     }
 }
 
-/// What becomes of `render` by `event`. Total.
 pub fn decide(render: &Render, event: &Event, policy: &Policy, now: Timestamp) -> Decision {
     match event {
         Event::Claim { by } => settle::claim(render, *by, policy, now),

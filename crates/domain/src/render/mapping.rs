@@ -12,7 +12,6 @@ crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Kind {
-        /// A text on a layer.
         #[default]
         Text = "text",
         /// Another image in the place of a layer.

@@ -10,7 +10,6 @@ use std::str::FromStr;
 /// The longest path that every program on Windows can open, in characters as Windows counts them.
 const PATH_CHARS_MAX: usize = 259;
 
-/// The day of a broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BroadcastDate(Date);
 

@@ -47,7 +47,6 @@ pub struct Profile {
     /// The ending of its files, without a dot.
     #[serde(default = "mp4")]
     pub extension: String,
-    /// What ffprobe calls the container.
     #[serde(default = "mp4")]
     pub container: String,
     pub width: u32,

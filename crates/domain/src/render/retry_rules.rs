@@ -62,7 +62,7 @@ pub enum Remedy {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Patience {
-    retries: u32,
+    pub retries: u32,
     growing: Backoff,
     steady: Backoff,
     upload: Backoff,
@@ -81,10 +81,6 @@ impl Patience {
             upload: backoff(Duration::from_secs(30), 1.0)?,
             soon: backoff(Duration::from_secs(5), 2.0)?,
         })
-    }
-
-    pub const fn retries(&self) -> u32 {
-        self.retries
     }
 
     pub fn remedy(&self, failure: Failure) -> Remedy {

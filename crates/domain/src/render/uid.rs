@@ -11,7 +11,6 @@ crate::newtype::numbers! {
     pub struct RenderId(i64);
 }
 
-/// The name of a job in nexrender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uid {
     render: RenderId,
@@ -33,7 +32,6 @@ impl Uid {
         self.render
     }
 
-    /// The epoch that has submitted it.
     pub const fn epoch(self) -> Epoch {
         self.epoch
     }

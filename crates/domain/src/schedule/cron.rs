@@ -47,10 +47,8 @@ pub struct Cron {
     day_rule: DayRule,
 }
 
-/// What makes a day match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DayRule {
-    /// Both day fields.
     Both,
     /// One of them: both are restricted.
     Either,

@@ -163,7 +163,7 @@ impl Schedule {
             windows.push(window.parse::<Window>().map_err(|error| BadSchedule::new(part, error))?);
         }
         let outside = word("outside", &self.outside, "drop and defer")?;
-        let timetable = Timetable::new(cron, zone, windows, outside);
+        let timetable = Timetable { cron, zone, windows, outside };
         if timetable.next_after(Timestamp::EPOCH).is_none() {
             return Err(BadSchedule::new("windows", "no tick lies in any of them"));
         }
@@ -237,7 +237,7 @@ impl Plan {
     pub fn parameters_at(&self, tick: Timestamp, specs: &[ParameterSpec]) -> Result<JobParameters, String> {
         let mut arguments = Vec::with_capacity(self.parameters.len());
         for (name, template) in &self.parameters {
-            let text = template.at(tick, self.timetable.zone());
+            let text = template.at(tick, &self.timetable.zone);
             let text = text.ok_or_else(|| format!("parameter {name:?} lies beyond the calendar"))?;
             arguments.push(format!("{name}={text}"));
         }

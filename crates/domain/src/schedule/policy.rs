@@ -22,9 +22,7 @@ crate::words! {
     /// What becomes of a tick while an execution of an earlier one has not ended.
     #[derive(Default)]
     pub enum Overlap {
-        /// It fires all the same.
         Allow = "allow",
-        /// It is recorded as skipped.
         #[default]
         Skip = "skip",
         /// It fires when the earlier has ended.

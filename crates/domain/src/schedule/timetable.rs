@@ -11,22 +11,14 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timetable {
-    cron: Cron,
-    zone: Zone,
-    windows: Vec<Window>,
-    outside: Outside,
+    pub cron: Cron,
+    pub zone: Zone,
+    /// When it ticks at all; always when there is none.
+    pub windows: Vec<Window>,
+    pub outside: Outside,
 }
 
 impl Timetable {
-    /// The ticks of `cron` in `zone`, within `windows` if there are any.
-    pub fn new(cron: Cron, zone: Zone, windows: Vec<Window>, outside: Outside) -> Self {
-        Self { cron, zone, windows, outside }
-    }
-
-    pub fn zone(&self) -> &Zone {
-        &self.zone
-    }
-
     /// The first tick after this instant. None beyond the end of the calendar, and when no window has one for years.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let mut after = after;

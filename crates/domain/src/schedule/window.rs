@@ -40,7 +40,6 @@ crate::words! {
     /// What becomes of a tick outside of all windows.
     #[derive(Default)]
     pub enum Outside {
-        /// There is no such tick.
         #[default]
         Drop = "drop",
         /// It comes when the next window opens.

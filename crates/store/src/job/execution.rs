@@ -140,7 +140,7 @@ impl Jobs<'_> {
         id: ExecutionId,
         told: StatusNews<'_>,
     ) -> Result<(), StoreError> {
-        if !self.lifecycle_events().includes_jobs() {
+        if !self.lifecycle_events().jobs {
             return Ok(());
         }
         let Some((instance, job)) = self.job_execution_job(id.get()).await? else { return Ok(()) };

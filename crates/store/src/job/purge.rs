@@ -113,7 +113,7 @@ impl Jobs<'_> {
 
     /// A walk through the instances of a job.
     pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk, StoreError> {
-        let up_to = match retention.keep() {
+        let up_to = match retention.keep {
             // What has fewer instances than are kept has none that may go.
             Some(keep) => self.job_purge_newest_beyond(job, keep.into()).await?.unwrap_or(0),
             None => i64::MAX,

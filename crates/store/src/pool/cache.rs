@@ -92,7 +92,7 @@ impl Pools<'_> {
             if let (Some(ended_at), Some(started_at), State::Released) =
                 (changed.ended_at, ticket.claimed_at, ticket.state)
             {
-                ledger.run_times_mut().add(&ticket, ended_at.since(started_at));
+                ledger.run_times.add(&ticket, ended_at.since(started_at));
             }
             ledger.put(ticket);
         }
@@ -108,7 +108,7 @@ impl Pools<'_> {
             let kind = run_kind(&row.name, run.dag_id, run.table_name, run.parallel)?;
             run_times.add_seconds(kind, seconds_between(run.started_at, run.ended_at));
         }
-        *ledger.run_times_mut() = run_times;
+        ledger.run_times = run_times;
         Ok(ledger)
     }
 

@@ -166,7 +166,7 @@ impl Pools<'_> {
 
     /// Tells what was decided, if it is to be told.
     async fn tell_of_pools(&mut self, outcome: &Outcome) -> Result<(), StoreError> {
-        if !self.lifecycle_events().includes_pools() {
+        if !self.lifecycle_events().pools {
             return Ok(());
         }
         let records =

@@ -129,7 +129,7 @@ async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure
     let mut listing = Listing::new("tidemill.schedule_next/v1", columns, "No tick will come.");
     let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
     for tick in std::iter::successors(record.next_at, following).take(count as usize) {
-        let local = plan.timetable.zone().local(tick).map(|local| local.to_string());
+        let local = plan.timetable.zone.local(tick).map(|local| local.to_string());
         listing.push(vec![json!(tick.to_string()), json!(local)]);
     }
     listing.print(context.output())?;

@@ -22,7 +22,6 @@ pub enum Action {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Processed {
-    /// Something came out.
     Output,
     /// Nothing came out, on purpose.
     Filtered,

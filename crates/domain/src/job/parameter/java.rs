@@ -4,7 +4,6 @@
 //! character counts.
 
 use jiff::civil::{Date, DateTime, Time};
-use std::fmt::Write as _;
 
 /// `Double.toString`: between 0.001 and ten million with a point, otherwise with an exponent; always with a
 /// digit on both sides of the point.
@@ -79,28 +78,18 @@ pub(super) fn read_date(text: &str) -> Option<Date> {
 
 /// `LocalTime.toString`: no seconds when there are none, a fraction in groups of three digits.
 pub(super) fn short_time(time: Time) -> String {
-    let mut text = format!("{:02}:{:02}", time.hour(), time.minute());
-    let nanos = time.subsec_nanosecond();
-    if time.second() == 0 && nanos == 0 {
-        return text;
+    match time.subsec_nanosecond() {
+        0 if time.second() == 0 => time.strftime("%H:%M").to_string(),
+        0 => time.to_string(),
+        nanos if nanos % 1_000_000 == 0 => format!("{time:.3}"),
+        nanos if nanos % 1_000 == 0 => format!("{time:.6}"),
+        _ => format!("{time:.9}"),
     }
-    let _infallible = write!(text, ":{:02}", time.second());
-    let _infallible = match nanos {
-        0 => Ok(()),
-        nanos if nanos % 1_000_000 == 0 => write!(text, ".{:03}", nanos / 1_000_000),
-        nanos if nanos % 1_000 == 0 => write!(text, ".{:06}", nanos / 1_000),
-        nanos => write!(text, ".{nanos:09}"),
-    };
-    text
 }
 
 /// `ISO_LOCAL_TIME`: always with seconds, and a fraction without trailing zeros.
 pub(super) fn full_time(time: Time) -> String {
-    let text = format!("{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second());
-    match time.subsec_nanosecond() {
-        0 => text,
-        nanos => format!("{text}.{}", format!("{nanos:09}").trim_end_matches('0')),
-    }
+    time.to_string()
 }
 
 /// `ISO_LOCAL_TIME`, which also reads `LocalTime.toString`: seconds and fraction may be missing.

@@ -47,7 +47,6 @@ pub enum ParameterProblem {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems))]
 pub struct ParametersInvalid {
-    /// All that is wrong; never empty.
     pub problems: Vec<ParameterProblem>,
 }
 

@@ -58,7 +58,6 @@ impl ParameterValue {
         }
     }
 
-    /// The text that Spring Batch 5 stores.
     pub fn stored_text(&self) -> String {
         match self {
             Self::Time(time) => java::full_time(*time),

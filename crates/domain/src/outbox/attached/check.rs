@@ -10,7 +10,6 @@ pub struct FoundColumn {
     /// Its type, without length, as PostgreSQL writes it.
     pub type_name: String,
     pub is_nullable: bool,
-    /// Most characters, where that is limited.
     pub chars_max: Option<u32>,
     /// The words of an enum; none for other types.
     pub labels: Option<Vec<String>>,

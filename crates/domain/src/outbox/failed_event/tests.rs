@@ -283,3 +283,24 @@ fn an_event_waits_until_its_attempts_are_used_up() {
     assert_eq!(after_refusal(9, false, &policy, now, 0.0), FailedEventState::Parked);
     assert_eq!(after_refusal(0, true, &policy, now, 0.0), FailedEventState::Parked);
 }
+
+#[test]
+fn each_fate_has_a_word_of_its_own() {
+    let failed = StateWord::ALL.map(EventOutcome::Failed);
+    let all = [EventOutcome::Pending, EventOutcome::Published].into_iter().chain(failed);
+
+    let words: std::collections::BTreeSet<_> = all.map(EventOutcome::as_str).collect();
+
+    assert_eq!(words.len(), 6);
+    for state in StateWord::ALL {
+        assert_eq!(EventOutcome::of(false, Some(state)), EventOutcome::Failed(state));
+    }
+    assert_eq!(EventOutcome::of(false, None), EventOutcome::Pending);
+}
+
+#[test]
+fn a_failed_event_counts_more_than_its_place() {
+    use crate::outbox::{EventOutcome, failed_event::StateWord};
+    assert_eq!(EventOutcome::of(true, None).as_str(), "published");
+    assert_eq!(EventOutcome::of(true, Some(StateWord::Parked)).as_str(), "parked");
+}

@@ -8,7 +8,6 @@ use std::fmt;
 /// So many places are told; the rest is counted.
 pub const PLACES_MAX: usize = 20;
 
-/// Where something is in what was published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// Which file, in the order in which they are read; of Kafka, which partition of a topic.
@@ -114,7 +113,6 @@ pub struct Verdict {
     pub unknown: Findings<EventId>,
     /// In the sink, and from before the first event that the table still has.
     pub forgotten: u64,
-    /// Lines that are no record.
     pub torn: Findings<Place>,
     pub foreign: u64,
     /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.

@@ -60,7 +60,7 @@ impl Queue {
         let told = reasons(&view, stopped(ledger.settings(), usage, now));
         let places = (1..).zip(told).map(|(position, (id, reason))| (id, (position, reason))).collect();
         let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
-        let situation = Situation { now, limit, usage, run_times: ledger.run_times() };
+        let situation = Situation { now, limit, usage, run_times: &ledger.run_times };
         // When somebody will end a pause, nobody can say.
         let is_paused = ledger.settings().paused.is_some();
         let estimates = if is_paused { HashMap::new() } else { estimate(situation, &running, &queue) };

@@ -31,7 +31,6 @@ crate::words! {
         SampleRate = "sampling rate",
         /// That sound and picture are equally long.
         AudioDuration = "duration of the sound",
-        /// That every frame can be decoded.
         Decoding = "decoding",
         Black = "black",
         Frozen = "standing still",

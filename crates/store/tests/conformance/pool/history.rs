@@ -74,7 +74,7 @@ async fn old_tickets_go_and_what_is_known_of_their_runs_stays(bench: Bench) {
     assert_eq!(tx.pools().tickets_of_run("new", 10).await.unwrap().len(), 1);
     assert_eq!(tx.pools().tickets_of_run("live", 10).await.unwrap().len(), 1);
     let ledger = tx.pools().ledger(&adw()).await.unwrap().unwrap();
-    let kinds: Vec<_> = ledger.run_times().kinds().collect();
+    let kinds: Vec<_> = ledger.run_times.kinds().collect();
     assert_eq!(kinds.len(), 1);
     // The last thirty: those of the forgotten that are kept, and the one whose ticket is still there.
     let expected: Vec<u32> = (71..100).chain([1_000]).collect();

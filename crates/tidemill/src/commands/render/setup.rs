@@ -260,7 +260,7 @@ pub(super) mod tests {
         assert_eq!(setup.places.output.to_string(), "\\\\NAS\\broadcast\\output");
         assert_eq!(setup.places.posters.unwrap().to_string(), "/mnt/nas/broadcast/.posters");
         assert_eq!((setup.allow.template_folders.len(), setup.allow.schemes.len()), (2, 2));
-        assert_eq!((setup.policy.patience.retries(), setup.policy.lease_for), (5, Duration::from_secs(60)));
+        assert_eq!((setup.policy.patience.retries, setup.policy.lease_for), (5, Duration::from_secs(60)));
         assert_eq!(setup.zone.name(), "Asia/Seoul");
     }
 

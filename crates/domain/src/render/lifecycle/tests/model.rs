@@ -133,7 +133,7 @@ impl World {
         prop_assert!(next.counts.attempts <= self.policy.attempts_max);
         prop_assert!(next.counts.recoveries <= self.policy.recoveries_max + 1);
         for stage in [Stage::Submit, Stage::Render, Stage::Upload] {
-            prop_assert!(next.counts.of(stage) <= self.policy.patience.retries() + 1);
+            prop_assert!(next.counts.of(stage) <= self.policy.patience.retries + 1);
         }
         if next.lease.epoch() == before.lease.epoch() && next.job == before.job {
             prop_assert!(next.progress >= before.progress, "progress fell");
