@@ -63,12 +63,6 @@ pub(crate) struct Span<'a> {
     pub(crate) to: i64,
 }
 
-#[derive(Debug)]
-pub(crate) enum Seen<'a> {
-    Record(&'a BorrowedMessage<'a>),
-    Nothing,
-}
-
 pub(crate) struct Consumer {
     client: BaseConsumer<Listening>,
     servers: String,
@@ -118,11 +112,8 @@ impl Consumer {
     ) -> Result<Option<i64>, ReadFailure> {
         let found = self.ask(topic, |wait| {
             let mut wanted = TopicPartitionList::new();
-            wanted.add_partition_offset(
-                topic,
-                partition,
-                Offset::Offset(instant.as_micros().div_euclid(1000)),
-            )?;
+            let millis = Offset::Offset(instant.as_micros().div_euclid(1000));
+            wanted.add_partition_offset(topic, partition, millis)?;
             self.client.offsets_for_times(wanted, wait)
         })?;
         Ok(found.find_partition(topic, partition).and_then(|found| match found.offset() {
@@ -131,12 +122,13 @@ impl Consumer {
         }))
     }
 
-    /// Reads what is left of a span, in its order, until it ends or nobody wants more. Offsets without a record, as
-    /// compaction and transactions leave them, are passed over; one that is gone is a failure.
+    /// Reads what is left of a span, in its order, until it ends or nobody wants more; `each` is also asked while nothing
+    /// comes. Offsets without a record, as compaction and transactions leave them, are passed over; one that is gone is a
+    /// failure.
     pub(crate) fn read(
         &self,
         span: &Span<'_>,
-        each: &mut dyn FnMut(Seen<'_>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Option<&BorrowedMessage<'_>>) -> ControlFlow<()>,
     ) -> Result<(), ReadFailure> {
         if span.from >= span.to {
             return Ok(());
@@ -147,7 +139,7 @@ impl Consumer {
         loop {
             match self.client.poll(POLL) {
                 None => {
-                    if each(Seen::Nothing).is_break() {
+                    if each(None).is_break() {
                         return Ok(());
                     }
                     if self.clock.monotonic().since(heard) >= self.patience {
@@ -164,7 +156,7 @@ impl Consumer {
                         return Ok(());
                     }
                     (next, is_known_to_be_there) = (message.offset() + 1, false);
-                    if each(Seen::Record(&message)).is_break() || next >= span.to {
+                    if each(Some(&message)).is_break() || next >= span.to {
                         return Ok(());
                     }
                     // Whoever takes the records may have taken his time.

@@ -18,7 +18,7 @@ use crate::failure::ReadFailure;
 use crate::options::KafkaOptions;
 use feed::{Feed, Order, Portion};
 use plan::{Begin, From};
-use progress::{Keys, Progress};
+use progress::Progress;
 use record::{COLUMNS, KafkaRecord, RowFormat};
 use std::fmt;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ const RAW_BYTES_MAX: usize = 10_000;
 /// assert!(job.check().is_ok());
 /// ```
 pub struct KafkaReader<T> {
-    keys: Keys,
+    name: String,
     order: Order,
     from: From,
     /// Where earlier instances are found, when it goes on behind them.
@@ -100,7 +100,7 @@ impl<T> KafkaReader<T> {
             patience: PATIENCE,
         };
         Self {
-            keys: Keys::of(name.as_ref()),
+            name: name.as_ref().to_owned(),
             order,
             from: From::default(),
             scope: None,
@@ -146,7 +146,7 @@ impl<T> KafkaReader<T> {
             return Ok(Begin::Restart(saved));
         }
         if let Some(scope) = &self.scope
-            && let Some(earlier) = scope.previous_run(&self.keys.offsets).await?
+            && let Some(earlier) = scope.previous_run(&progress::key(&self.name, "offsets")).await?
             && let Some(saved) = self.saved(&earlier).map_err(ReadFailure::of_step)?
         {
             return Ok(Begin::Behind(saved));
@@ -156,7 +156,7 @@ impl<T> KafkaReader<T> {
 
     /// What was saved of this topic.
     fn saved(&self, context: &ExecutionContext) -> Result<Option<Progress>, ReadFailure> {
-        let saved = Progress::saved(&self.keys, context)?;
+        let saved = Progress::saved(&self.name, context)?;
         Ok(saved.filter(|saved| saved.topic == *self.order.topic))
     }
 }
@@ -172,7 +172,7 @@ impl<T: 'static> ItemStream for KafkaReader<T> {
 
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
         if let Some(progress) = &self.progress {
-            progress.save(&self.keys, context);
+            progress.save(&self.name, context);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reads back what relays have published to Kafka, for comparing it with the table. Only what has committed counts, up to
 //! where the topics end when a round begins.
 
-use crate::consumer::{Bounds, Consumer, Isolation, Seen, Span};
+use crate::consumer::{Bounds, Consumer, Isolation, Span};
 use crate::failure::ReadFailure;
 use crate::header;
 use crate::options::KafkaOptions;
@@ -70,7 +70,7 @@ impl TopicsBack {
             let from = self.next.get(&key).copied().unwrap_or(bounds.first).max(bounds.first);
             let span = Span { topic, partition, from, to: bounds.end };
             consumer.read(&span, &mut |seen| {
-                if let Seen::Record(message) = seen {
+                if let Some(message) = seen {
                     let place = Place { file, line: u64::try_from(message.offset()).unwrap_or(0) };
                     found(Lane(file), place, of(message));
                 }

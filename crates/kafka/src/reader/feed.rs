@@ -6,7 +6,7 @@
 use super::plan::{Begin, plan};
 use super::progress::Progress;
 use super::record::KafkaRecord;
-use crate::consumer::{Consumer, Isolation, Seen, Span};
+use crate::consumer::{Consumer, Isolation, Span};
 use crate::failure::ReadFailure;
 use crate::options::KafkaOptions;
 use std::ops::ControlFlow;
@@ -80,8 +80,8 @@ fn bring(consumer: &Consumer, topic: &Arc<str>, progress: &Progress, send: &Send
         let span = Span { topic, partition: *partition, from: part.next, to: part.end };
         let mut load = Load { send, records: Vec::new(), bytes: 0 };
         let read = consumer.read(&span, &mut |seen| match seen {
-            Seen::Record(message) => load.push(KafkaRecord::of(topic, message)),
-            Seen::Nothing => load.unload(),
+            Some(message) => load.push(KafkaRecord::of(topic, message)),
+            None => load.unload(),
         });
         if load.unload().is_break() {
             return;

@@ -45,49 +45,38 @@ impl Progress {
         }
     }
 
-    pub(super) fn save(&self, keys: &Keys, context: &mut ExecutionContext) {
+    pub(super) fn save(&self, reader: &str, context: &mut ExecutionContext) {
         let offsets: Map<String, Value> = self
             .parts
             .iter()
             .map(|(partition, part)| (partition.to_string(), json!([part.next, part.end])))
             .collect();
-        context.put(&keys.topic, self.topic.as_str());
-        context.put(&keys.offsets, offsets);
-        context.put(&keys.total, self.total);
+        context.put(&key(reader, "topic"), self.topic.as_str());
+        context.put(&key(reader, "offsets"), offsets);
+        context.put(&key(reader, "total"), self.total);
     }
 
     /// What was saved; none when nothing was.
-    pub(super) fn saved(keys: &Keys, context: &ExecutionContext) -> Result<Option<Self>, ReadFailure> {
-        let Some(offsets) = context.get(&keys.offsets) else { return Ok(None) };
+    pub(super) fn saved(reader: &str, context: &ExecutionContext) -> Result<Option<Self>, ReadFailure> {
+        let Some(offsets) = context.get(&key(reader, "offsets")) else { return Ok(None) };
         let read = || {
             let parts = offsets.as_object()?.iter().map(|(partition, part)| {
                 let [next, end] = part.as_array()?.as_slice() else { return None };
                 Some((partition.parse().ok()?, Part { next: next.as_i64()?, end: end.as_i64()? }))
             });
             Some(Self {
-                topic: context.get_text(&keys.topic)?.to_owned(),
-                total: context.get(&keys.total)?.as_u64()?,
+                topic: context.get_text(&key(reader, "topic"))?.to_owned(),
+                total: context.get(&key(reader, "total"))?.as_u64()?,
                 parts: parts.collect::<Option<_>>()?,
             })
         };
-        read().map(Some).ok_or_else(|| ReadFailure::Saved { reader: keys.name.clone() })
+        read().map(Some).ok_or_else(|| ReadFailure::Saved { reader: reader.to_owned() })
     }
 }
 
-/// What it is saved under.
-#[derive(Clone, Debug)]
-pub(super) struct Keys {
-    name: String,
-    topic: String,
-    pub(super) offsets: String,
-    total: String,
-}
-
-impl Keys {
-    pub(super) fn of(name: &str) -> Self {
-        let key = |what: &str| format!("{name}.{what}");
-        Self { name: name.to_owned(), topic: key("topic"), offsets: key("offsets"), total: key("total") }
-    }
+/// What a part of it is saved under, for the reader of this name.
+pub(super) fn key(reader: &str, part: &str) -> String {
+    format!("{reader}.{part}")
 }
 
 #[cfg(test)]
@@ -105,25 +94,24 @@ mod tests {
                 .map(|(partition, (next, more))| (partition, Part { next, end: next + more }))
                 .collect();
             let progress = Progress::new("orders", parts);
-            let (keys, mut context) = (Keys::of("read"), ExecutionContext::new());
+            let mut context = ExecutionContext::new();
 
-            progress.save(&keys, &mut context);
+            progress.save("read", &mut context);
 
-            prop_assert_eq!(Progress::saved(&keys, &context), Ok(Some(progress)));
+            prop_assert_eq!(Progress::saved("read", &context), Ok(Some(progress)));
         }
     }
 
     #[test]
     fn nothing_saved_is_a_first_run_and_nonsense_is_refused() {
-        let keys = Keys::of("read");
         let mut context = ExecutionContext::new();
-        assert_eq!(Progress::saved(&keys, &context), Ok(None));
+        assert_eq!(Progress::saved("read", &context), Ok(None));
 
         for nonsense in [json!(7), json!({ "0": [1] }), json!({ "x": [1, 2] }), json!({ "0": [1, "2"] })] {
             context.put("read.topic", "orders");
             context.put("read.total", 1);
             context.put("read.offsets", nonsense);
-            assert!(Progress::saved(&keys, &context).is_err());
+            assert!(Progress::saved("read", &context).is_err());
         }
     }
 
