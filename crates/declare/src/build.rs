@@ -6,6 +6,7 @@
 use crate::check::{all_steps, check_given};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{At, JobFile, Place, StepFile, Work};
+use crate::parse::all;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tidemill_domain::job::JobParameter;
@@ -123,10 +124,7 @@ impl Builder<'_> {
                 flow.decision(name, decide)
             }
             Work::Flow(steps) => flow.flow(name, self.flow(steps)?),
-            Work::Split(flows) => {
-                let flows: Vec<Option<StepFlow>> = flows.iter().map(|steps| self.flow(steps)).collect();
-                flow.split(name, flows.into_iter().collect::<Option<Vec<_>>>()?)
-            }
+            Work::Split(flows) => flow.split(name, all(flows.iter().map(|steps| self.flow(steps)))?),
             work => {
                 let mut step = self.step(file, work)?;
                 if file.allow_start_if_complete {

@@ -16,6 +16,7 @@ use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;
 use crate::model::JobFile;
 use crate::source::Source;
+pub(crate) use fields::all;
 use fields::{Fields, Reader, Table};
 use scalar::Truth;
 use tidemill_domain::job::lifecycle::OnCrash;

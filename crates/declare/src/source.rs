@@ -58,12 +58,16 @@ impl Source {
             match walk.peek()? {
                 '\n' if expected == '\n' => {
                     walk.step();
-                    walk.skip_up_to(indent);
+                    while walk.place.column <= indent && walk.peek() == Some(' ') {
+                        walk.step();
+                    }
                 }
                 // A line break that was folded into a blank.
                 '\n' if expected == ' ' => {
                     walk.step();
-                    walk.skip_while(|c| c == ' ');
+                    while walk.peek() == Some(' ') {
+                        walk.step();
+                    }
                 }
                 '\'' if opener == '\'' && expected == '\'' => {
                     walk.step();
@@ -105,18 +109,6 @@ impl<'a> Walk<'a> {
             Some('\n') => self.place = Place { line: self.place.line + 1, column: 1 },
             Some(_) => self.place.column += 1,
             None => {}
-        }
-    }
-
-    fn skip_while(&mut self, is_passed: impl Fn(char) -> bool) {
-        while self.peek().is_some_and(&is_passed) {
-            self.step();
-        }
-    }
-
-    fn skip_up_to(&mut self, indent: usize) {
-        while self.place.column <= indent && self.peek() == Some(' ') {
-            self.step();
         }
     }
 }

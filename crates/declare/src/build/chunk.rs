@@ -4,15 +4,15 @@ use super::names::Declared;
 use super::path::FilePath;
 use super::process::{Mapping, Process, RowProcessor};
 use super::{Builder, optional};
-use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
+use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile};
+use crate::parse::all;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, Row};
 use tidemill_engine::item::{BoxReader, BoxWriter};
 use tidemill_engine::job::{
-    ChunkStep, ItemProcessor, Partition, PartitionedStep, PassThrough, RangePartitioner, Rejects, Step,
-    StepScope,
+    ChunkStep, ItemProcessor, Partition, PassThrough, RangePartitioner, Rejects, Step, StepScope,
 };
 
 /// Each wait before a repetition is twice as long as the one before, up to this.
@@ -64,8 +64,7 @@ impl Builder<'_> {
             return Some(Process { filter, ..Process::default() });
         }
         let columns = file.map.iter().map(|(column, _)| column.value.clone()).collect();
-        let expressions: Vec<_> = file.map.iter().map(|(_, text)| self.expression(text)).collect();
-        let expressions = expressions.into_iter().collect::<Option<Vec<_>>>()?.into();
+        let expressions = all(file.map.iter().map(|(_, text)| self.expression(text)))?.into();
         Some(Process { filter, map: Some(Mapping { columns, expressions }), project: None })
     }
 
@@ -76,11 +75,18 @@ impl Builder<'_> {
         reject: Option<FilePath>,
         declared: Declared,
     ) -> Option<Step> {
+        let kinds = |on: &[At<ErrorKind>]| on.iter().map(|kind| kind.value.clone()).collect::<Vec<_>>();
         if let Some(skip) = &file.skip {
-            step = skipping(step, skip);
+            step = match skip.on.is_empty() {
+                true => step.skip_all(skip.limit),
+                false => step.skip(kinds(&skip.on), skip.limit),
+            };
         }
         if let Some(retry) = &file.retry {
-            step = retrying(step, retry);
+            step = match retry.on.is_empty() {
+                true => step.retry_all(retry.limit),
+                false => step.retry(kinds(&retry.on), retry.limit),
+            };
             if let Some(base) = retry.backoff {
                 let backoff = Backoff::new(base, 2.0, BACKOFF_CAP.max(base), BACKOFF_JITTER);
                 step =
@@ -105,7 +111,7 @@ impl Builder<'_> {
     /// The step divided into parts, which have its own name with a key behind it.
     fn partitioned(&mut self, worker: Step, file: &PartitionsFile) -> Option<Step> {
         let name = worker.name().to_owned();
-        let divided = match &file.by {
+        let mut divided = match &file.by {
             PartitionBy::File { pattern } => {
                 let (pattern, declared) = (self.path(pattern, None)?, self.parameter_names());
                 let files = move |scope: &StepScope, _grid: usize| {
@@ -129,15 +135,11 @@ impl Builder<'_> {
                 }
             }
         };
-        Some(placed(divided, file).build())
+        if let Some(concurrency) = file.concurrency {
+            divided = divided.concurrency(concurrency);
+        }
+        Some(if file.is_local { divided.local() } else { divided }.build())
     }
-}
-
-fn placed(mut divided: PartitionedStep, file: &PartitionsFile) -> PartitionedStep {
-    if let Some(concurrency) = file.concurrency {
-        divided = divided.concurrency(concurrency);
-    }
-    if file.is_local { divided.local() } else { divided }
 }
 
 /// The file of one partition: all of them write at the same time, perhaps in several processes, so each has its own,
@@ -149,23 +151,5 @@ fn own(path: &str, step: &str) -> PathBuf {
     match path.extension() {
         Some(ending) => path.with_file_name(format!("{stem}-{key}.{}", ending.to_string_lossy())),
         None => path.with_file_name(format!("{stem}-{key}")),
-    }
-}
-
-fn kinds(on: &[At<ErrorKind>]) -> Vec<ErrorKind> {
-    on.iter().map(|kind| kind.value.clone()).collect()
-}
-
-fn skipping<P: ItemProcessor<Row, Output = Row>>(step: RowStep<P>, skip: &SkipFile) -> RowStep<P> {
-    match skip.on.is_empty() {
-        true => step.skip_all(skip.limit),
-        false => step.skip(kinds(&skip.on), skip.limit),
-    }
-}
-
-fn retrying<P: ItemProcessor<Row, Output = Row>>(step: RowStep<P>, retry: &RetryFile) -> RowStep<P> {
-    match retry.on.is_empty() {
-        true => step.retry_all(retry.limit),
-        false => step.retry(kinds(&retry.on), retry.limit),
     }
 }

@@ -4,6 +4,7 @@ use super::names::{hinted, rendered};
 use super::path::{FilePath, argument};
 use super::{Builder, optional};
 use crate::model::{At, CommandFile, SparkFile, SqlFile};
+use crate::parse::all;
 use crate::template::Template;
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -72,9 +73,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn sql(&mut self, name: &str, file: &SqlFile) -> Option<Step> {
-        let read: Vec<Option<Template>> =
-            file.statements.iter().map(|text| self.sql_template(text)).collect();
-        let statements: Vec<Template> = read.into_iter().collect::<Option<_>>()?;
+        let statements = all(file.statements.iter().map(|text| self.sql_template(text)))?;
         let connection = self.connection(file.connection.as_ref())?;
         let declared = self.parameter_names();
         Some(Step::sql(name, move |scope| {
@@ -92,8 +91,7 @@ impl Builder<'_> {
     }
 
     fn templates(&mut self, texts: &[At<String>]) -> Option<Vec<Template>> {
-        let read: Vec<Option<Template>> = texts.iter().map(|text| self.template(text)).collect();
-        read.into_iter().collect()
+        all(texts.iter().map(|text| self.template(text)))
     }
 
     pub(super) fn named_templates<'t>(

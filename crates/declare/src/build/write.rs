@@ -31,11 +31,8 @@ impl Builder<'_> {
                 let given = columns.iter().map(|column| column.value.clone()).collect();
                 let columns = columns_of(given, chunk);
                 if columns.is_empty() {
-                    self.refuse(
-                        chunk.write.place,
-                        "nobody says which columns are written",
-                        "add `columns: [...]` to the output, or `map` to the step",
-                    );
+                    let fix = "add `columns: [...]` to the output, or `map` to the step";
+                    self.refuse(chunk.write.place, "nobody says which columns are written", fix);
                     return None;
                 }
                 Writing::Sql {

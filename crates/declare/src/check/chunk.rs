@@ -52,11 +52,8 @@ impl Checker<'_> {
                 self.unknown_columns(table, columns, &made);
                 let written = if named.is_empty() { &made } else { &named };
                 if written.is_empty() {
-                    self.wrong(
-                        table,
-                        UNKNOWN_COLUMNS,
-                        "add columns: [id, name] to sql, or process: { map: … }",
-                    );
+                    let fix = "add columns: [id, name] to sql, or process: { map: … }";
+                    self.wrong(table, UNKNOWN_COLUMNS, fix);
                 }
                 if let WriteMode::Upsert(keys) = mode
                     && !written.is_empty()
@@ -72,11 +69,8 @@ impl Checker<'_> {
                     .collect();
                 self.unknown_columns(&csv.path, &named, &made);
                 if csv.columns.is_empty() && made.is_empty() {
-                    self.wrong(
-                        &csv.path,
-                        UNKNOWN_COLUMNS,
-                        "add columns: [id, name] to csv, or process: { map: … }",
-                    );
+                    let fix = "add columns: [id, name] to csv, or process: { map: … }";
+                    self.wrong(&csv.path, UNKNOWN_COLUMNS, fix);
                 }
             }
             WriteFile::JsonLines { .. } | WriteFile::Outbox(_) => {}

@@ -16,12 +16,8 @@ impl Checker<'_> {
         self.beginning(file);
         if let Some(partitions) = &chunk.partitions {
             let what = "a topic is read by one step, one partition after the other, and not divided";
-            self.wrong_at(
-                partitions.place,
-                1,
-                what,
-                "take partitions out; threads: 4 processes several chunks at once",
-            );
+            let fix = "take partitions out; threads: 4 processes several chunks at once";
+            self.wrong_at(partitions.place, 1, what, fix);
         }
     }
 
@@ -39,11 +35,8 @@ impl Checker<'_> {
         }
         match from.value.parse::<From>() {
             Err(bad) => {
-                self.wrong(
-                    from,
-                    bad.to_string(),
-                    "write from: earliest, from: latest, or from: 2026-11-15T00:00:00Z",
-                );
+                let fix = "write from: earliest, from: latest, or from: 2026-11-15T00:00:00Z";
+                self.wrong(from, bad.to_string(), fix);
             }
             Ok(From::Latest) if is_every_run == Some(true) => {
                 let what = "every run would begin where it ends, and read nothing";

@@ -122,17 +122,6 @@ fn granted_names(step: &StepFile) -> &'static [&'static str] {
     }
 }
 
-/// What helps whoever names what only a pool grants.
-fn missing_grant(name: &str) -> Option<&'static str> {
-    match name {
-        "hint" => Some(
-            "hint is known in a step whose pool has one: pool: { name: adw, hint: \"/*+ PARALLEL(16) */\" }",
-        ),
-        "units" => Some("units is known in a step with a pool, such as pool: adw; declare it otherwise"),
-        _ => None,
-    }
-}
-
 impl Checker<'_> {
     /// As many partitions as a pool grants need a pool.
     pub(super) fn granted(&mut self, step: &StepFile) {
@@ -225,22 +214,8 @@ impl Checker<'_> {
                 continue;
             }
             let what = format!("${{{name}}} names no parameter");
-            let fix = self.missing(name, &known);
+            let fix = missing(name, &known);
             self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix).why = listed(&known);
-        }
-    }
-
-    /// What helps against a name that is not declared.
-    fn missing(&self, name: &str, known: &[&str]) -> String {
-        if let Some(fix) = missing_grant(name) {
-            return fix.to_owned();
-        }
-        match (nearest(name, known.iter().copied()), name) {
-            (Some(near), _) => format!("did you mean ${{{near}}}?"),
-            (None, "file" | "range.from" | "range.to") => {
-                format!("{name} is known in a step with partitions; declare it under parameters otherwise")
-            }
-            _ => format!("declare it: parameters: {{ {name}: {{ type: string, required: true }} }}"),
         }
     }
 
@@ -307,6 +282,24 @@ impl Checker<'_> {
             let what = format!("there is no {noun} {:?}", excerpt(&name));
             self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed(&known);
         }
+    }
+}
+
+/// What helps against a name that is not declared.
+fn missing(name: &str, known: &[&str]) -> String {
+    match (name, nearest(name, known.iter().copied())) {
+        ("hint", _) => {
+            "hint is known in a step whose pool has one: pool: { name: adw, hint: \"/*+ PARALLEL(16) */\" }"
+                .to_owned()
+        }
+        ("units", _) => {
+            "units is known in a step with a pool, such as pool: adw; declare it otherwise".to_owned()
+        }
+        (_, Some(near)) => format!("did you mean ${{{near}}}?"),
+        ("file" | "range.from" | "range.to", None) => {
+            format!("{name} is known in a step with partitions; declare it under parameters otherwise")
+        }
+        _ => format!("declare it: parameters: {{ {name}: {{ type: string, required: true }} }}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chunk steps: size, partitions, threads, what is done with an item, what is skipped and tried again.
 
-use super::fields::{Fields, Reader, Table};
+use super::fields::{Fields, Reader, Table, all};
 use super::scalar::Truth;
 use crate::document::{Content, Node};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
@@ -143,11 +143,8 @@ impl Reader<'_> {
     fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Columns)> {
         let fields = self.table(node, "process", PROCESS)?;
         if fields.entries.is_empty() {
-            self.wrong(
-                node,
-                "process says neither filter nor map",
-                "take it out; items are then written as read",
-            );
+            let fix = "take it out; items are then written as read";
+            self.wrong(node, "process says neither filter nor map", fix);
         }
         let filter = fields.get("filter").map_or(Some(None), |node| self.text(node, "filter").map(Some));
         let map = fields.get("map").map_or(Some(Vec::new()), |node| self.map(node));
@@ -163,26 +160,17 @@ impl Reader<'_> {
         }
         if entries.len() > COLUMNS_MAX {
             let what = format!("map has more than {COLUMNS_MAX} columns");
-            self.wrong(
-                node,
-                what,
-                "leave out what is not needed; without map an item is written as it was read",
-            );
+            let fix = "leave out what is not needed; without map an item is written as it was read";
+            self.wrong(node, what, fix);
             return None;
         }
-        let mut columns = Vec::new();
-        let mut is_sound = true;
-        for (key, value) in entries {
+        all(entries.iter().map(|(key, value)| {
             if key.name.is_empty() {
                 self.wrong_key(key, "a column without a name", None, "name the column");
-                is_sound = false;
             }
-            match self.text(value, &key.name) {
-                Some(text) => columns.push((At { value: key.name.clone(), place: key.place }, text)),
-                None => is_sound = false,
-            }
-        }
-        is_sound.then_some(columns)
+            let text = self.text(value, &key.name).filter(|_| !key.name.is_empty())?;
+            Some((At { value: key.name.clone(), place: key.place }, text))
+        }))
     }
 
     fn skip(&mut self, node: &Node) -> Option<SkipFile> {
@@ -218,28 +206,20 @@ impl Reader<'_> {
         let items = self.items(node, "on")?;
         if items.is_empty() {
             let all = KINDS.iter().map(ErrorKind::as_str).collect::<Vec<_>>().join(", ");
-            self.wrong(
-                node,
-                "on names no kind of error",
-                format!("name some of {all}, or take on out for all"),
-            );
+            let fix = format!("name some of {all}, or take on out for all");
+            self.wrong(node, "on names no kind of error", fix);
             return None;
         }
         let words: Vec<(&str, &ErrorKind)> = KINDS.iter().map(|kind| (kind.as_str(), kind)).collect();
-        let mut kinds = Vec::new();
-        let mut is_sound = true;
-        for item in items {
-            match self.word(item, "a kind of error", &words) {
-                Some(kind) if *kind == ErrorKind::FATAL => {
-                    let fix = "take fatal out; take on out for all kinds but this";
-                    self.wrong(item, format!("a fatal error is never {verb}"), fix);
-                    is_sound = false;
-                }
-                Some(kind) => kinds.push(At { value: kind.clone(), place: item.place }),
-                None => is_sound = false,
+        all(items.iter().map(|item| {
+            let kind = self.word(item, "a kind of error", &words)?;
+            if *kind == ErrorKind::FATAL {
+                let fix = "take fatal out; take on out for all kinds but this";
+                self.wrong(item, format!("a fatal error is never {verb}"), fix);
+                return None;
             }
-        }
-        is_sound.then_some(kinds)
+            Some(At { value: kind.clone(), place: item.place })
+        }))
     }
 }
 

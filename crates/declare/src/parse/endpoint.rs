@@ -184,12 +184,8 @@ impl Reader<'_> {
             if key.name == "connection" {
                 let what = "rows are written to the database of the job itself, so write has no connection";
                 let why = "rows and position commit together; in another database they could not".to_owned();
-                self.wrong_key(
-                    key,
-                    what,
-                    Some(why),
-                    "take connection out; read from other databases instead",
-                );
+                let fix = "take connection out; read from other databases instead";
+                self.wrong_key(key, what, Some(why), fix);
             } else if !TABLE.keys.contains(&key.name.as_str()) {
                 self.unknown(key, TABLE.what, TABLE.keys);
             }

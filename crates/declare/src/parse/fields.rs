@@ -86,7 +86,11 @@ impl Reader<'_> {
 
     pub(super) fn table<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
         let fields = self.entries(node, name, table)?;
-        self.refuse_unknown(&fields);
+        for (key, _) in fields.entries {
+            if !table.keys.contains(&key.name.as_str()) {
+                self.unknown(key, table.what, table.keys);
+            }
+        }
         Some(fields)
     }
 
@@ -109,14 +113,6 @@ impl Reader<'_> {
         let what = format!("{what}, and here is {}", node.type_words());
         self.wrong(node, what, format!("write it as {example}"));
         None
-    }
-
-    fn refuse_unknown(&mut self, fields: &Fields<'_>) {
-        for (key, _) in fields.entries {
-            if !fields.table.keys.contains(&key.name.as_str()) {
-                self.unknown(key, fields.table.what, fields.table.keys);
-            }
-        }
     }
 
     pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
@@ -189,6 +185,6 @@ impl Reader<'_> {
 }
 
 /// All of them, or nothing when one is missing. None is passed over, so that all that is wrong is told.
-pub(super) fn all<T>(read: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
+pub(crate) fn all<T>(read: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     read.collect::<Vec<_>>().into_iter().collect()
 }

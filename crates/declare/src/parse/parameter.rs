@@ -106,11 +106,8 @@ impl Reader<'_> {
                 OTHER_WORDS.iter().find(|(_, others)| others.contains(&&*text.to_lowercase()))
         {
             let all = words.map(|(word, _)| word).join(", ");
-            self.wrong(
-                node,
-                format!("type is one of {all}, and here is {text:?}"),
-                format!("write type: {ours}"),
-            );
+            let fix = format!("write type: {ours}");
+            self.wrong(node, format!("type is one of {all}, and here is {text:?}"), fix);
             return None;
         }
         self.word(node, "type", &words)

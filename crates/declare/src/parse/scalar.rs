@@ -24,11 +24,8 @@ impl Reader<'_> {
             let (least, most) = (bounds.start(), bounds.end());
             let what =
                 format!("{name} is a whole number from {least} to {most}, and here is {}", shown(node));
-            self.wrong(
-                node,
-                what,
-                format!("write a number within these bounds, such as {name}: {}", least.max(&10)),
-            );
+            let fix = format!("write a number within these bounds, such as {name}: {}", least.max(&10));
+            self.wrong(node, what, fix);
         }
         found.and_then(|number| N::try_from(number).ok())
     }

@@ -158,12 +158,8 @@ impl Reader<'_> {
         {
             let what =
                 format!("{name:?} belongs to a step that does something itself, and this is a {kind} step");
-            self.wrong_key(
-                key,
-                what,
-                None,
-                format!("take {name} out, or give it to the steps that it is about"),
-            );
+            let fix = format!("take {name} out, or give it to the steps that it is about");
+            self.wrong_key(key, what, None, fix);
             return;
         }
         if let Some((owner, _)) = KINDS.iter().find(|(_, own)| own.contains(&name)) {
@@ -235,18 +231,15 @@ impl Reader<'_> {
         let (what, example) =
             (format!("{name} is a table of names and texts"), format!("{name}: {{ NAME: \"text\" }}"));
         let entries = self.named(node, &what, &example)?;
-        let mut texts = BTreeMap::new();
-        let mut is_sound = true;
-        for (key, value) in entries {
-            match &value.content {
+        let texts = all(entries.iter().map(|(key, value)| {
+            let text = match &value.content {
                 // A text may be empty on purpose.
-                Content::Scalar(text) => {
-                    texts.insert(key.name.clone(), At { value: text.clone(), place: value.place });
-                }
-                _ => is_sound = self.text(value, &key.name).is_some() && is_sound,
-            }
-        }
-        is_sound.then_some(texts)
+                Content::Scalar(text) => At { value: text.clone(), place: value.place },
+                _ => self.text(value, &key.name)?,
+            };
+            Some((key.name.clone(), text))
+        }));
+        Some(texts?.into_iter().collect())
     }
 
     fn exit_codes(&mut self, node: &Node) -> Option<BTreeMap<i32, String>> {

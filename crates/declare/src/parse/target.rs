@@ -1,6 +1,6 @@
 //! Where a step goes on: `next`, `end`, `end(CODE)`, `fail`, `stop`, `stop_and_restart(step)`, `to(step)`.
 
-use super::fields::Reader;
+use super::fields::{Reader, all};
 use crate::diagnostic::excerpt;
 use crate::document::Node;
 use crate::model::At;
@@ -13,31 +13,20 @@ impl Reader<'_> {
     pub(super) fn transitions(&mut self, node: &Node) -> Option<Vec<(At<String>, At<Target>)>> {
         let example = "on: { FAILED: end, \"*\": next }";
         let entries = self.named(node, "on is a table from exit codes to where to go", example)?;
-        let mut transitions = Vec::new();
-        let mut is_sound = true;
-        for (key, value) in entries {
+        all(entries.iter().map(|(key, value)| {
             if key.name.is_empty() {
                 let fix = "write the exit code, a pattern such as C*, or \"*\" for all others";
                 self.wrong_key(key, "an empty pattern matches no exit code", None, fix);
-                is_sound = false;
             }
-            let Some(text) = self.text(value, "where to go") else {
-                is_sound = false;
-                continue;
-            };
-            match target(&text.value) {
-                Ok(target) => transitions.push((
-                    At { value: key.name.clone(), place: key.place },
-                    At { value: target, place: value.place },
-                )),
-                Err(fix) => {
-                    let what = format!("{:?} is no place to go on", excerpt(&text.value));
-                    self.wrong(value, what, fix);
-                    is_sound = false;
-                }
-            }
-        }
-        is_sound.then_some(transitions)
+            let text = self.text(value, "where to go")?;
+            let target = target(&text.value).map_err(|fix| {
+                let what = format!("{:?} is no place to go on", excerpt(&text.value));
+                self.wrong(value, what, fix);
+            });
+            let target = target.ok().filter(|_| !key.name.is_empty())?;
+            let pattern = At { value: key.name.clone(), place: key.place };
+            Some((pattern, At { value: target, place: value.place }))
+        }))
     }
 }
 
