@@ -73,7 +73,7 @@ impl Hint {
         // What a comment supersedes is in the same comment: for the others the greater counts.
         let degrees = comments.iter().map(|comment| directive::degree_of(&comment.directives));
         let degree = degrees.fold(Degree::None, Degree::join);
-        Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.into_vec() })
+        Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.0 })
     }
 
     pub fn degree(&self) -> Degree {

@@ -42,16 +42,12 @@ crate::newtype::display!(Warning, warning => "{}", warning.text());
 
 /// Each warning once, in the order in which they were met. A text of nothing but commas has one.
 #[derive(Default)]
-pub(super) struct Warnings(Vec<Warning>);
+pub(super) struct Warnings(pub(super) Vec<Warning>);
 
 impl Warnings {
     pub(super) fn add(&mut self, warning: Warning) {
         if !self.0.contains(&warning) {
             self.0.push(warning);
         }
-    }
-
-    pub(super) fn into_vec(self) -> Vec<Warning> {
-        self.0
     }
 }

@@ -38,14 +38,13 @@ pub const LEASE_VARIABLE: &str = "TIDEMILL_LEASE";
 
 /// Whether a variable tells a command something, and is no setting: a command may well be a program of ours.
 pub fn is_told(variable: &str) -> bool {
+    let is_or_of_pool = |name: &&str| {
+        variable.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
     TOLD.contains(&variable)
         || [PARALLELISM_VARIABLE, HINT_VARIABLE].contains(&variable)
-        || [UNITS_VARIABLE, LEASE_VARIABLE].iter().any(|name| is_or_of_pool(variable, name))
+        || [UNITS_VARIABLE, LEASE_VARIABLE].iter().any(is_or_of_pool)
         || variable.starts_with(PARAMETER_PREFIX)
-}
-
-fn is_or_of_pool(variable: &str, name: &str) -> bool {
-    variable.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

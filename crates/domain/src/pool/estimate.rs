@@ -72,10 +72,8 @@ impl RunTimes {
     pub fn add(&mut self, ticket: &Ticket, took: Duration) {
         let Some(parallel) = ticket.granted else { return };
         let (dag_id, table) = (ticket.holder.dag_id().to_owned(), ticket.table.clone());
-        self.add_seconds(
-            RunKind { dag_id, table, parallel },
-            u32::try_from(took.as_secs()).unwrap_or(u32::MAX),
-        );
+        let seconds = u32::try_from(took.as_secs()).unwrap_or(u32::MAX);
+        self.add_seconds(RunKind { dag_id, table, parallel }, seconds);
     }
 
     pub fn add_seconds(&mut self, kind: RunKind, seconds: u32) {

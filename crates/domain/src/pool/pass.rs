@@ -65,6 +65,8 @@ enum EarlyAnswer {
     Depends { tickets: Vec<(PoolName, TicketId)>, is_duplicate: bool },
 }
 
+type EarlyResult = Result<EarlyAnswer, Contradiction>;
+
 struct Pass<'a> {
     ledgers: &'a mut BTreeMap<PoolName, Ledger>,
     now: Timestamp,
@@ -91,7 +93,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn command(&mut self, command: &Command) -> Result<EarlyAnswer, Contradiction> {
+    fn command(&mut self, command: &Command) -> EarlyResult {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire),
             Command::Release(release) => self.give_back(release),

@@ -31,10 +31,8 @@ pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
 
 fn granted(at: Timestamp, parallel: u32, ticket: &Ticket) -> String {
     let waited = Duration::from_secs(at.since(ticket.enqueued_at).as_secs());
-    let when = match waited.is_zero() {
-        true => "at once".to_owned(),
-        false => format!("after {}", duration::show(waited)),
-    };
+    let when =
+        if waited.is_zero() { "at once".to_owned() } else { format!("after {}", duration::show(waited)) };
     match parallel < ticket.asked.get() {
         true => format!("granted {when}, downgraded {} → {parallel}", ticket.asked),
         false => format!("granted {parallel} {when}"),

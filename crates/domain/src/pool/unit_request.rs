@@ -45,7 +45,8 @@ impl UnitRequest {
         let hint = AskedHint { hint, degree };
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
         // Between the two a text is no longer than at both ends, and no more of it has to be read.
-        let can_be_lowered = [lowest, parallel].into_iter().all(|granted| hint.lowered(granted).is_ok());
+        let can_be_lowered =
+            [lowest, parallel].into_iter().all(|granted| rewrite(&hint.hint, granted).is_ok());
         // Where sessions are given out, the degree of each stays as it is.
         let (parallel, least) = match lever {
             Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),
@@ -59,18 +60,12 @@ impl UnitRequest {
     pub fn hint_override(&self, granted: NonZeroU32) -> Result<Option<String>, CannotRewrite> {
         let Some(asked) = &self.hint else { return Ok(None) };
         let text = || asked.hint.text().to_owned();
-        match (self.lever, asked.lowered(granted)) {
+        match (self.lever, rewrite(&asked.hint, granted)) {
             (Lever::Sessions, _) => Ok(Some(text())),
             (Lever::Parallel, Ok(lowered)) => Ok(Some(lowered)),
             (Lever::Parallel, Err(_)) if asked.degree <= granted => Ok(Some(text())),
             (Lever::Parallel, Err(refusal)) => Err(refusal),
         }
-    }
-}
-
-impl AskedHint {
-    fn lowered(&self, granted: NonZeroU32) -> Result<String, CannotRewrite> {
-        rewrite(&self.hint, granted)
     }
 }
 

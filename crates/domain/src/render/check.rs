@@ -80,18 +80,11 @@ pub struct Shares {
 
 pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
     let mut verdict = Verdict::default();
-    verdict.fail_unless(
-        probe.bytes >= profile.bytes_min,
-        Check::Size,
-        format!("at least {} bytes", profile.bytes_min),
-        format!("{} bytes", probe.bytes),
-    );
-    verdict.fail_unless(
-        probe.format.split(',').any(|name| name == profile.container),
-        Check::Container,
-        &profile.container,
-        &probe.format,
-    );
+    let (bytes, least) = (probe.bytes, profile.bytes_min);
+    let (least_words, words) = (format!("at least {least} bytes"), format!("{bytes} bytes"));
+    verdict.fail_unless(bytes >= least, Check::Size, least_words, words);
+    let is_container = probe.format.split(',').any(|name| name == profile.container);
+    verdict.fail_unless(is_container, Check::Container, &profile.container, &probe.format);
     let moving: Vec<_> = probe.videos.iter().filter(|video| !video.is_attached).collect();
     if moving.len() < probe.videos.len() {
         verdict.warn(Check::AttachedPicture, "none", probe.videos.len() - moving.len());
@@ -123,54 +116,30 @@ pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
 
 fn picture(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    verdict.fail_unless(
-        profile.codecs.contains(&video.codec),
-        Check::Codec,
-        one_of(&profile.codecs),
-        &video.codec,
-    );
-    let has_pixels = video.pixel_format.as_ref().is_some_and(|format| profile.pixel_formats.contains(format));
-    verdict.fail_unless(
-        has_pixels || profile.pixel_formats.is_empty(),
-        Check::PixelFormat,
-        one_of(&profile.pixel_formats),
-        or_unknown(&video.pixel_format),
-    );
-    verdict.fail_unless(
-        (video.width, video.height) == (profile.width, profile.height),
-        Check::Resolution,
-        format!("{}x{}", profile.width, profile.height),
-        format!("{}x{}", video.width, video.height),
-    );
+    let has_pixels = profile.pixel_formats.is_empty()
+        || video.pixel_format.as_ref().is_some_and(|format| profile.pixel_formats.contains(format));
+    let wanted = format!("{}x{}", profile.width, profile.height);
+    let found = format!("{}x{}", video.width, video.height);
+    let (shape, order) = (&video.sample_aspect_ratio, &video.field_order);
     // ffprobe writes 0:1 where the file does not say.
-    verdict.fail_unless(
-        matches!(video.sample_aspect_ratio.as_deref(), None | Some("1:1" | "0:1" | "N/A")),
-        Check::PixelShape,
-        "1:1",
-        or_unknown(&video.sample_aspect_ratio),
-    );
-    verdict.fail_unless(
-        matches!(video.field_order.as_deref(), None | Some("progressive" | "unknown")),
-        Check::FieldOrder,
-        "progressive",
-        or_unknown(&video.field_order),
-    );
+    let is_square = matches!(shape.as_deref(), None | Some("1:1" | "0:1" | "N/A"));
+    let is_progressive = matches!(order.as_deref(), None | Some("progressive" | "unknown"));
+    for (is_good, check, expected, actual) in [
+        (profile.codecs.contains(&video.codec), Check::Codec, one_of(&profile.codecs), video.codec.clone()),
+        (has_pixels, Check::PixelFormat, one_of(&profile.pixel_formats), or_unknown(&video.pixel_format)),
+        (wanted == found, Check::Resolution, wanted.clone(), found),
+        (is_square, Check::PixelShape, "1:1".to_owned(), or_unknown(shape)),
+        (is_progressive, Check::FieldOrder, "progressive".to_owned(), or_unknown(order)),
+    ] {
+        verdict.fail_unless(is_good, check, expected, actual);
+    }
 }
 
 fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let show = |rate: Option<Rate>| rate.map_or_else(|| "unknown".to_owned(), |rate| rate.to_string());
-    verdict.fail_unless(
-        video.average_rate == Some(profile.rate),
-        Check::Rate,
-        profile.rate,
-        show(video.average_rate),
-    );
-    verdict.fail_unless(
-        video.base_rate == video.average_rate,
-        Check::ConstantRate,
-        show(video.average_rate),
-        show(video.base_rate),
-    );
+    let (rate, base_rate) = (video.average_rate, video.base_rate);
+    verdict.fail_unless(rate == Some(profile.rate), Check::Rate, profile.rate, show(rate));
+    verdict.fail_unless(base_rate == rate, Check::ConstantRate, show(rate), show(base_rate));
     let tolerance = DURATION_TOLERANCE.max(profile.rate.frame_seconds());
     let seconds = video.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
     let wanted = profile.duration.map(|duration| duration.as_secs_f64());
@@ -210,12 +179,8 @@ fn sound(probe: &Probe, video: &Video, profile: &Profile, verdict: &mut Verdict)
         }
         if let (Some(sound), Some(picture)) = (audio.seconds, video.seconds) {
             let is_together = (sound - picture).abs() < AUDIO_TOLERANCE;
-            verdict.fail_unless(
-                is_together,
-                Check::AudioDuration,
-                format!("{picture} s"),
-                format!("{sound} s"),
-            );
+            let (expected, actual) = (format!("{picture} s"), format!("{sound} s"));
+            verdict.fail_unless(is_together, Check::AudioDuration, expected, actual);
         }
     }
 }

@@ -213,9 +213,9 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
             }
             (Target::Image { folder }, Some(Some(given))) => {
                 let number = assets.len() + 1;
-                match image::source(given, folder.as_ref(), allow) {
+                match image::source(field, given, folder.as_ref(), allow) {
                     Ok(source) => assets.push(source.asset(&line.layer, composition, number)),
-                    Err(why) => problems.push(image::problem(field, why)),
+                    Err(problem) => problems.push(problem),
                 }
             }
             // Null: there is none.
@@ -230,12 +230,12 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
     for (field, said) in gfx.fields.iter().filter(|(field, _)| !mapping.lines.contains_key(field)) {
         match (field, said) {
             // The document shows flags on layers of their own names, without a mapping.
-            (Field::Flag { number: flag }, Some(given)) => match image::source(given, None, allow) {
+            (Field::Flag { number: flag }, Some(given)) => match image::source(field, given, None, allow) {
                 Ok(source) => {
                     let number = assets.len() + 1;
                     assets.push(source.asset(&format!("{FLAG_KEY} {flag}"), profile.in_template(), number));
                 }
-                Err(why) => problems.push(image::problem(field, why)),
+                Err(problem) => problems.push(problem),
             },
             (Field::Flag { .. }, None) => {}
             (Field::Slot { .. } | Field::Single { .. }, _) => {

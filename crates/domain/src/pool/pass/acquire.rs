@@ -1,7 +1,7 @@
 //! Asking for units: a new ticket, a place in the queue that is kept, a grant that is claimed, or more or less of what is
 //! there.
 
-use super::{EarlyAnswer, Pass};
+use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::lease::Epoch;
 use crate::pool::ledger::Contradiction;
 use crate::pool::{
@@ -23,7 +23,7 @@ struct Priced<'p> {
 }
 
 impl Pass<'_> {
-    pub(super) fn acquire(&mut self, acquire: &Acquire) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn acquire(&mut self, acquire: &Acquire) -> EarlyResult {
         let mut priced = Vec::with_capacity(acquire.parts.len());
         for part in &acquire.parts {
             match self.price(part, &acquire.holder) {
@@ -204,7 +204,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> EarlyResult {
         if parts.iter().any(|(pool, id)| self.ticket(pool, *id).is_none()) {
             return Ok(EarlyAnswer::Now(Answer::Gone));
         }
@@ -218,12 +218,7 @@ impl Pass<'_> {
     }
 
     /// Only the attempt that claimed it can say so: a later one has been told.
-    pub(super) fn unclaim(
-        &mut self,
-        pool: &PoolName,
-        id: TicketId,
-        epoch: Epoch,
-    ) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn unclaim(&mut self, pool: &PoolName, id: TicketId, epoch: Epoch) -> EarlyResult {
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);
         match ledger.ticket(id) {

@@ -1,6 +1,6 @@
 //! Units come back. Whatever was given back before, or was never there, is no error.
 
-use super::{EarlyAnswer, Pass};
+use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::pool::command::{Answer, Release, ReleaseBy, Released};
 use crate::pool::ledger::Contradiction;
 use crate::pool::state::{State, next};
@@ -8,7 +8,7 @@ use crate::pool::{End, Event, PoolName, Reason, Ticket};
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
-    pub(super) fn give_back(&mut self, release: &Release) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn give_back(&mut self, release: &Release) -> EarlyResult {
         let pool = &release.pool;
         if !self.ledgers.contains_key(pool) {
             return Ok(EarlyAnswer::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));

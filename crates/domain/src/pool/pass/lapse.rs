@@ -1,8 +1,7 @@
 //! Who was not heard of for too long, and who was.
 
-use super::{EarlyAnswer, Pass};
+use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::lease::Epoch;
-use crate::pool::ledger::Contradiction;
 use crate::pool::{Answer, End, Event, PoolName, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -46,12 +45,7 @@ fn began_at(ticket: &Ticket) -> Timestamp {
 }
 
 impl Pass<'_> {
-    pub(super) fn heartbeat(
-        &mut self,
-        pool: &PoolName,
-        id: TicketId,
-        epoch: Epoch,
-    ) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn heartbeat(&mut self, pool: &PoolName, id: TicketId, epoch: Epoch) -> EarlyResult {
         let state = self.ticket(pool, id).filter(|ticket| ticket.epoch == epoch).map(|ticket| ticket.state);
         match state {
             Some(State::Running) => self.touch(pool, id),
@@ -61,7 +55,7 @@ impl Pass<'_> {
         Ok(EarlyAnswer::Now(Answer::Alive))
     }
 
-    pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> Result<EarlyAnswer, Contradiction> {
+    pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> EarlyResult {
         let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
@@ -104,7 +98,7 @@ impl Pass<'_> {
         id: TicketId,
         doubted_at: Timestamp,
         sessions: u32,
-    ) -> Result<EarlyAnswer, Contradiction> {
+    ) -> EarlyResult {
         let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         if ticket.doubted_at != Some(doubted_at) {
             return Ok(EarlyAnswer::Now(Answer::Done));

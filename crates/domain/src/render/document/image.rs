@@ -1,7 +1,7 @@
 //! The source of an image: a path, an address, or a name that lies in the folder of its field.
 
 use super::super::field::Field;
-use super::super::path::NodePath;
+use super::super::path::{BadPath, NodePath};
 use super::super::uri;
 use super::{AllowList, Problem};
 use serde_json::{Value, json};
@@ -18,49 +18,44 @@ pub(super) struct Source {
     ending: Option<String>,
 }
 
-pub(super) enum Why {
-    /// It is nothing that could be an image.
-    Bad(String),
-    NotAllowed(String),
-}
-
-pub(super) fn problem(field: &Field, why: Why) -> Problem {
-    match why {
-        Why::Bad(why) => Problem::Image(field.clone(), why),
-        Why::NotAllowed(why) => Problem::NotAllowed(format!("{field}: {why}")),
-    }
-}
-
-/// What a render says about an image. A name without a folder is looked for in `folder`.
-pub(super) fn source(given: &str, folder: Option<&NodePath>, allow: &AllowList) -> Result<Source, Why> {
+/// What a render says about the image of a field. A name without a folder is looked for in `folder`.
+pub(super) fn source(
+    field: &Field,
+    given: &str,
+    folder: Option<&NodePath>,
+    allow: &AllowList,
+) -> Result<Source, Problem> {
+    let bad = |bad: BadPath| Problem::Image(field.clone(), bad.to_string());
     if let Some((scheme, _)) = given.split_once("://")
         && !scheme.eq_ignore_ascii_case("file")
     {
-        return address(given, scheme, allow);
+        return address(field, given, scheme, allow);
     }
     let path = match (NodePath::parse(given), folder) {
         (Ok(path), _) => path,
         (Err(_), Some(folder)) if !given.contains(['/', '\\']) => {
             let name =
                 if ending(given).is_some() { given.to_owned() } else { format!("{given}.{DEFAULT_ENDING}") };
-            folder.join(&name).map_err(|bad| Why::Bad(bad.to_string()))?
+            folder.join(&name).map_err(bad)?
         }
-        (Err(bad), _) => return Err(Why::Bad(bad.to_string())),
+        (Err(error), _) => return Err(bad(error)),
     };
     if !allow.has_asset(&path) {
-        return Err(Why::NotAllowed(format!("{path} is not in a folder of assets")));
+        return Err(Problem::NotAllowed(format!("{field}: {path} is not in a folder of assets")));
     }
     let ending = path.file_name().and_then(ending);
     Ok(Source { src: uri::encode(&path), ending })
 }
 
-fn address(given: &str, scheme: &str, allow: &AllowList) -> Result<Source, Why> {
+fn address(field: &Field, given: &str, scheme: &str, allow: &AllowList) -> Result<Source, Problem> {
     if !allow.has_scheme(scheme) {
         let scheme: String = scheme.chars().take(16).collect();
-        return Err(Why::NotAllowed(format!("addresses with {scheme:?} are not on the allow-list")));
+        let why = format!("{field}: addresses with {scheme:?} are not on the allow-list");
+        return Err(Problem::NotAllowed(why));
     }
     if !given.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Why::Bad("the address has spaces or letters in it that have to be escaped".to_owned()));
+        let why = "the address has spaces or letters in it that have to be escaped".to_owned();
+        return Err(Problem::Image(field.clone(), why));
     }
     let path = given.split(['?', '#']).next().unwrap_or_default();
     Ok(Source { src: given.to_owned(), ending: ending(path) })
