@@ -1,20 +1,16 @@
 //! A lease that this process holds: kept by the process's heartbeat, checked by the monotonic clock before
 //! acting, and confirmed by the database when settling.
 
-mod leader;
-
-pub(crate) use leader::Leader;
-
 use crate::error::EngineError;
 use crate::lease_guard::LeaseGuard;
 use crate::metrics;
 use crate::process::Process;
-use crate::service::Next;
+use crate::service::{Next, Service};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
 use tidemill_domain::time::Monotonic;
-use tidemill_store::Tx;
-use tidemill_store::lease::Granted;
+use tidemill_store::lease::{Granted, freed_topic};
+use tidemill_store::{Store, Tx};
 
 /// What the process remembers of a lease that it holds.
 #[derive(Debug)]
@@ -136,7 +132,6 @@ impl HeldLease {
         if self.is_trusted() { Ok(()) } else { Err(self.lost_error()) }
     }
 
-    /// Waits until the lease is lost or may no longer be trusted.
     pub async fn lost(&self) {
         tokio::select! {
             () = self.guard.over() => {}
@@ -178,7 +173,6 @@ impl HeldLease {
         self.process.give_back(&self.key, self.fence).await
     }
 
-    /// The process that holds it.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
@@ -190,6 +184,14 @@ impl HeldLease {
 
     fn lost_error(&self) -> EngineError {
         EngineError::LeaseLost { key: self.key.clone(), fence: self.fence }
+    }
+}
+
+/// A transaction; with a lease, one whose writes count only while that is ours.
+pub(crate) async fn begin_under(lease: Option<&HeldLease>, store: &Store) -> Result<Tx, EngineError> {
+    match lease {
+        Some(lease) => lease.begin().await,
+        None => Ok(store.begin().await?),
     }
 }
 
@@ -214,5 +216,39 @@ impl Drop for HeldLease {
                 }
             });
         }
+    }
+}
+
+/// The one process among many that does something: whoever has the lease does it, and the others ask for it again and
+/// again.
+pub(crate) struct Leader {
+    process: Process,
+    key: LeaseKey,
+    service: Service,
+}
+
+impl Leader {
+    /// Asks for this lease at once, and then after pauses of this length.
+    pub(crate) fn new(process: &Process, key: LeaseKey, pause: Duration) -> Self {
+        let service = Service::new(format!("asking for the lease {key}"), pause)
+            .wake_by(process.store().wakeup(&freed_topic(key.kind())))
+            .until_end_of(process);
+        Self { process: process.clone(), key, service }
+    }
+
+    /// Waits for the lease; none when the process has ended.
+    pub(crate) async fn lease(&mut self) -> Option<HeldLease> {
+        while self.service.is_due().await {
+            match self.process.acquire(&self.key, Term::Process).await {
+                Ok(lease) => {
+                    self.service.rest();
+                    return Some(lease);
+                }
+                Err(EngineError::LeaseHeld { .. }) => self.service.rest(),
+                Err(EngineError::ProcessExpired { .. }) => return None,
+                Err(error) => self.service.ended(Err::<Next, _>(error)),
+            }
+        }
+        None
     }
 }

@@ -9,7 +9,6 @@ mod registry;
 pub use registry::{ScheduleRegistry, register};
 pub use tidemill_domain::schedule::{MissedRuns, Outside, Overlap, Schedule};
 
-use crate::clock::jitter_unit;
 use crate::error::EngineError;
 use crate::job::error::JobError;
 use crate::job::launch::Launching;
@@ -21,7 +20,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::next::next_instance;
-use tidemill_domain::poll::{Pace, PollResult};
+use tidemill_domain::poll::Pace;
 use tidemill_domain::schedule::Plan;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::schedule::{DueTick, Room, SCHEDULE_CHANGED, Taken};
@@ -70,30 +69,24 @@ pub enum Turned {
 
 /// Fires what is due, until the launcher's process ends.
 pub async fn run(launcher: Launcher) {
-    let mut service = Service::new("looking for schedules that are due", PACE.max)
-        .retry(PACE.min, PACE.max)
+    let mut service = Service::polling("looking for schedules that are due", PACE)
         .wake_by(launcher.store().wakeup(SCHEDULE_CHANGED))
         .until_end_of(launcher.process());
-    let mut pause = PACE.min;
     while service.is_due().await {
-        let looked = look(&launcher).await;
-        service.ended(looked.map(|(found, until_next)| {
-            pause = PACE.next(pause, found, jitter_unit());
-            Next::In(until_next.map_or(pause, |until| until.min(pause)))
-        }));
+        service.ended(look(&launcher).await);
     }
 }
 
-/// Looks when the next tick is, and takes a turn if that has come; also says how long it is until then.
-async fn look(launcher: &Launcher) -> Result<(PollResult, Option<Duration>), JobError> {
+/// Looks when the next tick is, and takes a turn if that has come.
+async fn look(launcher: &Launcher) -> Result<Next, JobError> {
     let names = launcher.jobs().names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut tx = launcher.store().read().await?;
     let (now, look_at) = tx.schedules().next_look(&names).await?;
     drop(tx);
-    let Some(look_at) = look_at else { return Ok((PollResult::Nothing, None)) };
+    let Some(look_at) = look_at else { return Ok(Next::Rest) };
     if look_at > now {
-        return Ok((PollResult::Nothing, Some(look_at.since(now))));
+        return Ok(Next::AtMost(look_at.since(now)));
     }
     // A task of its own: who stops this loop in the middle must not leave an execution that nobody runs.
     let own = launcher.clone();
@@ -101,11 +94,10 @@ async fn look(launcher: &Launcher) -> Result<(PollResult, Option<Duration>), Job
         Ok(turned) => turned?,
         Err(error) => {
             tracing::error!(%error, "firing a schedule ended in a panic");
-            return Ok((PollResult::Nothing, None));
+            return Ok(Next::Rest);
         }
     };
-    let found = if matches!(turned, Turned::Nothing) { PollResult::Nothing } else { PollResult::Work };
-    Ok((found, None))
+    Ok(if matches!(turned, Turned::Nothing) { Next::Rest } else { Next::Soon })
 }
 
 /// Takes one schedule that is due, and launches its job if a tick is up.
@@ -175,7 +167,6 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     }
 }
 
-/// A tick that is up.
 struct Tick<'a> {
     schedule: &'a str,
     tick: Timestamp,

@@ -8,7 +8,7 @@
 //! }
 //! ```
 
-use crate::clock::{jittered, pause_after};
+use crate::clock::{jitter_unit, pause_after};
 use crate::process::Process;
 use std::convert::Infallible;
 use std::error::Error;
@@ -16,6 +16,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 use tidemill_domain::error_chain::ErrorChain;
+use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 
@@ -24,6 +25,10 @@ use tokio::sync::watch;
 pub(crate) enum Next {
     /// The usual pause.
     Rest,
+    /// The usual pause, or this one if it is shorter.
+    AtMost(Duration),
+    /// The shortest pause: something was found, so more is likely.
+    Soon,
     /// Exactly this pause; none when there is more to do.
     In(Duration),
     /// Nothing: this was the last round.
@@ -39,7 +44,9 @@ impl From<()> for Next {
 pub(crate) struct Service {
     /// What it does, for the log: "measuring pools".
     name: String,
-    pause: Duration,
+    pace: Pace,
+    /// The last pause after a round that went well.
+    last: Duration,
     limit: Duration,
     /// First and longest pause after failures in a row.
     retry: (Duration, Duration),
@@ -53,11 +60,17 @@ pub(crate) struct Service {
 impl Service {
     /// A service whose first round is due at once, and the others after pauses of this length.
     pub(crate) fn new(name: impl Into<String>, pause: Duration) -> Self {
+        Self::polling(name, Pace { min: pause, max: pause })
+    }
+
+    /// A service whose first round is due at once. The pauses after that grow for as long as rounds find nothing.
+    pub(crate) fn polling(name: impl Into<String>, pace: Pace) -> Self {
         Self {
             name: name.into(),
-            pause,
+            pace,
+            last: pace.min,
             limit: Duration::MAX,
-            retry: (pause, pause),
+            retry: (pace.min, pace.max),
             wakeup: None,
             stop: Box::pin(std::future::pending()),
             next: Some(Duration::ZERO),
@@ -66,8 +79,9 @@ impl Service {
     }
 
     /// Lets the first round wait for a pause, too.
-    pub(crate) fn later(self) -> Self {
-        Self { next: Some(jittered(self.pause)), ..self }
+    pub(crate) fn later(mut self) -> Self {
+        self.next = Some(self.pause_after(PollResult::Nothing));
+        self
     }
 
     /// A [`round`](Self::round) that takes longer has failed.
@@ -130,7 +144,9 @@ impl Service {
         };
         self.failures.succeeded(&self.name);
         self.next = match next {
-            Next::Rest => Some(jittered(self.pause)),
+            Next::Rest => Some(self.pause_after(PollResult::Nothing)),
+            Next::AtMost(limit) => Some(self.pause_after(PollResult::Nothing).min(limit)),
+            Next::Soon => Some(self.pause_after(PollResult::Work)),
             Next::In(pause) => Some(pause),
             Next::End => None,
         };
@@ -139,6 +155,11 @@ impl Service {
     /// A round is over that cannot fail, or has told of its failures itself.
     pub(crate) fn rest(&mut self) {
         self.ended(Ok::<_, Infallible>(()));
+    }
+
+    fn pause_after(&mut self, found: PollResult) -> Duration {
+        self.last = self.pace.next(self.last, found, jitter_unit());
+        self.last
     }
 
     fn failed(&mut self, why: &dyn fmt::Display) {
@@ -213,6 +234,24 @@ mod tests {
             assert_eq!(service.next, pause);
         }
         assert!(!service.is_due().await);
+    }
+
+    #[tokio::test]
+    async fn pauses_grow_while_nothing_is_found_and_begin_anew_when_something_is() {
+        let pace = Pace { min: Duration::from_secs(1), max: Duration::from_secs(3) };
+        let mut service = Service::polling("testing", pace);
+        for (said, least, most) in [
+            (Next::Rest, 1.8, 2.0),
+            (Next::Rest, 2.7, 3.0),
+            (Next::AtMost(Duration::from_millis(500)), 0.5, 0.5),
+            (Next::Rest, 2.7, 3.0),
+            (Next::Soon, 0.9, 1.0),
+        ] {
+            service.round(async { Done::Ok(said) }).await;
+
+            let pause = service.next.unwrap().as_secs_f64();
+            assert!((least..=most).contains(&pause), "{said:?}: {pause}");
+        }
     }
 
     #[tokio::test]

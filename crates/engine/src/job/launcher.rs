@@ -9,6 +9,7 @@ use crate::job::stop::{StopSignal, StopSwitch, Urgency};
 use crate::lease::HeldLease;
 use crate::pool::{Pools, PoolsOnDemand};
 use crate::process::Process;
+use crate::service::{Next, Service};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -200,17 +201,19 @@ impl Launcher {
 
 /// Passes on a stop that was requested in the database.
 pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
-    let mut wakeup = store.wakeup(&stop_topic(execution));
-    loop {
-        let asked = async {
-            let mut tx = store.read().await?;
-            let found = tx.jobs().execution(execution).await?;
-            Ok::<bool, StoreError>(found.is_some_and(|found| found.stop.is_some()))
-        };
-        // A look that fails is repeated; chunks look by themselves, too.
-        if matches!(asked.await, Ok(true)) {
-            return switch.ask(Urgency::AtChunkEnd);
-        }
-        wakeup.wait(STOP_PAUSE).await;
+    let mut service = Service::new(format!("looking whether execution {execution} shall stop"), STOP_PAUSE)
+        .wake_by(store.wakeup(&stop_topic(execution)));
+    while service.is_due().await {
+        service.ended(is_stop_requested(&store, execution).await.map(|is_requested| match is_requested {
+            true => Next::End,
+            false => Next::Rest,
+        }));
     }
+    switch.ask(Urgency::AtChunkEnd);
+}
+
+async fn is_stop_requested(store: &Store, execution: ExecutionId) -> Result<bool, StoreError> {
+    let mut tx = store.read().await?;
+    let found = tx.jobs().execution(execution).await?;
+    Ok(found.is_some_and(|found| found.stop.is_some()))
 }

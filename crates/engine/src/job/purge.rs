@@ -3,11 +3,11 @@
 //! Any number of servers may be told to; the one that has the lease `purge/history` does the work. Nothing depends on
 //! that lease: what may go is decided share by share under locks, so that somebody's order may come in between.
 
-use crate::clock::jittered;
 use crate::error::EngineError;
-use crate::lease::{HeldLease, Leader};
+use crate::lease::{HeldLease, Leader, begin_under, until_lost};
 use crate::metrics;
 use crate::process::Process;
+use crate::service::Service;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -79,29 +79,23 @@ pub async fn run(process: Process, retention: Retention) {
     let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = leader.lease().await {
-        tokio::select! {
-            _ended = process.ended() => return,
-            () = lease.lost() => {}
-            () = keep(process.store(), &lease, retention) => {}
-        }
+        lease.while_held(keep(process.store(), &lease, retention)).await;
     }
 }
 
 async fn keep(store: &Store, lease: &HeldLease, retention: Retention) {
     let order = PurgeOrder { job: None, retention, batch: BATCH };
     let actor = Actor::system();
-    loop {
-        let mode = Mode::Remove { actor: &actor, lease: Some(lease) };
-        match walk_all(store, &order, &mode, |_| {}).await {
-            Ok(report) if report.removed.instances > 0 => {
-                let Removed { instances, executions, .. } = report.removed;
+    let mode = Mode::Remove { actor: &actor, lease: Some(lease) };
+    let mut service = Service::new("forgetting old executions", PAUSE);
+    while service.is_due().await {
+        let done = walk_all(store, &order, &mode, |_| {}).await.map(|report| {
+            let Removed { instances, executions, .. } = report.removed;
+            if instances > 0 {
                 tracing::info!("{instances} instances of jobs with {executions} executions were forgotten");
             }
-            Ok(_) => {}
-            Err(EngineError::LeaseLost { .. }) => return,
-            Err(error) => tracing::warn!(%error, "forgetting old executions failed; will try again"),
-        }
-        tokio::time::sleep(jittered(PAUSE)).await;
+        });
+        service.ended(until_lost(done));
     }
 }
 
@@ -177,11 +171,7 @@ async fn take_share(
         let share = tx.jobs().count_share(walk, order.batch).await?;
         return Ok(share);
     };
-    let mut tx = store.begin().await?;
-    if let Some(lease) = lease {
-        lease.check()?;
-        lease.confirm(&mut tx).await?;
-    }
+    let mut tx = begin_under(*lease, store).await?;
     let share = tx.jobs().purge_share(walk, order.batch).await?;
     if before.removed.instances == 0 && share.removed.instances > 0 {
         let entry = AuditEntry::new((*actor).clone(), "job.purge", &object(order));

@@ -2,11 +2,12 @@
 //! are restarted where their job says so. Any process may find them; only one that has the job restarts it.
 
 use crate::error::EngineError;
-use crate::job::launcher::Launcher;
+use crate::job::launcher::{Launcher, Running};
 use crate::metrics;
+use crate::service::{Next, Service};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tidemill_domain::poll::{Pace, PollResult};
+use tidemill_domain::poll::Pace;
 use tidemill_domain::pool::command::{Command, Release, ReleaseBy};
 use tidemill_domain::pool::{End, TicketId};
 use tidemill_store::job::{RESTART_DUE, Recovered};
@@ -72,26 +73,16 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
 
 /// Restarts what is due, until the launcher's process ends.
 pub async fn run(launcher: Launcher) {
-    let process = launcher.process().clone();
-    let mut wakeup = launcher.store().wakeup(RESTART_DUE);
-    let mut pause = PACE.min;
-    loop {
-        let found = match launcher.restart_due().await {
-            Ok(Some(running)) => {
-                let id = running.execution;
+    let mut service = Service::polling("looking for executions to restart", PACE)
+        .wake_by(launcher.store().wakeup(RESTART_DUE))
+        .until_end_of(launcher.process());
+    while service.is_due().await {
+        service.ended(launcher.restart_due().await.map(|restarted| match restarted {
+            Some(Running { execution: id, .. }) => {
                 tracing::info!(execution.id = %id, "execution {id} goes on with work whose process died");
-                PollResult::Work
+                Next::Soon
             }
-            Ok(None) => PollResult::Nothing,
-            Err(error) => {
-                tracing::warn!(%error, "looking for executions to restart failed; will try again");
-                PollResult::Nothing
-            }
-        };
-        pause = PACE.next(pause, found, crate::clock::jitter_unit());
-        tokio::select! {
-            _ended = process.ended() => return,
-            _woken = wakeup.wait(pause) => {}
-        }
+            None => Next::Rest,
+        }));
     }
 }

@@ -4,18 +4,16 @@
 //! while it has it.
 
 use crate::error::EngineError;
-use crate::lease::{HeldLease, Leader, until_lost};
+use crate::lease::{HeldLease, Leader, begin_under, until_lost};
 use crate::process::Process;
 use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::PoolName;
-use tidemill_store::{Store, Tx};
+use tidemill_store::Store;
 
-/// The kind of the lease.
 const KIND: &str = "pool";
 
-/// Pause between two looks at how full pools are.
 const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
 
 /// What is old is looked for in one round out of so many.
@@ -24,13 +22,11 @@ const ROUNDS_BETWEEN_TIDYING: u32 = 30;
 /// How often all that there is of a pool goes into its log.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
 
-/// Rows that go in one transaction.
 const BATCH: u32 = 1_000;
 
 /// What a keeper lets others do between two transactions.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Pause between two attempts to get the lease.
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,7 +48,6 @@ pub async fn run(process: Process, history: Duration) {
     }
 }
 
-/// Keeps pools until the lease is lost.
 async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
     let mut service = Service::new("keeping pools", SAMPLE_PAUSE);
     let mut rounds = 0_u32;
@@ -69,9 +64,8 @@ async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
     }
 }
 
-/// Notes how full all pools are.
 pub async fn sample(store: &Store, lease: Option<&HeldLease>) -> Result<(), EngineError> {
-    let mut tx = begin(store, lease).await?;
+    let mut tx = begin_under(lease, store).await?;
     tx.pools().sample_usage().await?;
     tx.commit().await?;
     Ok(())
@@ -100,12 +94,12 @@ async fn tidy_pool(
     pool: &PoolName,
     tidied: &mut Tidied,
 ) -> Result<(), EngineError> {
-    let mut tx = begin(store, lease).await?;
+    let mut tx = begin_under(lease, store).await?;
     tidied.snapshots += u64::from(tx.pools().snapshot(pool, SNAPSHOT_EVERY).await?);
     tidied.steps += tx.pools().forget_usage(pool).await?;
     tx.commit().await?;
     loop {
-        let mut tx = begin(store, lease).await?;
+        let mut tx = begin_under(lease, store).await?;
         let tickets = tx.pools().forget_tickets(pool, history, BATCH).await?;
         let records = tx.pools().forget_log(pool, history, BATCH).await?;
         tx.commit().await?;
@@ -115,13 +109,5 @@ async fn tidy_pool(
             return Ok(());
         }
         tokio::time::sleep(BREATH).await;
-    }
-}
-
-/// A transaction; with a lease, one whose writes count only while that is ours.
-async fn begin(store: &Store, lease: Option<&HeldLease>) -> Result<Tx, EngineError> {
-    match lease {
-        Some(lease) => lease.begin().await,
-        None => Ok(store.begin().await?),
     }
 }

@@ -5,11 +5,12 @@ use crate::job::definition::Job;
 use crate::job::launcher::{Launcher, watch_for_stop};
 use crate::job::step::{Step, StepResources};
 use crate::job::stop::{StopSwitch, Urgency};
+use crate::service::{Next, Service};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId};
-use tidemill_domain::poll::{Pace, PollResult};
+use tidemill_domain::poll::Pace;
 use tidemill_store::StoreError;
 use tidemill_store::job::partition::PARTITION_LEASE_KIND;
 use tidemill_store::job::{Claim, Claimed, KnownWorker, StoredContext};
@@ -29,27 +30,21 @@ pub async fn run(launcher: Launcher, slots: usize) {
     }
     let process = launcher.process().clone();
     let stop = launcher.partition_stop();
-    let mut freed = launcher.store().wakeup(&freed_topic(PARTITION_LEASE_KIND));
+    let mut service = Service::polling("looking for partitions to run", PACE)
+        .wake_by(launcher.store().wakeup(&freed_topic(PARTITION_LEASE_KIND)));
     let mut running = JoinSet::new();
     let mut executions = Executions::new();
-    let mut pause = PACE.min;
-    while !stop.is_asked() {
-        let room = slots - running.len();
-        let found = match take(&launcher, &jobs, room, &mut running, &mut executions).await {
-            Ok(0) => PollResult::Nothing,
-            Ok(_) => PollResult::Work,
-            Err(error) => {
-                tracing::warn!(%error, "looking for partitions to run failed; will try again");
-                PollResult::Nothing
-            }
-        };
-        pause = PACE.next(pause, found, crate::clock::jitter_unit());
+    loop {
         tokio::select! {
+            // First, so that nobody who was told to stop takes another one.
+            biased;
             _ended = process.ended() => return,
-            () = stop.asked(Urgency::AtChunkEnd) => {}
+            () = stop.asked(Urgency::AtChunkEnd) => break,
             Some(_recorded) = running.join_next() => {}
-            _woken = freed.wait(pause), if running.len() < slots => {}
+            _is_due = service.is_due(), if running.len() < slots => {}
         }
+        let room = slots - running.len();
+        service.ended(take(&launcher, &jobs, room, &mut running, &mut executions).await);
     }
     while running.join_next().await.is_some() {}
 }
@@ -61,10 +56,7 @@ async fn take(
     room: usize,
     running: &mut JoinSet<()>,
     executions: &mut Executions,
-) -> Result<usize, StoreError> {
-    if room == 0 {
-        return Ok(0);
-    }
+) -> Result<Next, StoreError> {
     let known: Vec<KnownWorker<'_>> = jobs.iter().flat_map(workers).collect();
     let claim = Claim {
         by: launcher.process().id(),
@@ -73,7 +65,7 @@ async fn take(
         limit: u32::try_from(room).unwrap_or(u32::MAX),
     };
     let claimed = run_partition::claim(launcher.store(), launcher.process(), &claim).await?;
-    let count = claimed.len();
+    let next = if claimed.is_empty() { Next::Rest } else { Next::Soon };
     executions.retain(|_, run| run.strong_count() > 0);
     for (claimed, lease) in claimed {
         let worker =
@@ -104,7 +96,7 @@ async fn take(
             drop((counted, run));
         });
     }
-    Ok(count)
+    Ok(next)
 }
 
 /// The workers of a job.

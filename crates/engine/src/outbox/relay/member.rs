@@ -10,6 +10,7 @@ use crate::clock::SystemIds;
 use crate::lease_guard::LeaseGuard;
 use crate::outbox::keeper;
 use crate::outbox::publisher::SinkRefusal;
+use crate::service::{Next, Service};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -32,7 +33,6 @@ const LOOKS_PER_POSITION: u32 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
-    /// It was told to stop.
     Stopped,
     /// It could not renew in time, by its own clock.
     Lapsed,
@@ -50,7 +50,6 @@ pub(super) enum Ended {
     Refused,
 }
 
-/// A relay that has joined.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) relay: &'a Relay,
@@ -128,7 +127,6 @@ impl<'a> Member<'a> {
         }))
     }
 
-    /// Works until the membership ends.
     pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> Ended {
         match self.turns(stop).await {
             Ok(()) => Ended::Stopped,
@@ -174,7 +172,6 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// Waits for something to do.
     async fn rest(&mut self, events: &mut Wakeup, slots: &mut Wakeup, stop: &mut watch::Receiver<bool>) {
         let left = self.look_at.since(self.now());
         tokio::select! {
@@ -341,20 +338,18 @@ impl<'a> Member<'a> {
     /// Does something that may take longer than a lease, and keeps the lease meanwhile.
     pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
         let beating = async {
-            loop {
-                tokio::time::sleep(self.relay.options.lease / 4).await;
-                match self.try_view(false).await {
-                    Ok(Some(_)) => {}
-                    Ok(None) => return Ended::Fenced,
-                    Err(error) => warn(&error, "the relay could not renew its lease"),
-                }
+            let mut service =
+                Service::new("renewing the lease of the relay", self.relay.options.lease / 4).later();
+            while service.is_due().await {
+                let view = self.try_view(false).await;
+                service.ended(view.map(|view| if view.is_some() { Next::Rest } else { Next::End }));
             }
         };
         // Whoever was stopped for a while first sees that its time is over, before it goes on with its work.
         tokio::select! {
             biased;
             () = self.guard.over() => Err(Ended::Lapsed),
-            ended = beating => Err(ended),
+            () = beating => Err(Ended::Fenced),
             done = work => Ok(done),
         }
     }
