@@ -3,7 +3,6 @@
 mod boxed;
 mod closure;
 mod mapped;
-mod parts;
 mod processor;
 mod writer;
 

@@ -8,30 +8,30 @@ use std::pin::Pin;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
+type Boxing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
+
+/// A part of a step whose type is forgotten.
+pub struct Boxed<S: ?Sized>(Box<S>);
 
 /// Some reader of `I`.
-pub struct BoxReader<I>(Box<dyn AnyReader<I>>);
+pub type BoxReader<I> = Boxed<dyn AnyReader<I>>;
 
-impl<I: Send + Sync + 'static> BoxReader<I> {
-    /// Forgets the type of a reader.
-    pub fn new(reader: impl ItemReader<Item = I>) -> Self {
-        Self(Box::new(reader))
-    }
-}
+/// Some processor from `I` to `O`.
+pub type BoxProcessor<I, O> = Boxed<dyn AnyProcessor<I, O>>;
 
-/// [`ItemReader`] with futures in boxes.
-trait AnyReader<I>: Send {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()>;
+/// Some writer of `O`.
+pub type BoxWriter<O> = Boxed<dyn AnyWriter<O>>;
+
+/// [`ItemStream`] with futures in boxes.
+#[doc(hidden)]
+pub trait AnyStream: Send {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxing<'a, ()>;
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError>;
-    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
-    fn read(&mut self) -> Boxed<'_, Option<I>>;
-    fn total(&self) -> Option<u64>;
-    fn place(&self) -> Option<ItemPlace>;
+    fn close(&mut self, is_complete: bool) -> Boxing<'_, ()>;
 }
 
-impl<R: ItemReader> AnyReader<R::Item> for R {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()> {
+impl<S: ItemStream> AnyStream for S {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxing<'a, ()> {
         Box::pin(ItemStream::open(self, context))
     }
 
@@ -39,11 +39,35 @@ impl<R: ItemReader> AnyReader<R::Item> for R {
         ItemStream::update(self, context)
     }
 
-    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()> {
+    fn close(&mut self, is_complete: bool) -> Boxing<'_, ()> {
         Box::pin(ItemStream::close(self, is_complete))
     }
+}
 
-    fn read(&mut self) -> Boxed<'_, Option<R::Item>> {
+impl<S: AnyStream + ?Sized + 'static> ItemStream for Boxed<S> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.0.open(context).await
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        self.0.update(context)
+    }
+
+    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
+        self.0.close(is_complete).await
+    }
+}
+
+/// [`ItemReader`] with futures in boxes.
+#[doc(hidden)]
+pub trait AnyReader<I>: AnyStream {
+    fn read(&mut self) -> Boxing<'_, Option<I>>;
+    fn total(&self) -> Option<u64>;
+    fn place(&self) -> Option<ItemPlace>;
+}
+
+impl<R: ItemReader> AnyReader<R::Item> for R {
+    fn read(&mut self) -> Boxing<'_, Option<R::Item>> {
         Box::pin(ItemReader::read(self))
     }
 
@@ -56,17 +80,10 @@ impl<R: ItemReader> AnyReader<R::Item> for R {
     }
 }
 
-impl<I: Send + Sync + 'static> ItemStream for BoxReader<I> {
-    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        self.0.open(context).await
-    }
-
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        self.0.update(context)
-    }
-
-    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
-        self.0.close(is_complete).await
+impl<I: Send + Sync + 'static> BoxReader<I> {
+    /// Forgets the type of a reader.
+    pub fn new(reader: impl ItemReader<Item = I>) -> Self {
+        Self(Box::new(reader))
     }
 }
 
@@ -86,24 +103,22 @@ impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
     }
 }
 
-/// Some processor from `I` to `O`.
-pub struct BoxProcessor<I, O>(Box<dyn AnyProcessor<I, O>>);
+/// [`ItemProcessor`] with futures in boxes.
+#[doc(hidden)]
+pub trait AnyProcessor<I, O>: Send {
+    fn process<'a>(&'a mut self, item: &'a I) -> Boxing<'a, Option<O>>;
+}
+
+impl<I: Sync, P: ItemProcessor<I>> AnyProcessor<I, P::Output> for P {
+    fn process<'a>(&'a mut self, item: &'a I) -> Boxing<'a, Option<P::Output>> {
+        Box::pin(ItemProcessor::process(self, item))
+    }
+}
 
 impl<I: Sync + 'static, O: Send + Sync + 'static> BoxProcessor<I, O> {
     /// Forgets the type of a processor.
     pub fn new(processor: impl ItemProcessor<I, Output = O>) -> Self {
         Self(Box::new(processor))
-    }
-}
-
-/// [`ItemProcessor`] with futures in boxes.
-trait AnyProcessor<I, O>: Send {
-    fn process<'a>(&'a mut self, item: &'a I) -> Boxed<'a, Option<O>>;
-}
-
-impl<I: Sync, P: ItemProcessor<I>> AnyProcessor<I, P::Output> for P {
-    fn process<'a>(&'a mut self, item: &'a I) -> Boxed<'a, Option<P::Output>> {
-        Box::pin(ItemProcessor::process(self, item))
     }
 }
 
@@ -115,45 +130,21 @@ impl<I: Sync + 'static, O: Send + Sync + 'static> ItemProcessor<I> for BoxProces
     }
 }
 
-/// Some writer of `O`.
-pub struct BoxWriter<O>(Box<dyn AnyWriter<O>>);
-
-impl<O: Sync + 'static> BoxWriter<O> {
-    /// Forgets the type of a writer.
-    pub fn new(writer: impl ItemWriter<O>) -> Self {
-        Self(Box::new(writer))
-    }
-}
-
 /// [`ItemWriter`] with futures in boxes.
-trait AnyWriter<O>: Send {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()>;
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError>;
-    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
-    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxed<'a, ()>;
-    fn roll_back(&mut self) -> Boxed<'_, ()>;
+#[doc(hidden)]
+pub trait AnyWriter<O>: AnyStream {
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxing<'a, ()>;
+    fn roll_back(&mut self) -> Boxing<'_, ()>;
     fn is_concurrent(&self) -> bool;
     fn delivery(&self) -> Delivery;
 }
 
 impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()> {
-        Box::pin(ItemStream::open(self, context))
-    }
-
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        ItemStream::update(self, context)
-    }
-
-    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()> {
-        Box::pin(ItemStream::close(self, is_complete))
-    }
-
-    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxed<'a, ()> {
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxing<'a, ()> {
         Box::pin(ItemWriter::write(self, items, chunk))
     }
 
-    fn roll_back(&mut self) -> Boxed<'_, ()> {
+    fn roll_back(&mut self) -> Boxing<'_, ()> {
         Box::pin(ItemWriter::roll_back(self))
     }
 
@@ -166,17 +157,10 @@ impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
     }
 }
 
-impl<O: Sync + 'static> ItemStream for BoxWriter<O> {
-    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        self.0.open(context).await
-    }
-
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        self.0.update(context)
-    }
-
-    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
-        self.0.close(is_complete).await
+impl<O: Sync + 'static> BoxWriter<O> {
+    /// Forgets the type of a writer.
+    pub fn new(writer: impl ItemWriter<O>) -> Self {
+        Self(Box::new(writer))
     }
 }
 

@@ -1,6 +1,6 @@
 //! One writer made of several: each gets every item, or a closure picks one for each item.
 
-use super::parts::Parts;
+use super::boxed::BoxWriter;
 use crate::job::component::{Delivery, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::fmt::Debug;
@@ -18,68 +18,12 @@ use tidemill_domain::job::ExecutionContext;
 ///     .and(JsonLinesWriter::<u64>::new("all", "out/all.jsonl"))
 ///     .and(TextWriter::new("list", "out/list.txt", |number: &u64| number.to_string()));
 /// ```
-pub struct CompositeWriter<O> {
-    parts: Parts<O>,
-}
-
-impl<O: Send + Sync + 'static> CompositeWriter<O> {
-    /// Without writers.
-    #[expect(clippy::new_without_default, reason = "a composite of nothing is no sensible default")]
-    pub fn new() -> Self {
-        Self { parts: Parts::new() }
-    }
-
-    /// Adds a writer.
-    #[must_use]
-    pub fn and(mut self, writer: impl ItemWriter<O>) -> Self {
-        self.parts.add(writer);
-        self
-    }
-}
-
-impl<O: Send + Sync + 'static> ItemStream for CompositeWriter<O> {
-    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        self.parts.open(context).await
-    }
-
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        self.parts.update(context)
-    }
-
-    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
-        self.parts.close(is_complete).await
-    }
-}
-
-impl<O: Send + Sync + 'static> ItemWriter<O> for CompositeWriter<O> {
-    async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
-        let mut written = Ok(());
-        for part in self.parts.iter_mut() {
-            written = part.write(items, chunk).await;
-            if written.is_err() {
-                break;
-            }
-        }
-        undo_unless_all(&mut self.parts, written).await
-    }
-
-    async fn roll_back(&mut self) -> Result<(), ItemError> {
-        self.parts.roll_back().await
-    }
-
-    fn is_concurrent(&self) -> bool {
-        self.parts.is_concurrent()
-    }
-
-    fn delivery(&self) -> Delivery {
-        self.parts.delivery()
-    }
-}
+pub type CompositeWriter<O> = Writers<O, ToAll>;
 
 /// Gives each item to one of several writers, which a closure picks by a key.
 ///
 /// Each writer gets its items of a chunk at once, in their order; items are copied for that. An item whose
-/// key has no writer goes to [`otherwise`](Self::otherwise), or is an error.
+/// key has no writer goes to [`otherwise`](Writers::otherwise), or is an error.
 ///
 /// ```
 /// use tidemill_engine::item::{ClassifierWriter, JsonLinesWriter};
@@ -88,11 +32,80 @@ impl<O: Send + Sync + 'static> ItemWriter<O> for CompositeWriter<O> {
 ///     .on(true, JsonLinesWriter::new("debits", "out/debits.jsonl"))
 ///     .on(false, JsonLinesWriter::new("credits", "out/credits.jsonl"));
 /// ```
-pub struct ClassifierWriter<O, K> {
+pub type ClassifierWriter<O, K> = Writers<O, ByKey<O, K>>;
+
+/// Several writers that are opened, updated, rolled back and closed as one; see [`CompositeWriter`] and
+/// [`ClassifierWriter`].
+pub struct Writers<O, D> {
+    parts: Vec<BoxWriter<O>>,
+    deal: D,
+}
+
+/// Deals the items of a chunk out to writers, which it knows by their numbers.
+pub trait Deal<O>: Send + 'static {
+    #[doc(hidden)]
+    fn deal<'a>(&mut self, items: &'a [O], writers: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError>;
+}
+
+/// What one writer gets of a chunk.
+#[doc(hidden)]
+pub enum Share<'a, O> {
+    All(&'a [O]),
+    Some(Vec<O>),
+}
+
+/// Every item goes to all writers.
+pub struct ToAll;
+
+impl<O> Deal<O> for ToAll {
+    fn deal<'a>(&mut self, items: &'a [O], writers: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError> {
+        Ok((0..writers).map(|number| (number, Share::All(items))).collect())
+    }
+}
+
+impl<O: Send + Sync + 'static> CompositeWriter<O> {
+    /// Without writers.
+    #[expect(clippy::new_without_default, reason = "a composite of nothing is no sensible default")]
+    pub fn new() -> Self {
+        Self { parts: Vec::new(), deal: ToAll }
+    }
+
+    /// Adds a writer.
+    #[must_use]
+    pub fn and(mut self, writer: impl ItemWriter<O>) -> Self {
+        self.parts.push(BoxWriter::new(writer));
+        self
+    }
+}
+
+/// Every item goes to the writer of its key.
+pub struct ByKey<O, K> {
     classify: Box<dyn FnMut(&O) -> K + Send>,
     keys: Vec<(K, usize)>,
     otherwise: Option<usize>,
-    parts: Parts<O>,
+}
+
+impl<O, K> Deal<O> for ByKey<O, K>
+where
+    O: Clone + 'static,
+    K: PartialEq + Debug + Send + 'static,
+{
+    /// In the order in which the first items of each writer come.
+    fn deal<'a>(&mut self, items: &'a [O], _: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError> {
+        let mut groups: Vec<(usize, Vec<O>)> = Vec::new();
+        for item in items {
+            let key = (self.classify)(item);
+            let found = self.keys.iter().find(|(known, _)| *known == key).map(|(_, number)| *number);
+            let number = found.or(self.otherwise).ok_or_else(|| {
+                ItemError::new(ErrorKind::WRITE, format!("no writer was named for items of class {key:?}"))
+            })?;
+            match groups.iter_mut().find(|(known, _)| *known == number) {
+                Some((_, group)) => group.push(item.clone()),
+                None => groups.push((number, vec![item.clone()])),
+            }
+        }
+        Ok(groups.into_iter().map(|(number, group)| (number, Share::Some(group))).collect())
+    }
 }
 
 impl<O, K> ClassifierWriter<O, K>
@@ -102,98 +115,85 @@ where
 {
     /// Without writers.
     pub fn new(classify: impl FnMut(&O) -> K + Send + 'static) -> Self {
-        Self { classify: Box::new(classify), keys: Vec::new(), otherwise: None, parts: Parts::new() }
+        let deal = ByKey { classify: Box::new(classify), keys: Vec::new(), otherwise: None };
+        Self { parts: Vec::new(), deal }
     }
 
     /// Adds the writer for a key.
     #[must_use]
     pub fn on(mut self, key: K, writer: impl ItemWriter<O>) -> Self {
-        let number = self.parts.add(writer);
-        self.keys.push((key, number));
+        self.deal.keys.push((key, self.parts.len()));
+        self.parts.push(BoxWriter::new(writer));
         self
     }
 
     /// Adds the writer for all other keys.
     #[must_use]
     pub fn otherwise(mut self, writer: impl ItemWriter<O>) -> Self {
-        self.otherwise = Some(self.parts.add(writer));
+        self.deal.otherwise = Some(self.parts.len());
+        self.parts.push(BoxWriter::new(writer));
         self
-    }
-
-    fn part_of(&mut self, item: &O) -> Result<usize, ItemError> {
-        let key = (self.classify)(item);
-        let found = self.keys.iter().find(|(known, _)| *known == key).map(|(_, number)| *number);
-        found.or(self.otherwise).ok_or_else(|| {
-            ItemError::new(ErrorKind::WRITE, format!("no writer was named for items of class {key:?}"))
-        })
     }
 }
 
-impl<O, K> ItemStream for ClassifierWriter<O, K>
-where
-    O: Clone + Send + Sync + 'static,
-    K: PartialEq + Debug + Send + 'static,
-{
+impl<O: Sync + 'static, D: Send + 'static> ItemStream for Writers<O, D> {
     async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        self.parts.open(context).await
+        for part in &mut self.parts {
+            part.open(context).await?;
+        }
+        Ok(())
     }
 
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        self.parts.update(context)
+        self.parts.iter_mut().try_for_each(|part| part.update(context))
     }
 
+    /// Closes all of them, whatever becomes of one. Behind one that failed, none counts as complete: the step
+    /// has failed, and its next run needs what they have.
     async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
-        self.parts.close(is_complete).await
+        let mut closed = Ok(());
+        for part in &mut self.parts {
+            let is_complete = is_complete && closed.is_ok();
+            closed = closed.and(part.close(is_complete).await);
+        }
+        closed
     }
 }
 
-impl<O, K> ItemWriter<O> for ClassifierWriter<O, K>
-where
-    O: Clone + Send + Sync + 'static,
-    K: PartialEq + Debug + Send + 'static,
-{
+impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
+    /// All or nothing: where one part failed, the others take back what they have of this chunk, because an error
+    /// that needs no rollback is not followed by one.
     async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
-        // In the order in which their first items come.
-        let mut groups: Vec<(usize, Vec<O>)> = Vec::new();
-        for item in items {
-            let number = self.part_of(item)?;
-            match groups.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, group)) => group.push(item.clone()),
-                None => groups.push((number, vec![item.clone()])),
+        for (number, share) in self.deal.deal(items, self.parts.len())? {
+            let Some(part) = self.parts.get_mut(number) else { continue };
+            let written = match &share {
+                Share::All(items) => part.write(items, chunk).await,
+                Share::Some(items) => part.write(items, chunk).await,
+            };
+            if written.is_err() {
+                self.roll_back().await?;
+                return written;
             }
         }
-        let mut written = Ok(());
-        for (number, group) in groups {
-            if let Some(part) = self.parts.get_mut(number)
-                && written.is_ok()
-            {
-                written = part.write(&group, chunk).await;
-            }
-        }
-        undo_unless_all(&mut self.parts, written).await
+        Ok(())
     }
 
+    /// Rolls all of them back, whatever becomes of one.
     async fn roll_back(&mut self) -> Result<(), ItemError> {
-        self.parts.roll_back().await
+        let mut rolled_back = Ok(());
+        for part in &mut self.parts {
+            rolled_back = rolled_back.and(part.roll_back().await);
+        }
+        rolled_back
     }
 
     fn is_concurrent(&self) -> bool {
-        self.parts.is_concurrent()
+        self.parts.iter().all(ItemWriter::is_concurrent)
     }
 
+    /// The weakest promise of all.
     fn delivery(&self) -> Delivery {
-        self.parts.delivery()
+        let is_exact = self.parts.iter().all(|part| part.delivery() == Delivery::ExactlyOnce);
+        if is_exact { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce }
     }
-}
-
-/// A write does all or nothing: where one part failed, the others take back what they have of this chunk,
-/// because an error that needs no rollback is not followed by one.
-async fn undo_unless_all<O: Sync + 'static>(
-    parts: &mut Parts<O>,
-    written: Result<(), ItemError>,
-) -> Result<(), ItemError> {
-    if written.is_err() {
-        parts.roll_back().await?;
-    }
-    written
 }
