@@ -16,7 +16,6 @@ pub mod rules;
 pub mod signal;
 pub mod signature;
 pub mod sns;
-pub mod watch;
 
 pub use channel::{Channel, Delivering, DeliveryError, LogChannel};
 pub use deliverer::{Delivered, Deliverer};
@@ -24,25 +23,34 @@ pub use evaluator::{Evaluated, Evaluator};
 pub use message::{Announcement, Message, Watched};
 pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
-pub use watch::Watch;
 
-use crate::lease::{Leader, until_lost};
+use crate::error::EngineError;
+use crate::lease::{HeldLease, Leader, until_lost};
 use crate::process::Process;
 use crate::service::{Next, Service};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Rule;
+use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_domain::time::Clock;
 use tidemill_store::alert::ALERT_DELIVERY;
 
-/// Pause between two looks at all signals.
 pub const EVALUATION_PAUSE: Duration = Duration::from_secs(5);
 
-/// Pause between two attempts to get the watch.
 pub(crate) const WATCH_PAUSE: Duration = Duration::from_secs(3);
 
 /// Pause between two looks for notices that are due, unless a wake-up comes first.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
+
+fn watch_key() -> LeaseKey {
+    LeaseKey::new("alert", "evaluator").expect("kind and name are short and plain")
+}
+
+/// Asks for the watch, which is the right to judge alerts and to deliver their notices;
+/// [`EngineError::LeaseHeld`] when somebody else has it.
+pub async fn take_watch(process: &Process) -> Result<HeldLease, EngineError> {
+    process.acquire(&watch_key(), Term::Process).await
+}
 
 /// Rules, signals and channels that fit together.
 #[derive(Debug)]
@@ -55,13 +63,10 @@ pub struct Alerting {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAlerting {
-    /// A rule could never fire.
     #[error("the alert rule {rule} watches the signal {signal}, which nobody observes")]
     UnknownSignal { rule: String, signal: String },
-    /// A rule could never be heard.
     #[error("the alert rule {rule} tells the channel {channel}, which is not there")]
     UnknownChannel { rule: String, channel: String },
-    /// Two rules, signals or channels would be taken for each other.
     #[error("there are two alert rules, signals or channels of the name {name}")]
     SameName { name: String },
 }
@@ -93,10 +98,9 @@ impl Alerting {
 
     /// Keeps the watch whenever it can be had, until `process` ends.
     pub async fn run(mut self, process: Process) {
-        let mut leader = Leader::new(&process, watch::key(), WATCH_PAUSE);
-        while let Some(lease) = leader.lease().await {
+        let mut leader = Leader::new(&process, watch_key(), WATCH_PAUSE);
+        while let Some(watch) = leader.lease().await {
             tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
-            let watch = Watch::of(lease);
             // Side by side: a slow receiver holds up no evaluation.
             tokio::select! {
                 () = watch.lost() => {}
@@ -107,15 +111,15 @@ impl Alerting {
     }
 }
 
-async fn evaluate(evaluator: &mut Evaluator, watch: &Watch) {
+async fn evaluate(evaluator: &mut Evaluator, watch: &HeldLease) {
     let mut service = Service::new("evaluating alerts", EVALUATION_PAUSE);
     while service.is_due().await {
         service.ended(until_lost(evaluator.run_once(watch).await.map(drop)));
     }
 }
 
-async fn deliver(deliverer: &Deliverer, watch: &Watch) {
-    let queued = watch.store().wakeup(ALERT_DELIVERY);
+async fn deliver(deliverer: &Deliverer, watch: &HeldLease) {
+    let queued = watch.process().store().wakeup(ALERT_DELIVERY);
     let mut service = Service::new("delivering notices of alerts", DELIVERY_PAUSE).wake_by(queued);
     while service.is_due().await {
         let done = deliverer.run_once(watch).await;

@@ -2,9 +2,9 @@
 
 use super::channel::{Channel, DeliveryError};
 use super::message::{Announcement, Message};
-use super::watch::Watch;
 use crate::clock::jitter_unit;
 use crate::error::EngineError;
+use crate::lease::HeldLease;
 use crate::metrics;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,8 @@ use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
 use tidemill_store::alert::Delivery;
 use tokio::task::JoinSet;
 
-/// Notices that are tried in one turn, at once.
 const DELIVERIES_PER_TURN: u32 = 16;
 
-/// A channel that takes longer than this has failed.
 const DELIVERING_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,9 +44,9 @@ impl Deliverer {
     }
 
     /// One turn over what is due. A slow channel does not hold up the others of the turn.
-    pub async fn run_once(&self, watch: &Watch) -> Result<Delivered, EngineError> {
+    pub async fn run_once(&self, watch: &HeldLease) -> Result<Delivered, EngineError> {
         watch.check()?;
-        let mut tx = watch.store().read().await?;
+        let mut tx = watch.process().store().read().await?;
         let due = tx.alerts().due_deliveries(DELIVERIES_PER_TURN).await?;
         drop(tx);
         let mut attempts = JoinSet::new();
@@ -91,7 +89,7 @@ async fn attempt(channel: Option<&dyn Channel>, due: &Delivery) -> Result<(), De
 }
 
 async fn settle(
-    watch: &Watch,
+    watch: &HeldLease,
     due: &Delivery,
     answer: Result<(), DeliveryError>,
 ) -> Result<Option<DeliveryState>, EngineError> {

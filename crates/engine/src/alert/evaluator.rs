@@ -2,8 +2,8 @@
 
 use super::message::Announcement;
 use super::signal::{Observation, Signal};
-use super::watch::Watch;
 use crate::error::EngineError;
+use crate::lease::HeldLease;
 use crate::metrics;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,29 +13,23 @@ use tidemill_domain::alert::{Notice, Reading, Rule, Severity, Subject};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::alert::{AlertRecord, Judgement, Judging};
 
-/// Most subjects of one signal that are looked at.
 const SUBJECTS_MAX: usize = 1000;
 
-/// Most open alerts that are looked at in one turn.
 const OPEN_MAX: u32 = 10_000;
 
-/// A look that takes longer than this has failed.
 const OBSERVING_MAX: Duration = Duration::from_secs(10);
 
 /// Old rows are looked for in one turn out of so many, which is about once an hour.
 const TURNS_BETWEEN_PRUNING: u32 = 720;
 
-/// How long alerts that are over stay in the list.
 const KEEP_ENDED: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Rows of each kind that are forgotten at a time.
 const PRUNED_MAX: u32 = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Evaluated {
     pub fired: usize,
     pub resolved: usize,
-    /// Signals that could not be observed.
     pub unobserved: usize,
 }
 
@@ -60,13 +54,12 @@ impl Evaluator {
         Self { rules, signals, clock, windows: HashMap::new(), turns: 0 }
     }
 
-    /// One turn over all rules.
-    pub async fn run_once(&mut self, watch: &Watch) -> Result<Evaluated, EngineError> {
+    pub async fn run_once(&mut self, watch: &HeldLease) -> Result<Evaluated, EngineError> {
         watch.check()?;
         let seen = self.observe(watch).await;
         let now = self.clock.monotonic();
         let mut readings = self.read(&seen, now);
-        let mut tx = watch.store().read().await?;
+        let mut tx = watch.process().store().read().await?;
         let open = tx.alerts().open(OPEN_MAX).await?;
         drop(tx);
         self.add_missing(&mut readings, &open, &seen);
@@ -94,29 +87,28 @@ impl Evaluator {
         Ok(done)
     }
 
-    /// Looks at every signal that a rule watches.
-    async fn observe(&self, watch: &Watch) -> Seen {
+    async fn observe(&self, watch: &HeldLease) -> Seen {
         let mut seen = Seen::new();
         for signal in &self.signals {
             let name = signal.name();
             if self.rules.iter().all(|rule| rule.signal() != name) {
                 continue;
             }
-            let observations = match tokio::time::timeout(OBSERVING_MAX, signal.observe(watch.store())).await
-            {
-                Ok(Ok(observations)) => Some(bounded(name, observations)),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, alert.signal = name, "signal {name} was not observed");
-                    None
-                }
-                Err(_) => {
-                    tracing::warn!(
-                        alert.signal = name,
-                        "signal {name} was not observed in {OBSERVING_MAX:?}"
-                    );
-                    None
-                }
-            };
+            let observations =
+                match tokio::time::timeout(OBSERVING_MAX, signal.observe(watch.process().store())).await {
+                    Ok(Ok(observations)) => Some(bounded(name, observations)),
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, alert.signal = name, "signal {name} was not observed");
+                        None
+                    }
+                    Err(_) => {
+                        tracing::warn!(
+                            alert.signal = name,
+                            "signal {name} was not observed in {OBSERVING_MAX:?}"
+                        );
+                        None
+                    }
+                };
             if observations.is_none() {
                 metrics::alert_signal_unobserved(name);
             }
@@ -159,7 +151,7 @@ impl Evaluator {
     /// Lets the store decide, under the fence; tells what began or ended.
     async fn judge(
         &self,
-        watch: &Watch,
+        watch: &HeldLease,
         name: &str,
         subject: &Subject,
         reading: Reading,
@@ -188,7 +180,7 @@ impl Evaluator {
         Ok(judgement.notice)
     }
 
-    async fn prune(&mut self, watch: &Watch) -> Result<(), EngineError> {
+    async fn prune(&mut self, watch: &HeldLease) -> Result<(), EngineError> {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS_BETWEEN_PRUNING) {
             let mut tx = watch.begin().await?;

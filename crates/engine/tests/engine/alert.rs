@@ -11,9 +11,9 @@ use tidemill_domain::alert::{Aggregate, AlertState, Condition, Notice, Rule, Rul
 use tidemill_domain::audit::Actor;
 use tidemill_engine::alert::{
     Alerting, BadAlerting, Channel, Delivered, Delivering, DeliveryError, Evaluated, LogChannel, Message,
-    Observation, Observing, Signal, Watch, default_rules, signal,
+    Observation, Observing, Signal, default_rules, signal, take_watch,
 };
-use tidemill_engine::{EngineError, Process, SystemClock, reaper};
+use tidemill_engine::{EngineError, HeldLease, Process, SystemClock, reaper};
 use tidemill_store::{Store, StoreError};
 use tokio::sync::Notify;
 
@@ -111,7 +111,7 @@ struct Alarm {
     signal: Scripted,
     channel: Recorder,
     process: Process,
-    watch: Watch,
+    watch: HeldLease,
 }
 
 impl Alarm {
@@ -120,7 +120,7 @@ impl Alarm {
         let (signal, channel) = (Scripted::default(), Recorder::default());
         let alerting = alerting(&bench, vec![fields], &signal, &channel);
         let process = bench.process("one").await;
-        let watch = Watch::take(&process).await.unwrap();
+        let watch = take_watch(&process).await.unwrap();
         Self { bench, alerting, signal, channel, process, watch }
     }
 
@@ -250,11 +250,11 @@ async fn a_ghost_evaluates_nothing_and_the_heir_goes_on_where_it_was() {
     alarm.signal.says(&[("pool/a", 11.0)]);
     alarm.turns(1).await;
     let two = alarm.bench.process("two").await;
-    let refused = Watch::take(&two).await;
+    let refused = take_watch(&two).await;
     assert!(matches!(refused, Err(EngineError::LeaseHeld { .. })), "{refused:?}");
     alarm.bench.clock.advance(TTL);
     let heir = alarm.bench.process("three").await;
-    let heir = Watch::take(&heir).await.unwrap();
+    let heir = take_watch(&heir).await.unwrap();
     let before = alarm.state().await;
 
     let ghost = alarm.alerting.evaluator.run_once(&alarm.watch).await;
@@ -353,7 +353,7 @@ async fn the_shipped_rules_tell_of_a_process_that_died() {
     let _silent = bench.process("silent").await;
     bench.clock.advance(TTL);
     let process = bench.process("two").await;
-    let watch = Watch::take(&process).await.unwrap();
+    let watch = take_watch(&process).await.unwrap();
     assert_eq!(alerting.evaluator.run_once(&watch).await.unwrap(), Evaluated::default());
 
     reaper::run_once(&bench.store).await.unwrap();

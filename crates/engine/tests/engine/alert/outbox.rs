@@ -9,7 +9,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::attached::{AttachedTable, TableName};
 use tidemill_domain::time::{Clock, FakeClock};
-use tidemill_engine::alert::{Alerting, Channel, LogChannel, Watch, default_rules, signal};
+use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal, take_watch};
 use tidemill_store::Store;
 use tidemill_store::outbox::attached::RowOrder;
 use tidemill_store::scratch::Scratch;
@@ -162,7 +162,7 @@ async fn an_event_that_nobody_reads_alarms_after_a_minute_of_lag() {
     let signals = signal::known(bench.clock.clone());
     let mut alerting = Alerting::new(rules, signals, channels, bench.clock.clone()).unwrap();
     let process = bench.process("one").await;
-    let watch = Watch::take(&process).await.unwrap();
+    let watch = take_watch(&process).await.unwrap();
     run(&bench.store, &event(bench.clock.now().as_micros())).await;
     let mut fired_after = None;
     for turn in 1..60 {

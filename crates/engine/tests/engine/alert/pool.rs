@@ -13,9 +13,9 @@ use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
-use tidemill_engine::Process;
-use tidemill_engine::alert::{Alerting, Channel, LogChannel, Watch, default_rules, signal};
+use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal, take_watch};
 use tidemill_engine::clock::SystemIds;
+use tidemill_engine::{HeldLease, Process};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ struct Night {
     bench: Bench,
     alerting: Alerting,
     process: Process,
-    watch: Watch,
+    watch: HeldLease,
     cache: PoolCache,
 }
 
@@ -47,7 +47,7 @@ impl Night {
         let signals = signal::known(bench.clock.clone());
         let alerting = Alerting::new(rules, signals, channels, bench.clock.clone()).unwrap();
         let process = bench.process("one").await;
-        let watch = Watch::take(&process).await.unwrap();
+        let watch = take_watch(&process).await.unwrap();
         Self { bench, alerting, process, watch, cache: PoolCache::default() }
     }
 
