@@ -40,7 +40,6 @@ mod retry;
 mod chunk_buffer;
 mod chunk_definition;
 mod chunk_reader;
-mod chunk_source;
 mod lifecycle_events;
 mod parallel_chunks;
 mod prepare_chunk;

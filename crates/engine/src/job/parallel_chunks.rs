@@ -32,6 +32,48 @@ const HOLD: Duration = Duration::from_millis(400);
 /// otherwise cost that time again and again.
 const CALM: usize = 50;
 
+/// Where a step takes its chunks from.
+pub(super) enum ChunkSource<I, O, P, W> {
+    Reader(ReaderHandle<I>),
+    Parallel(Box<ParallelChunks<I, O, P, W>>),
+}
+
+impl<I, O, P, W> ChunkSource<I, O, P, W>
+where
+    I: Send + Sync + 'static,
+    O: Send + Sync + 'static,
+    P: ItemProcessor<I, Output = O>,
+    W: ItemWriter<O>,
+{
+    /// The next chunk in order; none when the reader is gone. A prepared chunk comes in exchange for processor and writer:
+    /// the caller gets those that know it.
+    pub(super) async fn next(
+        &mut self,
+        processor: &mut P,
+        writer: &mut W,
+    ) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
+        match self {
+            Self::Reader(reader) => reader.next().await,
+            Self::Parallel(chunks) => chunks.next(processor, writer).await,
+        }
+    }
+
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Reader(_) => work.await,
+            Self::Parallel(chunks) => chunks.during(work).await,
+        }
+    }
+
+    /// Ends what is done ahead. The reader comes to its end by itself.
+    pub(super) async fn close(self, is_complete: bool) -> Result<(), ItemError> {
+        match self {
+            Self::Reader(_) => Ok(()),
+            Self::Parallel(chunks) => chunks.close(is_complete).await,
+        }
+    }
+}
+
 /// What a chunk step with several threads works with.
 pub(super) struct ParallelChunks<I, O, P, W> {
     reader: ReaderHandle<I>,
@@ -53,7 +95,6 @@ struct Gate {
     all: Option<OwnedSemaphorePermit>,
 }
 
-/// A chunk in the queue.
 enum QueuedChunk<I, O, P, W> {
     Preparing { task: Id, is_to_be_written: bool },
     Prepared { preparation: Box<Preparation<I, O, P, W>>, has_waited: bool },

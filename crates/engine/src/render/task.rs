@@ -1,7 +1,6 @@
 //! One render in hand: does what the rules say, tells the database what came of it, and is told what is next. It has no
 //! rules of its own.
 
-mod dropping;
 mod file;
 mod job;
 mod prepare;
@@ -34,7 +33,6 @@ const LICENCE_WAIT: Duration = Duration::from_secs(60);
 /// A database that refuses what is said more often than this has it said by somebody else.
 const REFUSALS_MAX: u32 = 3;
 
-/// A render in hand.
 #[derive(Debug)]
 pub(super) struct Task {
     worker: Arc<WorkerContext>,
