@@ -33,56 +33,39 @@ const DIFFERENCES: &str = "
          + (select count(*) from (select id, name, amount from target except select id, name, amount from wanted) b)
          + (select count(*) - count(distinct id) from target) as differences";
 
-/// Makes the tables. A tasklet is called in a transaction until it says that it is finished.
-struct Prepare {
-    rows: i64,
-    /// Every so many-th row is one that the target refuses.
-    refused: i64,
-}
-
-impl Tasklet for Prepare {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+fn main() -> ExitCode {
+    // A tasklet has one transaction, which commits when it returns `Ok`.
+    let prepare = Step::tasklet("tables", |mut scope| async move {
+        let rows: i64 = scope.step().text("rows")?.parse()?;
+        // Every so many-th row is one that the target refuses.
+        let refused = scope.step().text("refused").map_or(Ok(i64::MAX), |text| text.parse())?;
         let tx = scope.tx().await?;
         for table in TABLES {
             tx.execute(table, ()).await?;
         }
-        tx.execute(FILL, (self.rows, self.refused)).await?;
-        Ok(RepeatStatus::Finished)
-    }
-}
-
-/// Fails when the tables differ.
-struct Verify;
-
-impl Tasklet for Verify {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let tx = scope.tx().await?;
-        let differences: i64 = tx.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
-        match differences {
-            0 => Ok(RepeatStatus::Finished),
-            _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
-        }
-    }
-}
-
-fn main() -> ExitCode {
-    let prepare = Step::tasklet("tables", |scope| {
-        let refused = scope.text("refused").map_or(Ok(i64::MAX), |text| text.parse())?;
-        Ok(Prepare { rows: scope.text("rows")?.parse()?, refused })
+        tx.execute(FILL, (rows, refused)).await?;
+        Ok(())
     });
     let copy = Step::chunk("rows", CHUNK)
         // Reads page by page behind the last key, so a restart finds its place by the index.
-        .reader(|scope| {
+        .reader_with(|scope| {
             let query = SqlQuery::new("select id, name, amount from source");
             Ok(KeysetReader::new("source", Database::of(scope.store()), query, ["id"], CHUNK).count_total())
         })
         // Writes in the transaction of the chunk, in which the position of the reader is saved, too.
-        .writer(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name", "amount"])))
+        .writer_with(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name", "amount"])))
         // A chunk with a row that the target refuses is written again, row by row, without that row.
         .skip([ErrorKind::CONSTRAINT], SKIPS_MAX)
         .build();
     // A step that has completed is passed over when its job is run again, unless it says otherwise.
-    let verify = Step::tasklet("compare", |_| Ok(Verify)).allow_start_if_complete();
+    let verify = Step::tasklet("compare", |mut scope| async move {
+        let differences: i64 = scope.tx().await?.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
+        match differences {
+            0 => Ok(()),
+            _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
+        }
+    });
+    let verify = verify.allow_start_if_complete();
     App::new()
         .job(Job::new("prepare").step(prepare))
         .job(Job::new("copy").step(copy))

@@ -7,8 +7,8 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
+use tidemill::item::CompositeWriter;
 use tidemill::prelude::*;
-use tidemill::sqlx;
 
 const ROWS: i64 = 50;
 const CHUNK: usize = 10;
@@ -70,14 +70,10 @@ impl ItemWriter<i64> for Swept {
     }
 }
 
-/// Each number by a statement of the author's own, on whichever database it is.
-async fn insert(tx: &mut Tx, run: &str, numbers: &[i64]) -> Result<(), StoreError> {
+/// Each number by a statement of the author's own.
+async fn insert(tx: &mut Tx, run: &str, numbers: &[i64]) -> Result<(), ItemError> {
     for number in numbers {
-        if let Some(connection) = tx.postgres() {
-            sqlx::query(INSERT).bind(run).bind(number).execute(connection).await?;
-        } else if let Some(connection) = tx.sqlite() {
-            sqlx::query(INSERT).bind(run).bind(number).execute(connection).await?;
-        }
+        tx.execute(INSERT, (run, *number)).await?;
     }
     Ok(())
 }
@@ -89,12 +85,14 @@ fn threads() -> usize {
 /// The step that most of them have. Rows that the table refuses are skipped, which makes the step write one by one.
 fn numbers(transaction: In) -> Step {
     Step::chunk("numbers", CHUNK)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=ROWS)))
-        .processor(|scope| {
+        .reader(ItemsReader::new("numbers", 1..=ROWS))
+        .process_with(|scope| {
             let pause = scope.text("pause").unwrap_or_else(|_| "0".into());
             Ok(Slow(Duration::from_millis(pause.parse()?)))
         })
-        .writer(move |scope| Ok(Swept { run: scope.text("run")?, store: scope.store().clone(), transaction }))
+        .writer_with(move |scope| {
+            Ok(Swept { run: scope.text("run")?, store: scope.store().clone(), transaction })
+        })
         .skip([ErrorKind::CONSTRAINT], 10)
         .threads(threads())
         .build()
@@ -104,8 +102,8 @@ fn numbers(transaction: In) -> Step {
 /// comes first, so that it has to forget what the table refuses.
 fn numbers_and_files() -> Step {
     Step::chunk("numbers", CHUNK)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=ROWS)))
-        .writer(|scope| {
+        .reader(ItemsReader::new("numbers", 1..=ROWS))
+        .writer_with(|scope| {
             let (run, store) = (scope.text("run")?, scope.store().clone());
             Ok(CompositeWriter::new()
                 .and(TextWriter::new("written", "written.txt", i64::to_string))

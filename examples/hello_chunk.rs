@@ -10,11 +10,11 @@ use tidemill::prelude::*;
 fn main() -> ExitCode {
     // A step works in chunks. What ten items have led to is committed together, with the position of the reader.
     let double = Step::chunk("double", 10)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=100)))
+        .reader(ItemsReader::new("numbers", 1..=100))
         // None instead of Some would leave the item out.
         .process(|number: &i64| Ok(Some(number * 2)))
         // The file appears under its name when it is complete.
-        .writer(|_| Ok(TextWriter::new("doubled", "doubled.txt", |number: &i64| number.to_string())))
+        .writer(TextWriter::new("doubled", "doubled.txt", |number: &i64| number.to_string()))
         .build();
     // The program has the whole command line of Tidemill; see `--help`.
     App::new().job(Job::new("hello").step(double)).run()

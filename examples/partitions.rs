@@ -29,43 +29,17 @@ const DIFFERENCES: &str = "
     select (select count(*) from (select id, amount from origin except select id, amount from parted) a)
          + (select count(*) - count(distinct id) from parted) as differences";
 
-struct Prepare(i64);
-
-impl Tasklet for Prepare {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let tx = scope.tx().await?;
-        for table in TABLES {
-            tx.execute(table, ()).await?;
-        }
-        tx.execute(FILL, (self.0,)).await?;
-        Ok(RepeatStatus::Finished)
-    }
-}
-
-struct Verify;
-
-impl Tasklet for Verify {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let tx = scope.tx().await?;
-        let differences: i64 = tx.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
-        match differences {
-            0 => Ok(RepeatStatus::Finished),
-            _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
-        }
-    }
-}
-
 fn main() -> ExitCode {
     // Runs once for each part, and finds its bounds in what the part remembers.
     let part = Step::chunk("part", CHUNK)
-        .reader(|scope| {
+        .reader_with(|scope| {
             let bound = |key| scope.context().get_long(key);
             let query = SqlQuery::new("select id, amount from origin where id between $1 and $2");
             let query = query.bind(bound("from")).bind(bound("to"));
             Ok(KeysetReader::new("origin", Database::of(scope.store()), query, ["id"], CHUNK))
         })
         .process(|row: &Row| Ok(Some((row.get::<i64>("id")?, row.get::<i64>("amount")?))))
-        .writer(|scope| {
+        .writer_with(|scope| {
             // Which process has copied a row, for those who want to see that several did.
             let values =
                 |&(id, amount): &(i64, i64)| vec![id.into(), amount.into(), std::process::id().into()];
@@ -73,8 +47,23 @@ fn main() -> ExitCode {
         })
         .build();
     let copy = Step::partitioned("copy", part, RangePartitioner::new("origin", "id")).grid(PARTS).build();
-    let prepare = Step::tasklet("tables", |scope| Ok(Prepare(scope.text("rows")?.parse()?)));
-    let verify = Step::tasklet("compare", |_| Ok(Verify)).allow_start_if_complete();
+    let prepare = Step::tasklet("tables", |mut scope| async move {
+        let rows: i64 = scope.step().text("rows")?.parse()?;
+        let tx = scope.tx().await?;
+        for table in TABLES {
+            tx.execute(table, ()).await?;
+        }
+        tx.execute(FILL, (rows,)).await?;
+        Ok(())
+    });
+    let verify = Step::tasklet("compare", |mut scope| async move {
+        let differences: i64 = scope.tx().await?.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
+        match differences {
+            0 => Ok(()),
+            _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
+        }
+    });
+    let verify = verify.allow_start_if_complete();
     App::new()
         .job(Job::new("prepare").step(prepare))
         // Should the process die that began it, another one that has the job goes on.

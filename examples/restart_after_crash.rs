@@ -32,10 +32,10 @@ fn square(number: &i64) -> Result<Option<i64>, ItemError> {
 fn main() -> ExitCode {
     let squares = Step::chunk("square", CHUNK)
         // The name, here "numbers", is what the position is saved under. It must not change between two runs.
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=100)))
+        .reader(ItemsReader::new("numbers", 1..=100))
         .process(square)
         // What a crashed run has written of its last chunk is cut off when the next one opens the file.
-        .writer(|_| Ok(TextWriter::new("squares", "squares.txt", |square: &i64| square.to_string())))
+        .writer(TextWriter::new("squares", "squares.txt", |square: &i64| square.to_string()))
         .build();
     App::new().job(Job::new("squares").step(squares)).run()
 }

@@ -12,22 +12,16 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
+use tidemill::job::JobError;
 use tidemill::prelude::*;
-use tidemill_engine::testing::JobBench;
-
-/// Says which day it is run for.
-struct Report;
-
-impl Tasklet for Report {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let day = scope.step().parameters().get("day").map(|day| day.value.to_string());
-        println!("  report for {}", day.unwrap_or_default());
-        Ok(RepeatStatus::Finished)
-    }
-}
+use tidemill::testing::JobBench;
 
 fn job() -> Job {
-    Job::new("report").required_date("day").step(Step::tasklet("write", |_| Ok(Report)))
+    let write = Step::tasklet("write", |scope| async move {
+        println!("  report for {}", scope.step().text("day")?);
+        Ok(())
+    });
+    Job::new("report").required_date("day").step(write)
 }
 
 fn schedule() -> Schedule {

@@ -30,7 +30,7 @@ struct Receipt {
 }
 
 /// A bank that is busy at the first attempt of each third account.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Bank {
     attempts: HashMap<String, u32>,
 }
@@ -55,10 +55,10 @@ impl ItemProcessor<Payment> for Bank {
 
 fn main() -> ExitCode {
     let send = Step::chunk("send", 5)
-        // Parts are made when the step starts, so they can use the parameters of the job.
-        .reader(|scope| Ok(CsvReader::<Payment>::new("payments", scope.text("input")?)))
-        .processor(|_| Ok(Bank::default()))
-        .writer(|_| Ok(JsonLinesWriter::new("receipts", "receipts.jsonl")))
+        // A reader that depends on the parameters of the job is made when the step starts.
+        .reader_with(|scope| Ok(CsvReader::<Payment>::new("payments", scope.text("input")?)))
+        .process(Bank::default())
+        .writer(JsonLinesWriter::new("receipts", "receipts.jsonl"))
         .skip([ErrorKind::PARSE, ErrorKind::VALIDATION], 10)
         .retry([ErrorKind::TRANSIENT], 3)
         .backoff(Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1)))

@@ -62,19 +62,22 @@ fn job(task: &Task) -> Result<Job> {
         Case::CopyLine | Case::CsvLine => bail!("not one of ours"),
     };
     let start = Step::chunk("all", chunk);
-    let csv = task.csv.clone();
     let step = if matches!(task.case, Case::Csv { .. } | Case::CsvIntoSqlite { .. }) {
         start
-            .reader(move |_| Ok(CsvReader::<Row>::rows("source", &csv)))
-            .writer(move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())))
+            .reader(CsvReader::<Row>::rows("source", &task.csv))
+            .writer_with(
+                move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())),
+            )
             .build()
     } else {
         start
-            .reader(move |scope| {
+            .reader_with(move |scope| {
                 let query = SqlQuery::new(format!("select {} from source order by id", COLUMNS.join(", ")));
                 Ok(CursorReader::new("source", Database::of(scope.store()), query).fetch_size(2000))
             })
-            .writer(move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())))
+            .writer_with(
+                move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())),
+            )
             .build()
     };
     Ok(Job::new("bench").step(step))

@@ -20,7 +20,6 @@ pub use compose::{
     CompositeProcessor, CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
 };
 pub use encoding::Encoding;
-pub use file_output::OutputError;
-pub use reader::{CsvReader, FixedWidthReader, InputError, ItemsReader, JsonLinesReader};
+pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader};
 pub use roots::{Roots, RootsError};
 pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, TextWriter};

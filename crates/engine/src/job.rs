@@ -63,7 +63,7 @@ pub use scope::{ChunkScope, StepScope};
 pub use spark::SparkSpec;
 pub use sql_step::SqlStatements;
 pub use step::Step;
-pub use tasklet::{RepeatStatus, Tasklet, TaskletScope};
+pub use tasklet::{RepeatStatus, TaskletScope};
 pub use tidemill_domain::job::command::CommandExit;
 pub use tidemill_domain::job::pool::PoolUse;
 pub use tidemill_domain::job::spark::Granted;

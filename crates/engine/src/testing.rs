@@ -7,12 +7,11 @@
 //!
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let written = ItemsWriter::default();
-//! let sink = written.clone();
 //! let job = Job::new("double").step(
 //!     Step::chunk("all", 10)
-//!         .reader(|_| Ok(ItemsReader::new("numbers", 1..=3)))
+//!         .reader(ItemsReader::new("numbers", 1..=3))
 //!         .process(|n: &i64| Ok(Some(n * 2)))
-//!         .writer(move |_| Ok(sink.clone()))
+//!         .writer(written.clone())
 //!         .build(),
 //! );
 //!

@@ -43,8 +43,8 @@ const RAW_BYTES_MAX: usize = 10_000;
 /// let options = KafkaOptions::new("localhost:9092");
 /// let job = Job::new("orders").step(
 ///     Step::chunk("load", 1000)
-///         .reader(move |scope| Ok(KafkaReader::new("orders", &options, "orders").continuing(scope)))
-///         .writer(|_| Ok(ItemsWriter::default()))
+///         .reader_with(move |scope| Ok(KafkaReader::new("orders", &options, "orders").continuing(scope)))
+///         .writer(ItemsWriter::default())
 ///         .build(),
 /// );
 /// assert!(job.check().is_ok());

@@ -91,9 +91,9 @@ impl Global {
 ///
 /// fn main() -> std::process::ExitCode {
 ///     let double = Step::chunk("double", 100)
-///         .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+///         .reader(ItemsReader::new("numbers", 1..=1000))
 ///         .process(|n: &i64| Ok(Some(n * 2)))
-///         .writer(|_| Ok(ItemsWriter::default()))
+///         .writer(ItemsWriter::default())
 ///         .build();
 ///     App::new().job(Job::new("hello").step(double)).run()
 /// }

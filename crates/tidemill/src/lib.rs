@@ -11,6 +11,29 @@
 //! The stock binary is exactly that. A job of your own is one more line, `.job(…)`; the [`prelude`] has what
 //! its author needs, and [`testing`] what its tests need. Start reading at [`App`] in `app.rs`; each command is
 //! one file in `commands/`.
+//!
+//! A program that only needs leases starts a process by itself:
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use tidemill::{EngineError, Identity, LeaseKey, Process, ProcessOptions, Store, SystemClock, Term};
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let store = Store::connect("sqlite::memory:").await?;
+//! let identity = Identity { name: "nightly".into(), host: "a".into(), pid: 1, version: "1".into() };
+//! let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
+//! let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options).await?;
+//!
+//! let key = LeaseKey::new("report", "2026-11-15").expect("a short name");
+//! let lease = process.acquire(&key, Term::Process).await?;
+//! let mut tx = store.begin().await?;
+//! lease.confirm(&mut tx).await?; // whatever else is written in `tx` counts only if this process still may
+//! tx.commit().await?;
+//! lease.release().await?;
+//! process.stop().await?;
+//! # Ok::<(), EngineError>(())
+//! # }).unwrap();
+//! ```
 
 #[warn(missing_docs)]
 pub mod app;
@@ -30,9 +53,34 @@ pub use tidemill_domain::lease::{Fence, LeaseKey, Term};
 pub use tidemill_domain::process::Identity;
 pub use tidemill_domain::{audit, time};
 pub use tidemill_engine::process::End;
+pub use tidemill_engine::testing;
 pub use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
-pub use tidemill_engine::{item, job, testing};
 pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx, sqlx};
+
+/// Jobs: what they are made of, and how they run.
+pub mod job {
+    pub use tidemill_domain::backoff::Backoff;
+    pub use tidemill_domain::job::fault::{FaultPolicy, Kinds};
+    pub use tidemill_domain::job::flow::Target;
+    pub use tidemill_domain::job::lifecycle::OnCrash;
+    pub use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
+    pub use tidemill_domain::job::{
+        BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, JobParameter,
+        JobParameters, ParameterValue, StepExecutionId,
+    };
+    pub use tidemill_engine::job::*;
+}
+
+/// Ready-made readers, processors and writers, and what they pass on.
+pub mod item {
+    pub use tidemill_domain::item::{Decimal, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value};
+    pub use tidemill_engine::item::*;
+}
+
+/// When jobs are launched by themselves.
+pub mod schedule {
+    pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};
+}
 
 /// Events that commit with the data, and are published afterwards.
 pub mod outbox {
@@ -57,61 +105,18 @@ pub mod kafka {
     };
 }
 
-/// What a program usually needs.
-///
-/// ```
-/// use std::{sync::Arc, time::Duration};
-/// use tidemill::prelude::*;
-///
-/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// let store = Store::connect("sqlite::memory:").await?;
-/// let identity = Identity { name: "nightly".into(), host: "a".into(), pid: 1, version: "1".into() };
-/// let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
-/// let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options).await?;
-///
-/// let key = LeaseKey::new("report", "2026-11-15").expect("a short name");
-/// let lease = process.acquire(&key, Term::Process).await?;
-/// let mut tx = store.begin().await?;
-/// lease.confirm(&mut tx).await?; // whatever else is written in `tx` counts only if this process still may
-/// tx.commit().await?;
-/// lease.release().await?;
-/// process.stop().await?;
-/// # Ok::<(), EngineError>(())
-/// # }).unwrap();
-/// ```
+/// What a first job needs. The rest is in [`job`], [`item`] and [`schedule`].
 pub mod prelude {
-    pub use crate::{
-        App, EngineError, HeldLease, Identity, LeaseKey, Process, ProcessOptions, Store, StoreError,
-        SystemClock, Term, Tx,
+    pub use crate::item::sql::{CursorReader, Database, KeysetReader, SqlQuery, SqlWriter};
+    pub use crate::item::{
+        CsvReader, CsvWriter, ErrorKind, FixedWidthReader, ItemError, ItemsReader, ItemsWriter,
+        JsonLinesReader, JsonLinesWriter, Row, TextWriter, Value,
     };
-    pub use tidemill_domain::backoff::Backoff;
-    pub use tidemill_domain::item::{Decimal, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value};
-    pub use tidemill_domain::job::fault::{FaultPolicy, Kinds};
-    pub use tidemill_domain::job::flow::Target;
-    pub use tidemill_domain::job::lifecycle::OnCrash;
-    pub use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
-    pub use tidemill_domain::job::{
-        BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, JobParameter,
-        JobParameters, ParameterValue, StepExecutionId,
+    pub use crate::job::{
+        Backoff, ChunkScope, CommandExit, CommandSpec, Delivery, ExecutionContext, ItemProcessor, ItemReader,
+        ItemStream, ItemWriter, Job, JobParameters, OnCrash, Partition, RangePartitioner, Rejects,
+        RepeatStatus, SqlStatements, Step, StepScope, Target, TaskletScope,
     };
-    pub use tidemill_domain::outbox::{NewEvent, Payload};
-    pub use tidemill_engine::item::sql::{
-        CursorReader, Database, KeysetReader, Mode, OffsetReader, SqlQuery, SqlWriter,
-    };
-    pub use tidemill_engine::item::{
-        AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
-        CompositeProcessor, CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError,
-        ItemsReader, ItemsWriter, JsonLinesReader, JsonLinesWriter, OutboxWriter, OutputError, ProcessorExt,
-        ReaderExt, TextWriter, ValidatingProcessor,
-    };
-    pub use tidemill_engine::job::listener::{
-        ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
-    };
-    pub use tidemill_engine::job::{
-        ChunkScope, ChunkStep, CommandExit, CommandSpec, Decision, Delivery, ExecutionEnd, Granted,
-        ItemProcessor, ItemReader, ItemStream, ItemWriter, Job, JobError, JobRegistry, Launcher, Partition,
-        PartitionedStep, Partitioner, PassThrough, PoolUse, RangePartitioner, Rejects, RepeatStatus, Running,
-        SparkSpec, SqlStatements, Step, StepFlow, StepScope, Tasklet, TaskletScope,
-    };
-    pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};
+    pub use crate::schedule::{MissedRuns, Overlap, Schedule};
+    pub use crate::{App, Store, StoreError, Tx};
 }

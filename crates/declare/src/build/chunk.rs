@@ -37,16 +37,16 @@ impl Builder<'_> {
         process.project = writing.order().map(Into::into);
         let declared = self.parameter_names();
         let (names, of_processor) = (declared.clone(), declared.clone());
-        let read =
-            Step::chunk(name, file.size).reader(move |scope| reading.reader(scope, &names.in_step(scope)));
+        let read = Step::chunk(name, file.size)
+            .reader_with(move |scope| reading.reader(scope, &names.in_step(scope)));
         let names = declared.clone();
         let make_writer = move |scope: &StepScope| writing.writer(scope, &names.in_step(scope));
         let step = if process.is_nothing() {
-            self.finished(read.processor(|_| Ok(PassThrough)).writer(make_writer), file, reject, declared)?
+            self.finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)?
         } else {
             let make =
                 move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), of_processor.in_step(scope)));
-            self.finished(read.processor(make).writer(make_writer), file, reject, declared)?
+            self.finished(read.process_with(make).writer_with(make_writer), file, reject, declared)?
         };
         match &file.partitions {
             // What is divided and what each part does are both run again, or neither.

@@ -13,9 +13,8 @@
 
 mod error;
 
-pub use error::OutputError;
-
 use crate::item::roots::{Roots, RootsError};
+use error::OutputError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +22,6 @@ use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-/// The output of a writer, or the rejects of a step.
 #[derive(Debug)]
 pub(crate) struct FileOutput {
     options: OutputOptions,
@@ -36,36 +34,28 @@ pub(crate) struct FileOutput {
     state: State,
     /// What was appended but not yet flushed.
     pending: Vec<u8>,
-    /// How long the part is.
     offset: u64,
     /// How long it was at the last update.
     kept: u64,
 }
 
-/// How an output behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputOptions {
-    /// When the part is created.
     pub(crate) creation: Creation,
-    /// What is done about a target that is there already.
     pub(crate) existing: Existing,
     /// Whether each flush goes through to the disk.
     pub(crate) is_syncing: bool,
 }
 
-/// When the part is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Creation {
-    /// When the output is opened.
     AtOpen,
     /// When the first line is flushed. Without a line there will be no file.
     AtFirstLine,
 }
 
-/// What is done about a target that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Existing {
-    /// The step is refused.
     Refuse,
     /// It is replaced when the new file is complete.
     Replace,
@@ -77,10 +67,27 @@ enum State {
     Closed,
     /// Opened, and the part will be created with the first line.
     Awaiting,
-    /// The part is open.
     Open(Arc<File>),
     /// It has its name already.
     Published,
+}
+
+impl Clone for FileOutput {
+    /// One that is not open, whatever this one is.
+    fn clone(&self) -> Self {
+        Self {
+            options: self.options,
+            target: self.target.clone(),
+            part: self.part.clone(),
+            roots: self.roots.clone(),
+            offset_key: self.offset_key.clone(),
+            inode_key: self.inode_key.clone(),
+            state: State::Closed,
+            pending: Vec::new(),
+            offset: 0,
+            kept: 0,
+        }
+    }
 }
 
 impl FileOutput {
@@ -137,7 +144,6 @@ impl FileOutput {
         .map_err(ItemError::fatal)
     }
 
-    /// Whether it can be written to.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_) | State::Awaiting)
     }

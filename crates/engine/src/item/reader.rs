@@ -18,7 +18,6 @@ mod items;
 mod record;
 
 pub use self::csv::CsvReader;
-pub use error::InputError;
 pub use file::FileReader;
 pub use files::FILES_MAX;
 pub(crate) use files::matching_files;

@@ -6,11 +6,11 @@
 //!
 //! let job = Job::new("copy").step(
 //!     Step::chunk("all", 1000)
-//!         .reader(|scope| {
+//!         .reader_with(|scope| {
 //!             let query = SqlQuery::new("select id, name from source");
 //!             Ok(KeysetReader::new("source", Database::of(scope.store()), query, ["id"], 1000))
 //!         })
-//!         .writer(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name"])))
+//!         .writer_with(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name"])))
 //!         .build(),
 //! );
 //! assert!(job.check().is_ok());

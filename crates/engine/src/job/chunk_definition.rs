@@ -4,14 +4,22 @@ use crate::job::component::{ItemProcessor, ItemReader};
 use crate::job::lifecycle_events::Listeners;
 use crate::job::reject::RejectSink;
 use crate::job::scope::StepScope;
-use std::sync::Arc;
+use crate::locked;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::fault::FaultPolicy;
 
-/// Makes a part of the step anew for each run.
 pub(super) type Make<T> = Arc<dyn Fn(&StepScope) -> Result<T, ItemError> + Send + Sync>;
+
+/// Makes clones of a part, which need not be `Sync`: it is behind a lock.
+pub(super) fn clones_of<T: Clone + Send + 'static>(
+    part: T,
+) -> impl Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static {
+    let part = Mutex::new(part);
+    move |_| Ok(locked(&part).clone())
+}
 
 pub(super) struct ChunkDefinition<R: ItemReader, P: ItemProcessor<R::Item>, W> {
     pub(super) reader: Make<R>,

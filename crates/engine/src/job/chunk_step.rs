@@ -1,6 +1,6 @@
 //! Chunk steps: how one is put together.
 
-use crate::job::chunk_definition::{ChunkDefinition, Completion, Make};
+use crate::job::chunk_definition::{ChunkDefinition, Completion, Make, clones_of};
 use crate::job::chunk_loop;
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter, PassThrough};
 use crate::job::lifecycle_events::Listeners;
@@ -35,8 +35,14 @@ pub struct ChunkStepStart {
 }
 
 impl ChunkStepStart {
-    /// Where the items come from. It is called once for each run of the step.
-    pub fn reader<R, F>(self, make: F) -> ChunkStepReading<R>
+    /// Where the items come from. Each run of the step has a clone of the reader.
+    pub fn reader<R: ItemReader + Clone>(self, reader: R) -> ChunkStepReading<R> {
+        self.reader_with(clones_of(reader))
+    }
+
+    /// [`reader`](Self::reader) with a reader that is made anew for each run of the step, so that it can depend on
+    /// parameters.
+    pub fn reader_with<R, F>(self, make: F) -> ChunkStepReading<R>
     where
         R: ItemReader,
         F: Fn(&StepScope) -> Result<R, ItemError> + Send + Sync + 'static,
@@ -53,15 +59,12 @@ pub struct ChunkStepReading<R: ItemReader> {
 
 impl<R: ItemReader> ChunkStepReading<R> {
     /// What is done with each item: a closure that returns what is written, or none to leave the item out.
-    pub fn process<P>(self, processor: P) -> ChunkStepProcessing<R, P>
-    where
-        P: ItemProcessor<R::Item> + Clone + Sync,
-    {
-        self.processor(move |_| Ok(processor.clone()))
+    pub fn process<P: ItemProcessor<R::Item> + Clone>(self, processor: P) -> ChunkStepProcessing<R, P> {
+        self.process_with(clones_of(processor))
     }
 
     /// [`process`](Self::process) with a processor that is made anew for each run of the step.
-    pub fn processor<P, F>(self, make: F) -> ChunkStepProcessing<R, P>
+    pub fn process_with<P, F>(self, make: F) -> ChunkStepProcessing<R, P>
     where
         P: ItemProcessor<R::Item>,
         F: Fn(&StepScope) -> Result<P, ItemError> + Send + Sync + 'static,
@@ -69,14 +72,23 @@ impl<R: ItemReader> ChunkStepReading<R> {
         ChunkStepProcessing { start: self.start, reader: self.reader, processor: Arc::new(make) }
     }
 
-    /// Where the items go as they are. It is called once for each run of the step.
-    pub fn writer<W, F>(self, make: F) -> ChunkStep<R, PassThrough, W>
+    /// Where the items go as they are. Each run of the step has a clone of the writer.
+    pub fn writer<W>(self, writer: W) -> ChunkStep<R, PassThrough, W>
+    where
+        PassThrough: ItemProcessor<R::Item>,
+        W: ItemWriter<<PassThrough as ItemProcessor<R::Item>>::Output> + Clone,
+    {
+        self.writer_with(clones_of(writer))
+    }
+
+    /// [`writer`](Self::writer) with a writer that is made anew for each run of the step.
+    pub fn writer_with<W, F>(self, make: F) -> ChunkStep<R, PassThrough, W>
     where
         PassThrough: ItemProcessor<R::Item>,
         W: ItemWriter<<PassThrough as ItemProcessor<R::Item>>::Output>,
         F: Fn(&StepScope) -> Result<W, ItemError> + Send + Sync + 'static,
     {
-        self.processor(|_| Ok(PassThrough)).writer(make)
+        self.process(PassThrough).writer_with(make)
     }
 }
 
@@ -88,8 +100,13 @@ pub struct ChunkStepProcessing<R: ItemReader, P: ItemProcessor<R::Item>> {
 }
 
 impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
-    /// Where the items go. It is called once for each run of the step.
-    pub fn writer<W, F>(self, make: F) -> ChunkStep<R, P, W>
+    /// Where the items go. Each run of the step has a clone of the writer.
+    pub fn writer<W: ItemWriter<P::Output> + Clone>(self, writer: W) -> ChunkStep<R, P, W> {
+        self.writer_with(clones_of(writer))
+    }
+
+    /// [`writer`](Self::writer) with a writer that is made anew for each run of the step.
+    pub fn writer_with<W, F>(self, make: F) -> ChunkStep<R, P, W>
     where
         W: ItemWriter<P::Output>,
         F: Fn(&StepScope) -> Result<W, ItemError> + Send + Sync + 'static,
@@ -234,9 +251,9 @@ where
     /// use tidemill_engine::job::{Job, Step};
     ///
     /// let step = Step::chunk("all", 100)
-    ///     .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+    ///     .reader(ItemsReader::new("numbers", 1..=1000))
     ///     .process(|n: &i64| Ok(Some(n * 2)))
-    ///     .writer(|_| Ok(ItemsWriter::default()))
+    ///     .writer(ItemsWriter::default())
     ///     .threads(4);
     /// assert!(Job::new("double").step(step.build()).check().is_ok());
     /// ```

@@ -22,9 +22,9 @@ use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 ///
 /// let job = Job::new("hello").step(
 ///     Step::chunk("double", 100)
-///         .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+///         .reader(ItemsReader::new("numbers", 1..=1000))
 ///         .process(|n: &i64| Ok(Some(n * 2)))
-///         .writer(|_| Ok(ItemsWriter::default()))
+///         .writer(ItemsWriter::default())
 ///         .build(),
 /// );
 /// assert!(job.check().is_ok());
@@ -94,15 +94,8 @@ impl Job {
     /// exactly one). The most specific pattern counts. A step with transitions of its own has only these.
     ///
     /// ```
-    /// # use tidemill_engine::job::{Job, Step, RepeatStatus, Tasklet, TaskletScope};
-    /// # use tidemill_domain::item::ItemError;
-    /// # struct Nothing;
-    /// # impl Tasklet for Nothing {
-    /// #     async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-    /// #         Ok(RepeatStatus::Finished)
-    /// #     }
-    /// # }
-    /// # let step = |name: &str| Step::tasklet(name, |_| Ok(Nothing));
+    /// # use tidemill_engine::job::{Job, Step};
+    /// # let step = |name: &str| Step::tasklet(name, |_| async { Ok(()) });
     /// use tidemill_domain::job::flow::Target;
     ///
     /// let job = Job::new("nightly")

@@ -97,11 +97,11 @@ impl Step {
     /// # use tidemill_engine::item::{ItemsReader, ItemsWriter};
     /// # use tidemill_engine::job::{Job, Partition, Step};
     /// let worker = Step::chunk("import", 100)
-    ///     .reader(|scope| {
+    ///     .reader_with(|scope| {
     ///         let first = scope.context().get_long("first").unwrap_or(0);
     ///         Ok(ItemsReader::new("numbers", first..first + 1000))
     ///     })
-    ///     .writer(|_| Ok(ItemsWriter::default()))
+    ///     .writer(ItemsWriter::default())
     ///     .build();
     /// let thousands = |_: &_, grid: usize| {
     ///     Ok((0..grid).map(|n| Partition::new(format!("part{n}")).with("first", n as i64 * 1000)).collect())

@@ -2,8 +2,8 @@
 
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
-use crate::job::step::Step;
-use crate::job::tasklet::{RepeatStatus, Tasklet, TaskletScope, TaskletStep};
+use crate::job::step::{Step, StepBody, StepFuture, StepTask};
+use crate::job::tasklet::{TaskletScope, repeat};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_store::item::{Database, SqlQuery};
@@ -15,8 +15,26 @@ impl Step {
         name: impl Into<String>,
         statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        let delivery: fn(&SqlStatements) -> _ = |statements| Some(statements.delivery());
-        Self::new(name.into(), Arc::new(TaskletStep { type_word: "sql", delivery, make: statements }))
+        Self::new(name.into(), Arc::new(SqlStep(statements)))
+    }
+}
+
+struct SqlStep<F>(F);
+
+impl<F> StepBody for SqlStep<F>
+where
+    F: Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync,
+{
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
+        Box::pin(async move {
+            let statements = (self.0)(&task.scope)?;
+            task.record_plan(None, statements.delivery()).await?;
+            repeat(task, |scope| statements.run(scope)).await
+        })
+    }
+
+    fn type_word(&self) -> &'static str {
+        "sql"
     }
 }
 
@@ -57,15 +75,13 @@ impl SqlStatements {
             Some(_) => Delivery::AtLeastOnce,
         }
     }
-}
 
-impl Tasklet for SqlStatements {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+    async fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
         let changed = match &self.database {
             None => scope.tx().await?.run_statements(&self.statements).await?,
             Some(database) => database.run_statements(&self.statements).await?,
         };
         scope.contribution().write += changed;
-        Ok(RepeatStatus::Finished)
+        Ok(())
     }
 }

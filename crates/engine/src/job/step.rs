@@ -294,8 +294,8 @@ mod tests {
     fn what_was_said_of_a_step_is_told_and_nothing_else() {
         let plain = || {
             Step::chunk("load", 500)
-                .reader(|_| Ok(ItemsReader::new("numbers", 1..=10_i64)))
-                .writer(|_| Ok(ItemsWriter::default()))
+                .reader(ItemsReader::new("numbers", 1..=10_i64))
+                .writer(ItemsWriter::default())
         };
         let told = |step: Step| -> Vec<String> {
             step.describe().into_iter().map(|(what, said)| format!("{what}: {said}")).collect()

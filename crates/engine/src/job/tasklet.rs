@@ -1,25 +1,37 @@
 //! Tasklet steps: a piece of work that is called until it is finished, each time in one transaction.
 
-use crate::job::component::Delivery;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
 use std::sync::Arc;
-use tidemill_domain::item::ItemError;
+use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};
 use tidemill_store::{StoreError, Tx};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 impl Step {
-    /// A step that calls `tasklet` until it is finished, each time in a transaction of its own. It is made anew
-    /// for each run of the step.
-    pub fn tasklet<T, F>(name: impl Into<String>, tasklet: F) -> Self
+    /// A step that calls `work` in a transaction. What `work` does through [`TaskletScope::tx`] commits with what it
+    /// remembers.
+    ///
+    /// It returns `()` when all is done. One that returns a [`RepeatStatus`] is called again, in the next transaction, until
+    /// it says that it is finished.
+    ///
+    /// ```
+    /// use tidemill_engine::job::{Job, Step};
+    ///
+    /// let clean = Step::tasklet("clean", |mut scope| async move {
+    ///     let day = scope.step().text("day")?;
+    ///     scope.tx().await?.execute("delete from staging where day = $1", (day,)).await?;
+    ///     Ok(())
+    /// });
+    /// assert!(Job::new("nightly").step(clean).check().is_ok());
+    /// ```
+    pub fn tasklet<W, F, S>(name: impl Into<String>, work: W) -> Self
     where
-        T: Tasklet,
-        F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
+        W: Fn(TaskletScope) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<S, ItemError>> + Send + 'static,
+        S: Into<RepeatStatus> + 'static,
     {
-        Self::new(
-            name.into(),
-            Arc::new(TaskletStep { type_word: "tasklet", delivery: |_: &T| None, make: tasklet }),
-        )
+        Self::new(name.into(), Arc::new(TaskletStep(work)))
     }
 }
 
@@ -32,98 +44,102 @@ pub enum RepeatStatus {
     Finished,
 }
 
-/// A piece of work. What it does through [`TaskletScope::tx`] commits with what it remembers.
-pub trait Tasklet: Send + 'static {
-    /// Does some of the work.
-    fn execute(
-        &mut self,
-        scope: &mut TaskletScope<'_>,
-    ) -> impl Future<Output = Result<RepeatStatus, ItemError>> + Send;
+impl From<()> for RepeatStatus {
+    fn from((): ()) -> Self {
+        Self::Finished
+    }
 }
 
-/// What a tasklet works with.
+/// What one call of a tasklet works with.
 #[derive(Debug)]
-pub struct TaskletScope<'a> {
-    step: &'a StepScope,
-    chunk: &'a mut ChunkScope,
-    context: &'a mut ExecutionContext,
-    contribution: &'a mut Counters,
-    exit: &'a mut ExitStatus,
+pub struct TaskletScope {
+    step: StepScope,
+    call: OwnedMutexGuard<TaskletCall>,
 }
 
-impl TaskletScope<'_> {
+/// What a call leaves to its step. The lock gives it back when the scope is dropped.
+#[derive(Debug)]
+struct TaskletCall {
+    chunk: ChunkScope,
+    context: ExecutionContext,
+    contribution: Counters,
+    exit: ExitStatus,
+}
+
+impl TaskletScope {
     /// The step: parameters, names, ids.
     pub fn step(&self) -> &StepScope {
-        self.step
+        &self.step
     }
 
     /// The transaction of this call. Do not commit; the step does.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
-        self.chunk.tx().await
+        self.call.chunk.tx().await
     }
 
     /// What the step remembers; saved when this call commits.
     pub fn context(&mut self) -> &mut ExecutionContext {
-        self.context
+        &mut self.call.context
     }
 
     /// What this call contributes to the counters.
     pub fn contribution(&mut self) -> &mut Counters {
-        self.contribution
+        &mut self.call.contribution
     }
 
     /// Sets how the step ends, for flows that match on it.
     pub fn set_exit(&mut self, exit: ExitStatus) {
-        *self.exit = exit;
+        self.call.exit = exit;
     }
 }
 
-pub(super) struct TaskletStep<T, F> {
-    pub(super) type_word: &'static str,
-    /// What it promises about repetitions, where it does.
-    pub(super) delivery: fn(&T) -> Option<Delivery>,
-    pub(super) make: F,
-}
+struct TaskletStep<W>(W);
 
-impl<T, F> StepBody for TaskletStep<T, F>
+impl<W, F, S> StepBody for TaskletStep<W>
 where
-    T: Tasklet,
-    F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
+    W: Fn(TaskletScope) -> F + Send + Sync,
+    F: Future<Output = Result<S, ItemError>> + Send + 'static,
+    S: Into<RepeatStatus> + 'static,
 {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(async move {
-            let mut tasklet = (self.make)(&task.scope)?;
-            let delivery = (self.delivery)(&tasklet);
-            if let Some(delivery) = delivery {
-                task.record_plan(None, delivery).await?;
-            }
-            repeat(&mut tasklet, task).await
-        })
+        Box::pin(repeat(task, &self.0))
     }
 
     fn type_word(&self) -> &'static str {
-        self.type_word
+        "tasklet"
     }
 }
 
-async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<Outcome, StepFailure> {
+/// Calls `work` until it is finished.
+pub(super) async fn repeat<F, S>(
+    task: &mut StepTask,
+    work: impl Fn(TaskletScope) -> F,
+) -> Result<Outcome, StepFailure>
+where
+    F: Future<Output = Result<S, ItemError>>,
+    S: Into<RepeatStatus>,
+{
     let mut exit = ExitStatus::completed();
     loop {
         if task.shall_stop() {
             return Ok(Outcome::stopped());
         }
         task.check()?;
-        let mut chunk = task.chunk(None);
-        let mut contribution = Counters::default();
-        let before = task.context.clone();
-        let mut scope = TaskletScope {
-            step: &task.scope,
-            chunk: &mut chunk,
-            context: &mut task.context,
-            contribution: &mut contribution,
-            exit: &mut exit,
+        let call = Arc::new(Mutex::new(TaskletCall {
+            chunk: task.chunk(None),
+            context: task.context.clone(),
+            contribution: Counters::default(),
+            exit,
+        }));
+        let lent = call.clone().try_lock_owned().expect("nobody else has the lock yet");
+        let called = work(TaskletScope { step: task.scope.clone(), call: lent }).await.map(Into::into);
+        let Some(call) = Arc::into_inner(call) else {
+            let text =
+                "the tasklet has given its scope to somebody who still has it; it has to end with the call";
+            return Err(ItemError::new(ErrorKind::FATAL, text).into());
         };
-        let called = tasklet.execute(&mut scope).await;
+        let TaskletCall { mut chunk, context, mut contribution, exit: set } = call.into_inner();
+        exit = set;
         // What it counted is what it counted; what it remembers belongs to the transaction.
         let status = match called {
             Ok(status) => status,
@@ -131,12 +147,12 @@ async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<Outc
                 if let Some(tx) = chunk.take() {
                     tx.rollback().await?;
                 }
-                task.context = before;
                 contribution.rollback += 1;
                 task.counters += contribution;
                 return Err(error.into());
             }
         };
+        task.context = context;
         task.commit(&mut chunk, contribution).await?;
         contribution.commit += 1;
         task.counters += contribution;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_domain::schedule::TickOutcome;
 use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::Process;
-use tidemill_engine::job::{Job, JobRegistry, Launcher, RepeatStatus, Step, Tasklet, TaskletScope};
+use tidemill_engine::job::{Job, JobRegistry, Launcher, Step};
 use tidemill_engine::schedule::{self, MissedRuns, Overlap, Schedule, Turned};
 use tidemill_engine::testing::JobBench;
 use tidemill_store::job::ExecutionFilter;
@@ -31,20 +30,18 @@ tidemill_store::on_both![
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Waits while it is told to.
-struct Waits(Arc<AtomicBool>);
-
-impl Tasklet for Waits {
-    async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        while self.0.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 fn job(name: &str, waits: &Arc<AtomicBool>) -> Job {
     let waits = waits.clone();
-    Job::new(name).step(Step::tasklet("s", move |_| Ok(Waits(waits.clone()))))
+    let step = Step::tasklet("s", move |_| {
+        let waits = waits.clone();
+        async move {
+            while waits.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        }
+    });
+    Job::new(name).step(step)
 }
 
 fn quick(name: &str) -> Job {

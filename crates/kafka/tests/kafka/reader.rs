@@ -44,14 +44,14 @@ impl Site {
         let (sink, fails, options) = (written.clone(), failing.clone(), KafkaOptions::new(servers));
         let topic = topic.to_owned();
         let step = Step::chunk("load", 10)
-            .reader(move |scope| Ok(shape(KafkaReader::new("read", &options, topic.as_str()), scope)))
+            .reader_with(move |scope| Ok(shape(KafkaReader::new("read", &options, topic.as_str()), scope)))
             .process(move |record: &KafkaRecord| {
                 if number(record) == fails.load(Ordering::Relaxed) {
                     return Err(ItemError::new(ErrorKind::PROCESS, "told to fail"));
                 }
                 Ok(Some(number(record)))
             })
-            .writer(move |_| Ok(sink.clone()));
+            .writer(sink);
         let bench = JobBench::new().await.unwrap();
         Self { bench, written, failing, job: Job::new("load").step(step.build()) }
     }
@@ -191,7 +191,7 @@ async fn records_that_go_while_a_run_reads_others_are_an_error_too() {
     send(&servers, &name, 1, 6000..6010);
     let (options, read, address) = (KafkaOptions::new(&servers), name.clone(), servers.clone());
     let step = Step::chunk("load", 1000)
-        .reader(move |_| Ok(KafkaReader::new("read", &options, read.as_str())))
+        .reader_with(move |_| Ok(KafkaReader::new("read", &options, read.as_str())))
         .process(move |record: &KafkaRecord| {
             if number(record) == 0 {
                 let (servers, topic) = (address.clone(), record.topic.clone());
@@ -203,7 +203,7 @@ async fn records_that_go_while_a_run_reads_others_are_an_error_too() {
             }
             Ok(Some(number(record)))
         })
-        .writer(|_| Ok(ItemsWriter::default()));
+        .writer(ItemsWriter::default());
     let job = Job::new("load").step(step.build());
 
     let run = JobBench::new().await.unwrap().run(&job, &JobParameters::new()).await.unwrap();
@@ -271,8 +271,8 @@ async fn rows_have_what_a_record_says_and_what_is_no_json_can_be_skipped() {
     let written: ItemsWriter<Row> = ItemsWriter::default();
     let (sink, options) = (written.clone(), KafkaOptions::new(&servers));
     let step = Step::chunk("load", 10)
-        .reader(move |_| Ok(KafkaReader::rows("read", &options, name, RowFormat::default())))
-        .writer(move |_| Ok(sink.clone()))
+        .reader_with(move |_| Ok(KafkaReader::rows("read", &options, name, RowFormat::default())))
+        .writer(sink)
         .skip([ErrorKind::PARSE], 1);
     let job = Job::new("rows").step(step.build());
 

@@ -12,13 +12,13 @@ use tidemill_domain::audit::Role;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_engine::item::{ItemsReader, ItemsWriter};
-use tidemill_engine::job::{Job, Rejects, RepeatStatus, Step, Tasklet, TaskletScope};
+use tidemill_engine::job::{Job, Rejects, RepeatStatus, Step};
 
 /// The jobs of the server under test: one that works, one that fails at first, one that goes on until it is stopped,
 /// one that leaves something out.
 pub(crate) fn jobs() -> [Job; 4] {
-    let numbers = |name: &str| Step::chunk(name, 10).reader(|_| Ok(ItemsReader::new("numbers", 1..=25_i64)));
-    let double = numbers("double").process(|n: &i64| Ok(Some(n * 2))).writer(|_| Ok(ItemsWriter::default()));
+    let numbers = |name: &str| Step::chunk(name, 10).reader(ItemsReader::new("numbers", 1..=25_i64));
+    let double = numbers("double").process(|n: &i64| Ok(Some(n * 2))).writer(ItemsWriter::default());
     let is_mended = Arc::new(AtomicBool::new(false));
     let stumble = move |n: &i64| {
         // Fails once; whoever tries again gets through.
@@ -47,28 +47,20 @@ pub(crate) fn jobs() -> [Job; 4] {
     };
     [
         Job::new("double").step(double.build()).parameter(day).parameter(limit),
-        Job::new("stumble")
-            .step(numbers("walk").process(stumble).writer(|_| Ok(ItemsWriter::default())).build()),
-        Job::new("endless").step(Step::tasklet("wait", |_| Ok(Endless))),
+        Job::new("stumble").step(numbers("walk").process(stumble).writer(ItemsWriter::default()).build()),
+        Job::new("endless").step(Step::tasklet("wait", |_| async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(RepeatStatus::Continuable)
+        })),
         Job::new("picky").step(
             numbers("pick")
                 .process(picky)
-                .writer(|_| Ok(ItemsWriter::default()))
+                .writer(ItemsWriter::default())
                 .skip([ErrorKind::VALIDATION], 5)
                 .rejects(Rejects::table())
                 .build(),
         ),
     ]
-}
-
-/// Works until it is stopped.
-struct Endless;
-
-impl Tasklet for Endless {
-    async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        Ok(RepeatStatus::Continuable)
-    }
 }
 
 async fn launch(app: &App, job: &str, body: Value) -> Answer {

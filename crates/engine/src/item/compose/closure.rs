@@ -14,6 +14,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 ///     if *amount > 0 { Ok(()) } else { Err(format!("the amount {amount} is not positive")) }
 /// });
 /// ```
+#[derive(Clone)]
 pub struct ValidatingProcessor<F> {
     check: F,
     invalid: Invalid,

@@ -26,7 +26,7 @@ pub trait ReaderExt: ItemReader + Sized {
 impl<R: ItemReader> ReaderExt for R {}
 
 /// A reader and what is made of its items.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MappedReader<R, F> {
     reader: R,
     map: F,

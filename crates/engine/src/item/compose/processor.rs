@@ -26,6 +26,7 @@ pub trait ProcessorExt<I>: ItemProcessor<I> + Sized {
 impl<I, P: ItemProcessor<I>> ProcessorExt<I> for P {}
 
 /// Two processors, one behind the other; made by [`ProcessorExt::then`].
+#[derive(Clone)]
 pub struct CompositeProcessor<A, B> {
     first: A,
     second: B,

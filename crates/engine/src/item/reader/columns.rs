@@ -27,31 +27,20 @@ impl Columns {
 /// What becomes of an empty field of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Empty {
-    /// An empty text.
     #[default]
     Text,
-    /// No value.
     Null,
 }
-
-/// Makes an item of fields.
-pub(crate) type Decode<T> = fn(&StringRecord, Option<&Columns>, Empty) -> Result<T, String>;
 
 /// An item of a type that serde knows: by the names of the columns, or in their order when they have none.
 pub(crate) fn decode_typed<T: DeserializeOwned>(
     fields: &StringRecord,
     columns: Option<&Columns>,
-    _empty: Empty,
 ) -> Result<T, String> {
     fields.deserialize(columns.map(|columns| &columns.record)).map_err(|error| explain(&error, columns))
 }
 
-/// A row of texts.
-pub(crate) fn decode_row(
-    fields: &StringRecord,
-    columns: Option<&Columns>,
-    empty: Empty,
-) -> Result<Row, String> {
+pub(crate) fn decode_row(fields: &StringRecord, columns: Option<&Columns>, empty: Empty) -> Row {
     let value = |field: &str| match empty {
         Empty::Null if field.is_empty() => Value::Null,
         _ => Value::Text(field.to_owned()),
@@ -60,7 +49,7 @@ pub(crate) fn decode_row(
         Some(columns) => columns.shared.clone(),
         None => (1..=fields.len()).map(|number| number.to_string()).collect(),
     };
-    Ok(Row::new(names, fields.iter().map(value).collect()))
+    Row::new(names, fields.iter().map(value).collect())
 }
 
 fn explain(error: &csv::Error, columns: Option<&Columns>) -> String {

@@ -1,13 +1,11 @@
 //! Reading delimited files.
 
-use super::columns::{Columns, Decode, Empty, decode_row, decode_typed};
+use super::columns::{Columns, Empty, decode_row, decode_typed};
 use super::csv_scan::{CsvScanner, Style};
 use super::file::{FileReader, Format};
-use super::files::Files;
 use crate::item::encoding::Encoding;
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
 use tidemill_domain::item::Row;
 
 /// Reads delimited files: a record per line, unless quotes hold a line end; fields separated by a comma or
@@ -34,16 +32,16 @@ use tidemill_domain::item::Row;
 ///     .encoding(Encoding::EucKr);
 /// let rows = CsvReader::rows("anything", "in/anything.csv").empty_as_null();
 /// ```
-pub type CsvReader<T> = FileReader<Csv<T>>;
+pub type CsvReader<T> = FileReader<Csv, T>;
 
 /// The format of delimited files.
-pub struct Csv<T> {
+#[derive(Clone)]
+pub struct Csv {
     scanner: CsvScanner,
     header: Header,
     columns: Option<Columns>,
     fields: StringRecord,
     empty: Empty,
-    decode: Decode<T>,
 }
 
 /// Whether a file begins with the names of its columns.
@@ -57,29 +55,7 @@ enum Header {
     None,
 }
 
-impl<T: DeserializeOwned + Send + Sync + 'static> CsvReader<T> {
-    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
-    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, Files::One(path.into()), Csv::new(decode_typed))
-    }
-
-    /// Reads all files that match a pattern such as `in/*.csv`, sorted by name.
-    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self::of(name, Files::matching(pattern), Csv::new(decode_typed))
-    }
-}
-
 impl CsvReader<Row> {
-    /// Reads one file as rows, whose values are all texts.
-    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, Files::One(path.into()), Csv::new(decode_row))
-    }
-
-    /// Reads all files that match a pattern as rows.
-    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self::of(name, Files::matching(pattern), Csv::new(decode_row))
-    }
-
     /// Makes an empty field no value, instead of an empty text.
     #[must_use]
     pub fn empty_as_null(mut self) -> Self {
@@ -88,7 +64,7 @@ impl CsvReader<Row> {
     }
 }
 
-impl<T: Send + Sync + 'static> CsvReader<T> {
+impl<T> CsvReader<T> {
     /// What separates fields; a comma unless said. Letters and digits cannot.
     #[must_use]
     pub fn delimiter(mut self, delimiter: u8) -> Self {
@@ -143,19 +119,31 @@ impl<T: Send + Sync + 'static> CsvReader<T> {
     }
 }
 
-impl<T> Csv<T> {
-    fn new(decode: Decode<T>) -> Self {
+impl Default for Csv {
+    fn default() -> Self {
         Self {
             scanner: CsvScanner::new(),
             header: Header::Names,
             columns: None,
             fields: StringRecord::new(),
             empty: Empty::default(),
-            decode,
+        }
+    }
+}
+
+impl Csv {
+    /// Takes the fields out of a record, one for each column.
+    fn split_by_columns(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        self.split(bytes, encoding)?;
+        let fields = self.fields.len();
+        match self.columns.as_ref().map(Columns::len) {
+            Some(columns) if columns != fields => {
+                Err(format!("the record has {fields} fields, but there are {columns} columns"))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Takes the fields out of a record.
     fn split(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
         let Self { scanner, fields, .. } = self;
         if let Some(fault) = scanner.fault() {
@@ -192,8 +180,7 @@ fn push(fields: &mut StringRecord, text: &str, style: Style, scanner: &CsvScanne
     }
 }
 
-impl<T: Send + Sync + 'static> Format for Csv<T> {
-    type Item = T;
+impl Format for Csv {
     type Scanner = CsvScanner;
 
     fn refusal(&self) -> Option<String> {
@@ -216,15 +203,13 @@ impl<T: Send + Sync + 'static> Format for Csv<T> {
         Ok(())
     }
 
-    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
-        self.split(bytes, encoding)?;
-        let columns = self.columns.as_ref();
-        if let Some(columns) = columns
-            && columns.len() != self.fields.len()
-        {
-            let (fields, columns) = (self.fields.len(), columns.len());
-            return Err(format!("the record has {fields} fields, but there are {columns} columns"));
-        }
-        (self.decode)(&self.fields, columns, self.empty)
+    fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
+        self.split_by_columns(bytes, encoding)?;
+        decode_typed(&self.fields, self.columns.as_ref())
+    }
+
+    fn row(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Row, String> {
+        self.split_by_columns(bytes, encoding)?;
+        Ok(decode_row(&self.fields, self.columns.as_ref(), self.empty))
     }
 }

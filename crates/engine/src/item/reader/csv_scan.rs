@@ -26,10 +26,8 @@ pub(crate) struct Field {
     pub(crate) style: Style,
 }
 
-/// How a field is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Style {
-    /// As it is.
     Plain,
     /// In quotes, which are not part of it.
     Quoted,
@@ -95,12 +93,10 @@ impl CsvScanner {
         is_repeated.then(|| "delimiter, quote and the mark of comments must differ".to_owned())
     }
 
-    /// The fields of the last record.
     pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// What is wrong with the last record.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let fault = "there is text behind a closing quote; a quote inside a quoted field has to be doubled";
         self.has_text_after_quote.then_some(fault)

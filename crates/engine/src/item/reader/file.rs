@@ -12,25 +12,25 @@ use super::record::Scanner;
 use crate::item::encoding::Encoding;
 use crate::item::roots::Roots;
 use crate::job::component::{ItemPlace, ItemReader, ItemStream};
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidemill_domain::item::{ErrorKind, ItemError, Phase};
+use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row};
 use tidemill_domain::job::ExecutionContext;
 
 /// What the records of a file look like. Ours are [`Csv`](super::csv::Csv),
 /// [`FixedWidth`](super::fixed_width::FixedWidth) and [`JsonLines`](super::json_lines::JsonLines).
-pub trait Format: Send + 'static {
-    /// What a record becomes.
-    type Item: Send + Sync + 'static;
-
+pub trait Format: Clone + Default + Send + 'static {
     /// What finds the ends of its records.
     #[doc(hidden)]
     type Scanner: Scanner;
 
     /// Why it cannot work as it was set up.
     #[doc(hidden)]
-    fn refusal(&self) -> Option<String>;
+    fn refusal(&self) -> Option<String> {
+        None
+    }
 
     /// What finds the ends of its records.
     #[doc(hidden)]
@@ -49,17 +49,23 @@ pub trait Format: Send + 'static {
         Ok(())
     }
 
-    /// Makes an item of a record that the scanner has just found.
+    /// Makes an item of a type that serde knows of a record that the scanner has just found.
     #[doc(hidden)]
-    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Self::Item, String>;
+    fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String>;
+
+    /// Makes a row of such a record.
+    #[doc(hidden)]
+    fn row(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Row, String>;
 }
+
+type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 
 /// Reads the records of one file, or of many; see [`CsvReader`](super::CsvReader),
 /// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
 ///
 /// Files may be packed with gzip; that is seen from their name (`.gz`) or their first bytes. Lines end with a
 /// line feed, with or without a carriage return. A record of more than a mebibyte is an error.
-pub struct FileReader<F: Format> {
+pub struct FileReader<F, T> {
     name: String,
     keys: Keys,
     files: Files,
@@ -67,6 +73,7 @@ pub struct FileReader<F: Format> {
     is_counting: bool,
     roots: Option<Roots>,
     pub(super) format: F,
+    parse: Parse<F, T>,
     queue: VecDeque<PathBuf>,
     current: Option<Current>,
     read_count: u64,
@@ -93,7 +100,6 @@ impl Current {
     }
 }
 
-/// What the last run saved.
 struct Saved {
     read_count: u64,
     stopped: Option<Stopped>,
@@ -108,9 +114,45 @@ struct Keys {
     is_finished: String,
 }
 
-impl<F: Format> FileReader<F> {
-    pub(super) fn of(name: impl Into<String>, files: Files, format: F) -> Self {
-        let name = name.into();
+impl<F: Format, T: DeserializeOwned> FileReader<F, T> {
+    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name.into(), Files::One(path.into()), F::typed)
+    }
+
+    /// Reads all files that match a pattern such as `in/*.csv`, sorted by name.
+    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name.into(), Files::matching(pattern), F::typed)
+    }
+}
+
+impl<F: Format> FileReader<F, Row> {
+    /// Reads one file as rows. Their values are texts, unless the file itself has types.
+    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name.into(), Files::One(path.into()), F::row)
+    }
+
+    /// Reads all files that match a pattern as rows.
+    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name.into(), Files::matching(pattern), F::row)
+    }
+}
+
+impl<F: Format, T> Clone for FileReader<F, T> {
+    /// One that is not open, whatever this one is.
+    fn clone(&self) -> Self {
+        Self {
+            encoding: self.encoding,
+            is_counting: self.is_counting,
+            roots: self.roots.clone(),
+            format: self.format.clone(),
+            ..Self::of(self.name.clone(), self.files.clone(), self.parse)
+        }
+    }
+}
+
+impl<F: Format, T> FileReader<F, T> {
+    fn of(name: String, files: Files, parse: Parse<F, T>) -> Self {
         let key = |what: &str| format!("{name}.{what}");
         let keys = Keys {
             read_count: key("read.count"),
@@ -126,7 +168,8 @@ impl<F: Format> FileReader<F> {
             encoding: Encoding::default(),
             is_counting: false,
             roots: None,
-            format,
+            format: F::default(),
+            parse,
             queue: VecDeque::new(),
             current: None,
             read_count: 0,
@@ -165,14 +208,14 @@ impl<F: Format> FileReader<F> {
         self
     }
 
-    fn next(&mut self) -> Result<Option<F::Item>, ItemError> {
+    fn next(&mut self) -> Result<Option<T>, ItemError> {
         self.read_count += 1;
         loop {
             let Some(current) = &mut self.current else { return Ok(None) };
             if let Some(cut) = current.input.cut(self.format.scanner())? {
                 current.line = cut.line();
                 let bytes = current.input.bytes(&cut);
-                return self.format.parse(bytes, self.encoding).map(Some).map_err(|fault| {
+                return (self.parse)(&mut self.format, bytes, self.encoding).map(Some).map_err(|fault| {
                     let raw = self.encoding.decode_lossy(bytes);
                     ItemError::new(ErrorKind::PARSE, fault).at(current.input.place_of(&cut), raw)
                 });
@@ -283,7 +326,7 @@ fn is_about_one_record(error: &ItemError) -> bool {
     error.kind_in(Phase::Read) == ErrorKind::PARSE
 }
 
-impl<F: Format> ItemStream for FileReader<F> {
+impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
     async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         if let Some(reason) = self.format.refusal() {
             let error = InputError::Setup { reader: self.name.clone(), path: self.files.shown(), reason };
@@ -339,10 +382,10 @@ impl<F: Format> ItemStream for FileReader<F> {
     }
 }
 
-impl<F: Format> ItemReader for FileReader<F> {
-    type Item = F::Item;
+impl<F: Format, T: Send + Sync + 'static> ItemReader for FileReader<F, T> {
+    type Item = T;
 
-    async fn read(&mut self) -> Result<Option<F::Item>, ItemError> {
+    async fn read(&mut self) -> Result<Option<T>, ItemError> {
         self.next()
     }
 

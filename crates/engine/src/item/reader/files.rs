@@ -10,18 +10,10 @@ use std::path::PathBuf;
 /// How many files a pattern may match.
 pub const FILES_MAX: usize = 100_000;
 
-/// Which files.
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
-    /// This one.
     One(PathBuf),
-    /// Those that match.
-    Pattern {
-        /// As the shell writes it.
-        pattern: String,
-        /// Whether it is fine when none does.
-        may_be_none: bool,
-    },
+    Pattern { pattern: String, may_be_none: bool },
 }
 
 /// The file that a run stopped in.
@@ -34,12 +26,10 @@ pub(crate) struct Stopped {
 }
 
 impl Files {
-    /// Those that match a pattern.
     pub(crate) fn matching(pattern: impl Into<String>) -> Self {
         Self::Pattern { pattern: pattern.into(), may_be_none: false }
     }
 
-    /// The file or the pattern, for messages.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::One(path) => path.display().to_string(),

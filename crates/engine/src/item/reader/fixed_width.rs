@@ -1,14 +1,12 @@
 //! Reading files whose columns are places in the line.
 
-use super::columns::{Columns, Decode, Empty, decode_row, decode_typed};
+use super::columns::{Columns, Empty, decode_row, decode_typed};
 use super::file::{FileReader, Format};
-use super::files::Files;
 use super::record::LineScanner;
 use crate::item::encoding::Encoding;
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
-use std::path::PathBuf;
 use tidemill_domain::item::Row;
 
 /// Reads files whose columns are places in the line, such as characters 0 to 8.
@@ -25,10 +23,11 @@ use tidemill_domain::item::Row;
 ///     .encoding(Encoding::EucKr)
 ///     .in_bytes();
 /// ```
-pub type FixedWidthReader<T> = FileReader<FixedWidth<T>>;
+pub type FixedWidthReader<T> = FileReader<FixedWidth, T>;
 
 /// The format of files whose columns are places in the line.
-pub struct FixedWidth<T> {
+#[derive(Clone)]
+pub struct FixedWidth {
     scanner: LineScanner,
     names: Vec<String>,
     ranges: Vec<Range<usize>>,
@@ -36,39 +35,15 @@ pub struct FixedWidth<T> {
     columns: Columns,
     fields: StringRecord,
     empty: Empty,
-    decode: Decode<T>,
 }
 
-/// What places are counted in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Characters,
     Bytes,
 }
 
-impl<T: DeserializeOwned + Send + Sync + 'static> FixedWidthReader<T> {
-    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
-    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, Files::One(path.into()), FixedWidth::new(decode_typed))
-    }
-
-    /// Reads all files that match a pattern such as `in/*.txt`, sorted by name.
-    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self::of(name, Files::matching(pattern), FixedWidth::new(decode_typed))
-    }
-}
-
 impl FixedWidthReader<Row> {
-    /// Reads one file as rows, whose values are all texts.
-    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, Files::One(path.into()), FixedWidth::new(decode_row))
-    }
-
-    /// Reads all files that match a pattern as rows.
-    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self::of(name, Files::matching(pattern), FixedWidth::new(decode_row))
-    }
-
     /// Makes a column of nothing but padding no value, instead of an empty text.
     #[must_use]
     pub fn empty_as_null(mut self) -> Self {
@@ -77,7 +52,7 @@ impl FixedWidthReader<Row> {
     }
 }
 
-impl<T: Send + Sync + 'static> FixedWidthReader<T> {
+impl<T> FixedWidthReader<T> {
     /// Adds a column: its name and its place, counted from 0, the end not included.
     #[must_use]
     pub fn column(mut self, name: impl Into<String>, range: Range<usize>) -> Self {
@@ -96,8 +71,8 @@ impl<T: Send + Sync + 'static> FixedWidthReader<T> {
     }
 }
 
-impl<T> FixedWidth<T> {
-    fn new(decode: Decode<T>) -> Self {
+impl Default for FixedWidth {
+    fn default() -> Self {
         Self {
             scanner: LineScanner::Empty,
             names: Vec::new(),
@@ -106,7 +81,16 @@ impl<T> FixedWidth<T> {
             columns: Columns::new(Vec::<String>::new()),
             fields: StringRecord::new(),
             empty: Empty::default(),
-            decode,
+        }
+    }
+}
+
+impl FixedWidth {
+    fn split(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        self.fields.clear();
+        match self.unit {
+            Unit::Bytes => self.split_bytes(bytes, encoding),
+            Unit::Characters => self.split_characters(&encoding.decode(bytes)?),
         }
     }
 
@@ -142,8 +126,7 @@ fn too_short(name: &str, range: &Range<usize>, len: usize, unit: &str) -> String
     format!("the line has {len} {unit}, but column {name:?} ends at {}", range.end)
 }
 
-impl<T: Send + Sync + 'static> Format for FixedWidth<T> {
-    type Item = T;
+impl Format for FixedWidth {
     type Scanner = LineScanner;
 
     fn refusal(&self) -> Option<String> {
@@ -163,12 +146,13 @@ impl<T: Send + Sync + 'static> Format for FixedWidth<T> {
         &mut self.scanner
     }
 
-    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
-        self.fields.clear();
-        match self.unit {
-            Unit::Bytes => self.split_bytes(bytes, encoding)?,
-            Unit::Characters => self.split_characters(&encoding.decode(bytes)?)?,
-        }
-        (self.decode)(&self.fields, Some(&self.columns), self.empty)
+    fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
+        self.split(bytes, encoding)?;
+        decode_typed(&self.fields, Some(&self.columns))
+    }
+
+    fn row(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Row, String> {
+        self.split(bytes, encoding)?;
+        Ok(decode_row(&self.fields, Some(&self.columns), self.empty))
     }
 }

@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::path::Path;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// Bytes that are read at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Bytes of a record that is too long, as they are shown.
@@ -23,7 +22,6 @@ const SHOWN_BYTES: usize = 256;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// An open file.
 pub(crate) struct Input {
     path: String,
     source: Source,
@@ -110,7 +108,6 @@ impl Input {
         Ok(input)
     }
 
-    /// Name of the file, for messages.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -151,7 +148,6 @@ impl Input {
         Ok(())
     }
 
-    /// Whether nothing is left.
     pub(crate) fn is_at_end(&mut self) -> Result<bool, InputError> {
         self.fill()?;
         Ok(self.start == self.end)
@@ -182,12 +178,10 @@ impl Input {
         }
     }
 
-    /// The bytes of a record that was just cut off.
     pub(crate) fn bytes(&self, cut: &Cut) -> &[u8] {
         &self.buffer[cut.range.clone()]
     }
 
-    /// File and line of a record, for messages.
     pub(crate) fn place_of(&self, cut: &Cut) -> String {
         format!("{} line {}", self.path, cut.line)
     }

@@ -1,6 +1,7 @@
 //! Reading items that are already there: for tests and small jobs.
 
 use crate::job::component::{ItemReader, ItemStream};
+use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;
 
@@ -17,47 +18,57 @@ use tidemill_domain::job::ExecutionContext;
 /// ```
 pub struct ItemsReader<T> {
     key: String,
-    items: Box<dyn Iterator<Item = Result<T, ItemError>> + Send>,
+    make: Arc<dyn Fn() -> Items<T> + Send + Sync>,
+    items: Items<T>,
     is_at_end: bool,
     read_count: u64,
     total: Option<u64>,
 }
 
+type Items<T> = Box<dyn Iterator<Item = Result<T, ItemError>> + Send>;
+
 impl<T: Send + Sync + 'static> ItemsReader<T> {
     /// Reads these items. They must be the same in a restart.
     pub fn new<I>(name: &str, items: I) -> Self
     where
-        I: IntoIterator<Item = T>,
-        I::IntoIter: Send + 'static,
+        I: IntoIterator<Item = T> + Clone + Send + Sync + 'static,
+        I::IntoIter: Send,
     {
-        Self::results(name, items.into_iter().map(Ok))
+        Self::results(name, move || items.clone().into_iter().map(Ok))
     }
 
-    /// Reads these items, of which some fail.
-    pub fn results<I>(name: &str, items: I) -> Self
+    /// Reads what `make` returns, of which some items fail. It is called for each run of the step.
+    pub fn results<I>(name: &str, make: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = Result<T, ItemError>>,
         I::IntoIter: Send + 'static,
     {
-        let items = items.into_iter();
+        Self::of(format!("{name}.read.count"), Arc::new(move || Box::new(make().into_iter())))
+    }
+
+    fn of(key: String, make: Arc<dyn Fn() -> Items<T> + Send + Sync>) -> Self {
+        let items = make();
         let total = match items.size_hint() {
             (least, Some(most)) if least == most => Some(least as u64),
             _ => None,
         };
-        let key = format!("{name}.read.count");
-        Self { key, items: Box::new(items), is_at_end: false, read_count: 0, total }
+        Self { key, make, items, is_at_end: false, read_count: 0, total }
     }
 
     /// Makes reading fail for some items, for tests. The kind of the error is [`ErrorKind::READ`].
     #[must_use]
-    pub fn failing_on(mut self, mut is_failing: impl FnMut(&T) -> bool + Send + 'static) -> Self {
-        self.items = Box::new(self.items.map(move |item| match item {
-            Ok(item) if is_failing(&item) => {
-                Err(ItemError::new(ErrorKind::READ, "the item was told to fail when it is read"))
-            }
-            other => other,
-        }));
-        self
+    pub fn failing_on(self, is_failing: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
+        let (make, is_failing) = (self.make, Arc::new(is_failing));
+        let failing = move || -> Items<T> {
+            let is_failing = is_failing.clone();
+            Box::new(make().map(move |item| match item {
+                Ok(item) if is_failing(&item) => {
+                    Err(ItemError::new(ErrorKind::READ, "the item was told to fail when it is read"))
+                }
+                other => other,
+            }))
+        };
+        Self::of(self.key, Arc::new(failing))
     }
 
     fn next(&mut self) -> Option<Result<T, ItemError>> {
@@ -68,6 +79,13 @@ impl<T: Send + Sync + 'static> ItemsReader<T> {
         let item = self.items.next();
         self.is_at_end = item.is_none();
         item
+    }
+}
+
+impl<T: Send + Sync + 'static> Clone for ItemsReader<T> {
+    /// One that begins with the first item.
+    fn clone(&self) -> Self {
+        Self::of(self.key.clone(), self.make.clone())
     }
 }
 

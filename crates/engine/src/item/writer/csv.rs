@@ -33,14 +33,21 @@ pub struct CsvLines<T> {
     add: Add<T>,
 }
 
+impl<T> Clone for CsvLines<T> {
+    fn clone(&self) -> Self {
+        let Self { delimiter, terminator, header, add } = self;
+        Self { delimiter: *delimiter, terminator: *terminator, header: header.clone(), add: *add }
+    }
+}
+
 /// Adds items. The names of their columns come before the first one, if the lines were told to have them.
 type Add<T> = fn(&[T], NamesOfItems, &mut Lines) -> Result<(), csv::Error>;
 
 type Lines<'a> = Writer<&'a mut Vec<u8>>;
 
 /// The line that names the columns.
+#[derive(Clone)]
 enum Header {
-    /// From the first item.
     OfItems,
     /// These.
     Given(Vec<String>),

@@ -11,7 +11,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;
 
 /// How items are written down.
-pub trait Layout: Send + 'static {
+pub trait Layout: Clone + Send + 'static {
     /// What is written.
     type Item: Send + Sync + 'static;
 
@@ -43,7 +43,9 @@ pub enum Beginning {
 /// chunk that did. So every item is in the file exactly once. It saves `<name>.current.count`, the length,
 /// and `<name>.written`, the number of items.
 ///
-/// A file that is there already is refused, unless [`overwrite`](Self::overwrite) allows to replace it.
+/// A file that is there already is refused, unless [`overwrite`](Self::overwrite) allows to replace it. A clone of it is
+/// one that is not open.
+#[derive(Clone)]
 pub struct FileWriter<L: Layout> {
     output: FileOutput,
     pub(super) layout: L,

@@ -19,6 +19,12 @@ pub struct JsonDocuments<T> {
     add: Add<T>,
 }
 
+impl<T> Clone for JsonDocuments<T> {
+    fn clone(&self) -> Self {
+        Self { add: self.add }
+    }
+}
+
 type Add<T> = fn(&T, &mut Vec<u8>) -> serde_json::Result<()>;
 
 impl<T: Serialize + Send + Sync + 'static> JsonLinesWriter<T> {

@@ -21,7 +21,7 @@ use tidemill_domain::outbox::{BadEvent, NewEvent};
 /// });
 /// # let _typed: Box<dyn std::any::Any> = Box::new(writer);
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OutboxWriter<F> {
     event: F,
 }

@@ -2,6 +2,7 @@
 
 use super::file::{Beginning, FileWriter, Layout};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 
 /// Writes files whose lines a closure makes.
@@ -15,7 +16,13 @@ pub type TextWriter<T> = FileWriter<TextLines<T>>;
 
 /// Items as the lines that a closure makes of them.
 pub struct TextLines<T> {
-    line_of: Box<dyn FnMut(&T) -> String + Send>,
+    line_of: Arc<dyn Fn(&T) -> String + Send + Sync>,
+}
+
+impl<T> Clone for TextLines<T> {
+    fn clone(&self) -> Self {
+        Self { line_of: self.line_of.clone() }
+    }
 }
 
 impl<T: Send + Sync + 'static> TextWriter<T> {
@@ -24,9 +31,9 @@ impl<T: Send + Sync + 'static> TextWriter<T> {
     pub fn new(
         name: &str,
         path: impl Into<PathBuf>,
-        line_of: impl FnMut(&T) -> String + Send + 'static,
+        line_of: impl Fn(&T) -> String + Send + Sync + 'static,
     ) -> Self {
-        Self::of(name, path, TextLines { line_of: Box::new(line_of) })
+        Self::of(name, path, TextLines { line_of: Arc::new(line_of) })
     }
 }
 

@@ -33,7 +33,7 @@ async fn a_restart_drops_as_many_as_were_read_the_failed_ones_included() {
 
 #[tokio::test]
 async fn errors_can_be_handed_in_with_their_kind() {
-    let items = vec![Ok(1), Err(ItemError::new(ErrorKind::TRANSIENT, "busy")), Ok(3)];
+    let items = || [Ok(1), Err(ItemError::new(ErrorKind::TRANSIENT, "busy")), Ok(3)];
     let mut reader = open(ItemsReader::results("in", items), &ExecutionContext::new()).await.unwrap();
 
     read(&mut reader, 1).await;

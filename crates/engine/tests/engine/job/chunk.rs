@@ -30,8 +30,8 @@ tidemill_store::on_both![
 
 const NONE: &JobParameters = &JobParameters::new();
 
-fn numbers(_: &StepScope) -> Result<ItemsReader<i64>, ItemError> {
-    Ok(ItemsReader::new("numbers", 1..=10))
+fn numbers() -> ItemsReader<i64> {
+    ItemsReader::new("numbers", 1..=10)
 }
 
 async fn run_sql(store: &Store, sql: &str) {
@@ -60,6 +60,7 @@ fn into_target(
 
 #[tokio::test]
 async fn a_chunk_also_commits_by_age_and_by_what_is_in_it() {
+    #[derive(Clone)]
     struct Slow(Arc<FakeClock>, i64);
     impl ItemStream for Slow {}
     impl ItemReader for Slow {
@@ -73,13 +74,13 @@ async fn a_chunk_also_commits_by_age_and_by_what_is_in_it() {
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
     let stand = Stand::with_clock(clock.clone()).await;
     let aged = Step::chunk("s", 1000)
-        .reader(move |_| Ok(Slow(clock.clone(), 0)))
-        .writer(|_| Ok(ItemsWriter::default()))
+        .reader(Slow(clock, 0))
+        .writer(ItemsWriter::default())
         .time_limit(Duration::from_secs(2))
         .no_read_ahead();
     let grouped = Step::chunk("s", 1000)
-        .reader(numbers)
-        .writer(|_| Ok(ItemsWriter::default()))
+        .reader(numbers())
+        .writer(ItemsWriter::default())
         .complete_when(|chunk| chunk.last % 5 == 0 && chunk.items == 5);
 
     let by_age = stand.bench.run(&Job::new("aged").step(aged.build()), NONE).await.unwrap();
@@ -95,12 +96,12 @@ async fn rows_position_and_counters_of_a_chunk_commit_together_and_a_restart_goe
     run_sql(bench.store(), "create table target (n bigint not null)").await;
     let failing = fails.clone();
     let step = Step::chunk("s", 3)
-        .reader(numbers)
+        .reader(numbers())
         .process(move |n: &i64| {
             let fails = *n == 8 && failing.load(Ordering::SeqCst);
             if fails { Err(ItemError::new(ErrorKind::PROCESS, "not this one")) } else { Ok(Some(*n)) }
         })
-        .writer(into_target);
+        .writer_with(into_target);
     let job = Job::new("going-on").step(step.build());
 
     let first = bench.run(&job, NONE).await.unwrap();
@@ -124,8 +125,8 @@ async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject(s
     run_sql(bench.store(), "insert into target values (4)").await;
     let step = |mode: Mode| {
         Step::chunk("s", 5)
-            .reader(numbers)
-            .writer(move |scope| {
+            .reader(numbers())
+            .writer_with(move |scope| {
                 let writer = SqlWriter::new(scope.store(), "target", ["n"], |n: &i64| vec![(*n).into()]);
                 Ok(writer.mode(mode.clone()))
             })
@@ -155,6 +156,7 @@ async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject(s
 
 async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settled(scratch: Scratch) {
     /// Fails on item 3, and fatally on one more while it is told to, which is another one in each run.
+    #[derive(Clone)]
     struct Picky(Arc<AtomicUsize>);
     impl ItemStream for Picky {}
     impl ItemWriter<i64> for Picky {
@@ -182,10 +184,7 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
     let (bench, fails) = (&stand.bench, Arc::new(AtomicUsize::new(5)));
     run_sql(bench.store(), "create table target (n bigint not null)").await;
     let failing = fails.clone();
-    let step = Step::chunk("s", 6)
-        .reader(numbers)
-        .writer(move |_| Ok(Picky(failing.clone())))
-        .skip([ErrorKind::WRITE], 10);
+    let step = Step::chunk("s", 6).reader(numbers()).writer(Picky(failing)).skip([ErrorKind::WRITE], 10);
     let job = Job::new("scanning").step(step.build());
 
     let first = bench.run(&job, NONE).await.unwrap();
@@ -219,14 +218,14 @@ async fn transient_errors_are_tried_again_after_a_pause_and_told() {
     let (attempts, told) = (Arc::new(AtomicUsize::new(0)), Told::default());
     let counted = attempts.clone();
     let step = Step::chunk("s", 10)
-        .reader(numbers)
+        .reader(numbers())
         .process(move |n: &i64| {
             if *n == 4 && counted.fetch_add(1, Ordering::SeqCst) < 2 {
                 return Err(ItemError::new(ErrorKind::TRANSIENT, "busy"));
             }
             Ok(Some(*n))
         })
-        .writer(|_| Ok(ItemsWriter::default()))
+        .writer(ItemsWriter::default())
         .retry([ErrorKind::TRANSIENT], 3)
         .backoff(Backoff::new(Duration::from_millis(1), 2.0, Duration::from_millis(4), 0.0).unwrap())
         .retry_listener(told.clone());
@@ -243,9 +242,9 @@ async fn transient_errors_are_tried_again_after_a_pause_and_told() {
 async fn a_panic_fails_the_step_and_not_the_program() {
     let bench = JobBench::new().await.unwrap();
     let step = Step::chunk("s", 4)
-        .reader(numbers)
+        .reader(numbers())
         .process(|n: &i64| if *n == 6 { panic!("the author's fault") } else { Ok(Some(*n)) })
-        .writer(|_| Ok(ItemsWriter::default()));
+        .writer(ItemsWriter::default());
 
     let run = bench.run(&Job::new("panicking").step(step.build()), NONE).await.unwrap();
 
@@ -257,6 +256,7 @@ async fn a_panic_fails_the_step_and_not_the_program() {
 
 #[tokio::test]
 async fn a_context_that_is_too_large_fails_the_step_with_its_code() {
+    #[derive(Clone)]
     struct Hoarder;
     impl ItemStream for Hoarder {
         fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
@@ -270,7 +270,7 @@ async fn a_context_that_is_too_large_fails_the_step_with_its_code() {
         }
     }
     let bench = JobBench::new().await.unwrap();
-    let step = Step::chunk("s", 4).reader(numbers).writer(|_| Ok(Hoarder));
+    let step = Step::chunk("s", 4).reader(numbers()).writer(Hoarder);
 
     let run = bench.run(&Job::new("hoarding").step(step.build()), NONE).await.unwrap();
 
@@ -316,9 +316,9 @@ async fn listeners_hear_of_everything_and_can_set_the_exit_code() {
     }
     let (bench, ears) = (JobBench::new().await.unwrap(), Ears::default());
     let step = Step::chunk("s", 10)
-        .reader(|_| Ok(ItemsReader::new("texts", ["1", "2", "3"]).map(|text: &str| Ok(text.parse::<i64>()?))))
+        .reader(ItemsReader::new("texts", ["1", "2", "3"]).map(|text: &str| Ok(text.parse::<i64>()?)))
         .process(|n: &i64| Ok((n % 2 == 1).then_some(*n)))
-        .writer(|_| Ok(ItemsWriter::default()))
+        .writer(ItemsWriter::default())
         .item_listener(ears.clone());
     let job = Job::new("heard").step(step.build().listener(ears.clone())).listener(ears.clone());
 
@@ -338,7 +338,7 @@ async fn listeners_hear_of_everything_and_can_set_the_exit_code() {
 #[tokio::test]
 async fn what_cannot_run_is_refused_when_it_is_registered() {
     let bench = JobBench::new().await.unwrap();
-    let step = |size| Step::chunk("s", size).reader(numbers).writer(|_| Ok(ItemsWriter::<i64>::default()));
+    let step = |size| Step::chunk("s", size).reader(numbers()).writer(ItemsWriter::<i64>::default());
     let no_rollback = step(1).no_rollback([ErrorKind::WRITE]).build();
     for (job, reason) in [
         (Job::new("empty"), "no step"),
@@ -357,14 +357,13 @@ async fn what_cannot_run_is_refused_when_it_is_registered() {
 async fn rows_without_a_type_pass_through() {
     let bench = JobBench::new().await.unwrap();
     let written = ItemsWriter::<Row>::default();
-    let sink = written.clone();
     let columns: Arc<[String]> = ["n".to_owned()].into();
     let step = Step::chunk("s", 2)
-        .reader(move |_| {
-            let columns = columns.clone();
-            Ok(ItemsReader::new("rows", (1..=3).map(move |n: i64| Row::new(columns.clone(), vec![n.into()]))))
-        })
-        .writer(move |_| Ok(sink.clone()));
+        .reader(ItemsReader::new(
+            "rows",
+            (1..=3).map(move |n: i64| Row::new(columns.clone(), vec![n.into()])),
+        ))
+        .writer(written.clone());
 
     let run = bench.run(&Job::new("rows").step(step.build()), NONE).await.unwrap();
 
@@ -382,7 +381,7 @@ async fn a_listener_that_panics_or_a_decision_that_fails_leaves_its_reason() {
         }
     }
     let bench = JobBench::new().await.unwrap();
-    let step = || Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+    let step = || Step::chunk("s", 5).reader(numbers()).writer(ItemsWriter::default()).build();
     let nervous = Job::new("nervous").step(step()).listener(Nervous);
     let undecided = Job::new("undecided")
         .step(step())
@@ -408,7 +407,7 @@ async fn what_the_job_shall_remember_must_fit_or_the_step_fails() {
         }
     }
     let bench = JobBench::new().await.unwrap();
-    let step = Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+    let step = Step::chunk("s", 5).reader(numbers()).writer(ItemsWriter::default()).build();
 
     let run = bench.run(&Job::new("talkative").step(step.listener(Talkative)), NONE).await.unwrap();
 
@@ -422,7 +421,7 @@ async fn a_step_that_somebody_else_has_begun_in_another_form_fails_with_the_reas
     let fails = Arc::new(AtomicBool::new(true));
     let failing = fails.clone();
     let step = Step::chunk("s", 5)
-        .reader(numbers)
+        .reader(numbers())
         .process(move |n: &i64| {
             if failing.load(Ordering::SeqCst) {
                 Err(ItemError::new(ErrorKind::PROCESS, "x"))
@@ -430,7 +429,7 @@ async fn a_step_that_somebody_else_has_begun_in_another_form_fails_with_the_reas
                 Ok(Some(*n))
             }
         })
-        .writer(|_| Ok(ItemsWriter::default()));
+        .writer(ItemsWriter::default());
     let job = Job::new("foreign").step(step.build());
     bench.run(&job, NONE).await.unwrap();
     run_sql(bench.store(), "update batch_step_execution_context set short_context = 'rO0ABXNyABFqYXZh'")
@@ -446,7 +445,7 @@ async fn a_step_that_somebody_else_has_begun_in_another_form_fails_with_the_reas
 #[tokio::test]
 async fn the_clock_of_a_bench_can_be_moved_by_days() {
     let bench = JobBench::new().await.unwrap();
-    let step = Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+    let step = Step::chunk("s", 5).reader(numbers()).writer(ItemsWriter::default()).build();
     let job = Job::new("daily").step(step);
 
     for day in 1..=3_i64 {
@@ -464,6 +463,7 @@ async fn a_scan_is_no_retry() {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
+    #[derive(Clone)]
     struct Choosy;
     impl ItemStream for Choosy {}
     impl ItemWriter<i64> for Choosy {
@@ -474,8 +474,8 @@ async fn a_scan_is_no_retry() {
     let (bench, told) = (JobBench::new().await.unwrap(), Told::default());
     let long = Duration::from_secs(3600);
     let step = Step::chunk("s", 10)
-        .reader(numbers)
-        .writer(|_| Ok(Choosy))
+        .reader(numbers())
+        .writer(Choosy)
         .skip([ErrorKind::WRITE], 1)
         .backoff(Backoff::new(long, 1.0, long, 0.0).unwrap())
         .retry_listener(told.clone());

@@ -53,6 +53,7 @@ impl SkipListener<i64, i64> for Trace {
     }
 }
 
+#[derive(Clone)]
 struct Writer {
     trace: Trace,
     fails: BTreeSet<i64>,
@@ -165,10 +166,7 @@ impl Case {
         let (seen, sink) = (trace.clone(), trace.clone());
         let is_concurrent = matches!(threads, Threads::FourWriting);
         let mut step = Step::chunk("s", self.size)
-            .reader(move |_| {
-                let read = read.clone();
-                Ok(ItemsReader::new("r", 1..=items).failing_on(move |item| read.contains(item)))
-            })
+            .reader(ItemsReader::new("r", 1..=items).failing_on(move |item| read.contains(item)))
             .process(move |item: &i64| {
                 seen.note(format!("p{item}"));
                 if process.contains(item) {
@@ -176,7 +174,7 @@ impl Case {
                 }
                 Ok(Some(*item))
             })
-            .writer(move |_| Ok(Writer { trace: sink.clone(), fails: write.clone(), is_concurrent }))
+            .writer(Writer { trace: sink, fails: write, is_concurrent })
             .threads(if matches!(threads, Threads::One) { 1 } else { 4 })
             .chunk_listener(trace.clone())
             .skip_listener(trace.clone());

@@ -5,10 +5,9 @@ use super::launch_vector::{World, day, launch, to, vector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tidemill_domain::code::Code;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{BatchStatus, JobParameters};
-use tidemill_engine::job::{Job, RepeatStatus, Step, StepFlow, Tasklet, TaskletScope};
+use tidemill_engine::job::{Job, Step, StepFlow};
 use tidemill_store::scratch::Scratch;
 use tokio::sync::Barrier;
 
@@ -30,23 +29,20 @@ async fn a_flow_step_has_a_row_and_repeats_what_failed_within_it(scratch: Scratc
     assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("J2"));
 }
 
-/// Goes on only when both flows have come to it.
-struct Meets(Arc<Barrier>);
-
-impl Tasklet for Meets {
-    async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        self.0.wait().await;
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 async fn flows_of_a_split_run_at_the_same_time_and_a_restart_repeats_the_failed_one(scratch: Scratch) {
     let stand = Stand::on(scratch).await;
     let (bench, world) = (&stand.bench, World::default());
     let barrier = Arc::new(Barrier::new(2));
+    // Goes on only when both flows have come to it.
     let meeting = |name: &str| {
         let barrier = barrier.clone();
-        Step::tasklet(name, move |_| Ok(Meets(barrier.clone())))
+        Step::tasklet(name, move |_| {
+            let barrier = barrier.clone();
+            async move {
+                barrier.wait().await;
+                Ok(())
+            }
+        })
     };
     let one = StepFlow::new().step(meeting("m1")).step(world.step("a"));
     let other = StepFlow::new().step(meeting("m2")).step(world.step("b"));

@@ -42,11 +42,10 @@ impl Gate {
 
     /// The same by several threads.
     pub(super) fn threaded_job(&self, threads: usize) -> Job {
-        let gate = self.clone();
         let step = Step::chunk("numbers", 10)
-            .reader(|_| Ok(ItemsReader::new("numbers", 1..=30)))
-            .processor(move |_| Ok(Passing(gate.clone())))
-            .writer(|scope| {
+            .reader(ItemsReader::new("numbers", 1..=30))
+            .process(Passing(self.clone()))
+            .writer_with(|scope| {
                 Ok(SqlWriter::new(scope.store(), "kept", ["id"], |id: &i64| vec![Value::from(*id)]))
             })
             .threads(threads)
@@ -55,6 +54,7 @@ impl Gate {
     }
 }
 
+#[derive(Clone)]
 struct Passing(Gate);
 
 impl ItemProcessor<i64> for Passing {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{ExitStatus, JobParameters};
-use tidemill_engine::job::{Job, JobError, RepeatStatus, Step, Tasklet, TaskletScope};
+use tidemill_engine::job::{Job, JobError, Step, TaskletScope};
 use tidemill_engine::testing::JobBench;
 use tidemill_store::scratch::Scratch;
 
@@ -43,25 +43,21 @@ impl World {
 
     pub(super) fn step(&self, name: &str) -> Step {
         let world = self.clone();
-        Step::tasklet(name, move |_| Ok(Part(world.clone())))
+        Step::tasklet(name, move |scope| std::future::ready(world.run(scope)))
     }
-}
 
-struct Part(World);
-
-impl Tasklet for Part {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+    fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
         let name = scope.step().step().to_owned();
-        self.0.ran.lock().unwrap().push(name.clone());
-        if self.0.fails.lock().unwrap().contains(&name) {
+        self.ran.lock().unwrap().push(name.clone());
+        if self.fails.lock().unwrap().contains(&name) {
             return Err(ItemError::new(ErrorKind::PROCESS, format!("boom {name}")));
         }
-        if let Some(code) = *self.0.exit.lock().unwrap()
+        if let Some(code) = *self.exit.lock().unwrap()
             && name == "s1"
         {
             scope.set_exit(ExitStatus::new(code));
         }
-        Ok(RepeatStatus::Finished)
+        Ok(())
     }
 }
 

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_domain::time::Clock;
-use tidemill_engine::job::{
-    Job, JobError, JobRegistry, Launcher, RepeatStatus, Running, Step, Tasklet, TaskletScope, recovery,
-};
+use tidemill_engine::job::{Job, JobError, JobRegistry, Launcher, Running, Step, recovery};
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{Process, reaper};
 use tidemill_store::job::ExecutionFilter;
@@ -28,18 +25,15 @@ tidemill_store::on_both![
 const ROUNDS: Duration = Duration::from_millis(700);
 
 /// Waits until the test lets all of them end.
-struct Waits(watch::Receiver<bool>);
-
-impl Tasklet for Waits {
-    async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let _never_closed = self.0.wait_for(|is_open| *is_open).await;
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 fn job(gate: &watch::Sender<bool>) -> Job {
     let gate = gate.subscribe();
-    let step = Step::tasklet("wait", move |_| Ok(Waits(gate.clone())));
+    let step = Step::tasklet("wait", move |_| {
+        let mut gate = gate.clone();
+        async move {
+            let _never_closed = gate.wait_for(|is_open| *is_open).await;
+            Ok(())
+        }
+    });
     Job::new("waiting").step(step).on_crash(OnCrash::Restart { limit: 3 })
 }
 

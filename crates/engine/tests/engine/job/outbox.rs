@@ -9,7 +9,7 @@ use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_domain::outbox::{NewEvent, Payload};
 use tidemill_engine::item::sql::SqlWriter;
 use tidemill_engine::item::{CompositeWriter, ItemsReader, OutboxWriter};
-use tidemill_engine::job::{Job, Rejects, Step, StepScope};
+use tidemill_engine::job::{Job, Rejects, Step};
 use tidemill_store::Store;
 use tidemill_store::outbox::EventFilter;
 use tidemill_store::scratch::Scratch;
@@ -22,8 +22,8 @@ tidemill_store::on_both![
 
 const NONE: &JobParameters = &JobParameters::new();
 
-fn numbers(_: &StepScope) -> Result<ItemsReader<i64>, ItemError> {
-    Ok(ItemsReader::new("numbers", 1..=10))
+fn numbers() -> ItemsReader<i64> {
+    ItemsReader::new("numbers", 1..=10)
 }
 
 /// All are of one aggregate, so that their order counts.
@@ -63,7 +63,7 @@ async fn a_chunk_that_fails_leaves_no_event_and_one_that_commits_exactly_its_ite
     tx.execute_for_test("create table target (n bigint not null primary key)").await.unwrap();
     tx.commit().await.unwrap();
     let failing = fails.clone();
-    let step = Step::chunk("s", 3).reader(numbers).writer(move |scope| {
+    let step = Step::chunk("s", 3).reader(numbers()).writer_with(move |scope| {
         let failing = failing.clone();
         let events = OutboxWriter::new(|number: &i64| counted(*number));
         // The table comes last: the events of the chunk are written when it refuses a row.
@@ -92,14 +92,12 @@ async fn an_item_whose_event_is_not_accepted_is_skipped_and_kept_with_the_code(s
     let stand = Stand::on(scratch).await;
     let store = stand.bench.store();
     let step = Step::chunk("s", 4)
-        .reader(numbers)
-        .writer(|_| {
-            Ok(OutboxWriter::new(|number: &i64| {
-                let key = if number % 5 == 0 { String::new() } else { number.to_string() };
-                let payload = Payload::Json(number.to_string());
-                Ok(NewEvent::new("counter", key, "counted", "numbers", payload)?)
-            }))
-        })
+        .reader(numbers())
+        .writer(OutboxWriter::new(|number: &i64| {
+            let key = if number % 5 == 0 { String::new() } else { number.to_string() };
+            let payload = Payload::Json(number.to_string());
+            Ok(NewEvent::new("counter", key, "counted", "numbers", payload)?)
+        }))
         .skip([ErrorKind::VALIDATION], 5)
         .rejects(Rejects::table());
 
@@ -116,12 +114,10 @@ async fn an_item_whose_event_is_not_accepted_is_skipped_and_kept_with_the_code(s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_skip_the_step_fails_with_the_code_of_the_event() {
     let stand = Stand::on(Scratch::file()).await;
-    let step = Step::chunk("s", 4).reader(numbers).writer(|_| {
-        Ok(OutboxWriter::new(|number: &i64| {
-            let payload = Payload::Json(number.to_string());
-            Ok(NewEvent::new("counter", "one", "counted", "no topic", payload)?)
-        }))
-    });
+    let step = Step::chunk("s", 4).reader(numbers()).writer(OutboxWriter::new(|number: &i64| {
+        let payload = Payload::Json(number.to_string());
+        Ok(NewEvent::new("counter", "one", "counted", "no topic", payload)?)
+    }));
 
     let run = stand.bench.run(&Job::new("failing").step(step.build()), NONE).await.unwrap();
 
@@ -135,7 +131,7 @@ async fn without_a_skip_the_step_fails_with_the_code_of_the_event() {
 async fn several_threads_write_events_in_the_order_of_the_items(scratch: Scratch) {
     let stand = Stand::on(scratch).await;
     let step = Step::chunk("s", 2)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=60_i64)))
+        .reader(ItemsReader::new("numbers", 1..=60_i64))
         .process(|number: &i64| {
             // The first of every three chunks is slow, so that later ones are ready before it.
             if (number / 2) % 3 == 0 {
@@ -143,7 +139,7 @@ async fn several_threads_write_events_in_the_order_of_the_items(scratch: Scratch
             }
             Ok(Some(*number))
         })
-        .writer(|_| Ok(OutboxWriter::new(|number: &i64| counted(*number))))
+        .writer(OutboxWriter::new(|number: &i64| counted(*number)))
         .threads(4);
 
     let run = stand.bench.run(&Job::new("threads").step(step.build()), NONE).await.unwrap();

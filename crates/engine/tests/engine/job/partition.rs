@@ -12,7 +12,7 @@ use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext};
 use tidemill_engine::item::{ItemsReader, ItemsWriter};
 use tidemill_engine::job::listener::StepListener;
-use tidemill_engine::job::{Job, Partition, RepeatStatus, Step, StepScope, Tasklet, TaskletScope};
+use tidemill_engine::job::{Job, Partition, Step, StepScope, TaskletScope};
 use tidemill_engine::testing::TestRun;
 use tidemill_store::scratch::Scratch;
 use tokio::time::timeout;
@@ -34,21 +34,6 @@ struct World {
     calls: Arc<AtomicUsize>,
 }
 
-struct Part(World);
-
-impl Tasklet for Part {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let name = scope.step().step().to_owned();
-        let value =
-            scope.step().context().get("value").and_then(|value| value.as_str()).unwrap_or("").to_owned();
-        self.0.ran.lock().unwrap().push(format!("{name}:{value}"));
-        if self.0.fails.lock().unwrap().contains(&name) {
-            return Err(ItemError::new(ErrorKind::PROCESS, format!("boom {name}")));
-        }
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 impl World {
     fn fail(&self, partitions: &[&str]) {
         *self.fails.lock().unwrap() = partitions.iter().map(|name| (*name).to_owned()).collect();
@@ -56,7 +41,17 @@ impl World {
 
     fn worker(&self) -> Step {
         let world = self.clone();
-        Step::tasklet("w", move |_| Ok(Part(world.clone())))
+        Step::tasklet("w", move |scope| std::future::ready(world.run(&scope)))
+    }
+
+    fn run(&self, scope: &TaskletScope) -> Result<(), ItemError> {
+        let name = scope.step().step().to_owned();
+        let value = scope.step().context().get_text("value").unwrap_or("");
+        self.ran.lock().unwrap().push(format!("{name}:{value}"));
+        if self.fails.lock().unwrap().contains(&name) {
+            return Err(ItemError::new(ErrorKind::PROCESS, format!("boom {name}")));
+        }
+        Ok(())
     }
 
     fn partitions(&self) -> impl Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError> + use<> {
@@ -119,7 +114,7 @@ async fn partitions_fail_and_are_restarted_as_in_the_real_engine(scratch: Scratc
 fn copying(written: &ItemsWriter<i64>, bad: &Arc<Mutex<BTreeSet<i64>>>) -> Step {
     let (written, bad) = (written.clone(), bad.clone());
     Step::chunk("copy", 10)
-        .reader(|scope| {
+        .reader_with(|scope| {
             let (from, to) = (scope.context().get_long("from"), scope.context().get_long("to"));
             Ok(ItemsReader::new("numbers", from.unwrap()..=to.unwrap()))
         })
@@ -129,7 +124,7 @@ fn copying(written: &ItemsWriter<i64>, bad: &Arc<Mutex<BTreeSet<i64>>>) -> Step 
             }
             Ok((n % 7 != 0).then_some(*n))
         })
-        .writer(move |_| Ok(written.clone()))
+        .writer(written)
         .build()
 }
 

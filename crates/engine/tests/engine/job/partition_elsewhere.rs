@@ -6,15 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Clock;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{
-    CommandSpec, Job, JobError, JobRegistry, Launcher, Partition, RepeatStatus, Step, StepScope, Tasklet,
-    TaskletScope, recovery,
+    CommandSpec, Job, JobError, JobRegistry, Launcher, Partition, Step, StepScope, recovery,
 };
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{Process, reaper};
@@ -50,25 +48,21 @@ struct Places {
     waits: Arc<Mutex<BTreeSet<String>>>,
 }
 
-struct Placed(Places, String);
-
-impl Tasklet for Placed {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let name = scope.step().step().to_owned();
-        self.0.ran.lock().unwrap().push((self.1.clone(), name));
-        while self.0.waits.lock().unwrap().contains(&self.1) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        scope.contribution().write += 1;
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 impl Places {
     /// The job as the process `here` has it.
     fn job(&self, here: &str, grid: usize, is_local: bool) -> Job {
         let (places, here) = (self.clone(), here.to_owned());
-        let worker = Step::tasklet("w", move |_| Ok(Placed(places.clone(), here.clone())));
+        let worker = Step::tasklet("w", move |mut scope| {
+            let (places, here) = (places.clone(), here.clone());
+            async move {
+                places.ran.lock().unwrap().push((here.clone(), scope.step().step().to_owned()));
+                while places.waits.lock().unwrap().contains(&here) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                scope.contribution().write += 1;
+                Ok(())
+            }
+        });
         let parts = |_: &StepScope, grid| Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect());
         let divided = Step::partitioned("all", worker, parts).grid(grid).concurrency(1);
         let divided = if is_local { divided.local() } else { divided };

@@ -7,6 +7,7 @@ use tidemill_engine::job::{ItemPlace, ItemReader, ItemStream, Job, Step};
 use tidemill_engine::testing::JobBench;
 
 /// Says of every second item where it came from, and fails to read the third one.
+#[derive(Clone)]
 struct Placed(u64);
 
 impl ItemStream for Placed {}
@@ -33,12 +34,12 @@ async fn an_item_that_fails_is_told_with_its_own_place_and_with_no_others() {
         for (bad, place) in [(4, Some("(file line 4)")), (5, None), (8, Some("(file line 8)"))] {
             let bench = JobBench::new().await.unwrap();
             let step = Step::chunk("s", 5)
-                .reader(|_| Ok(Placed(0)))
+                .reader(Placed(0))
                 .process(move |n: &u64| match *n == bad {
                     true => Err(ItemError::new(ErrorKind::PROCESS, "not this one")),
                     false => Ok(Some(*n)),
                 })
-                .writer(|_| Ok(ItemsWriter::default()))
+                .writer(ItemsWriter::default())
                 .skip([ErrorKind::PARSE], 1)
                 .threads(threads);
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::pool::{Holder, PoolName, Settings};
-use tidemill_engine::job::{PoolUse, RepeatStatus, Step, Tasklet, TaskletScope};
+use tidemill_engine::job::{PoolUse, Step, TaskletScope};
 use tidemill_engine::pool::{Ask, AskPart, Hold, PoolOptions, Pools};
 use tidemill_store::pool::PoolRecord;
 use tidemill_store::scratch::Scratch;
@@ -127,7 +127,7 @@ impl World {
 
     fn step(&self, name: &str) -> Step {
         let world = self.clone();
-        Step::tasklet(name, move |_| Ok(Uses(world.clone())))
+        Step::tasklet(name, move |scope| world.clone().run(scope))
     }
 
     fn most(&self) -> u32 {
@@ -137,24 +137,19 @@ impl World {
     fn runs(&self) -> u32 {
         self.runs.load(Ordering::SeqCst)
     }
-}
 
-struct Uses(World);
-
-impl Tasklet for Uses {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        let world = &self.0;
+    async fn run(self, scope: TaskletScope) -> Result<(), ItemError> {
         let units = scope.step().granted().unwrap().units;
-        let now = world.used.fetch_add(units, Ordering::SeqCst) + units;
-        world.most.fetch_max(now, Ordering::SeqCst);
-        world.runs.fetch_add(1, Ordering::SeqCst);
-        world.is_open.subscribe().wait_for(|is_open| *is_open).await.unwrap();
+        let now = self.used.fetch_add(units, Ordering::SeqCst) + units;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        self.is_open.subscribe().wait_for(|is_open| *is_open).await.unwrap();
         // Others that should not be here meanwhile would be seen.
         tokio::time::sleep(Duration::from_millis(20)).await;
-        world.used.fetch_sub(units, Ordering::SeqCst);
-        let work = *world.work.borrow();
+        self.used.fetch_sub(units, Ordering::SeqCst);
+        let work = *self.work.borrow();
         match work {
-            Work::Succeeds => Ok(RepeatStatus::Finished),
+            Work::Succeeds => Ok(()),
             Work::Fails => Err(ItemError::new(ErrorKind::PROCESS, "boom")),
             Work::Panics => panic!("boom"),
         }

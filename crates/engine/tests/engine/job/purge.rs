@@ -36,9 +36,9 @@ fn order(job: Option<&str>, batch: u32) -> PurgeOrder {
 
 fn count(name: &str) -> Job {
     let step = Step::chunk("count", 10)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=3)))
+        .reader(ItemsReader::new("numbers", 1..=3))
         .process(|n: &i64| Ok(Some(*n)))
-        .writer(|_| Ok(ItemsWriter::default()));
+        .writer(ItemsWriter::default());
     Job::new(name).step(step.build())
 }
 
@@ -113,12 +113,12 @@ async fn what_a_job_step_ran_stays_until_the_job_around_it_is_over(scratch: Scra
     let inner = count("inner");
     let is_failing = fails.clone();
     let stumble = Step::chunk("stumble", 1)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=1)))
+        .reader(ItemsReader::new("numbers", 1..=1))
         .process(move |n: &i64| match is_failing.load(std::sync::atomic::Ordering::SeqCst) {
             true => Err(ItemError::new(ErrorKind::PROCESS, "not yet")),
             false => Ok(Some(*n)),
         })
-        .writer(|_| Ok(ItemsWriter::default()));
+        .writer(ItemsWriter::default());
     let child = Step::job("child", inner, |_| Ok(JobParameters::new().with("n", 1)));
     let outer = Job::new("outer").step(child).step(stumble.build());
     let day = JobParameters::new().with("day", "1");

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExecutionId, JobParameters};
 use tidemill_domain::time::Clock;
-use tidemill_engine::job::{Job, JobRegistry, Launcher, RepeatStatus, Step, Tasklet, TaskletScope, recovery};
+use tidemill_engine::job::{Job, JobRegistry, Launcher, Step, recovery};
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{EngineError, Process, reaper};
 use tidemill_store::scratch::Scratch;
@@ -19,20 +18,18 @@ tidemill_store::on_both![
 ];
 
 /// Waits for ever while it is told to.
-struct Waits(Arc<AtomicBool>);
-
-impl Tasklet for Waits {
-    async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        while self.0.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 fn job(waits: &Arc<AtomicBool>, on_crash: OnCrash) -> Job {
     let waits = waits.clone();
-    Job::new("waiting").step(Step::tasklet("s", move |_| Ok(Waits(waits.clone())))).on_crash(on_crash)
+    let step = Step::tasklet("s", move |_| {
+        let waits = waits.clone();
+        async move {
+            while waits.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        }
+    });
+    Job::new("waiting").step(step).on_crash(on_crash)
 }
 
 async fn status(bench: &JobBench, id: ExecutionId) -> (BatchStatus, String) {

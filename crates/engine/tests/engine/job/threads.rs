@@ -48,9 +48,8 @@ async fn run_in_time(bench: &JobBench, job: &Job) -> tidemill_engine::testing::T
 async fn chunks_are_processed_at_the_same_time_and_written_in_order() {
     let bench = JobBench::new().await.unwrap();
     let (written, meeting) = (ItemsWriter::default(), Arc::new(Barrier::new(4)));
-    let sink = written.clone();
     let step = Step::chunk("s", 2)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=40)))
+        .reader(ItemsReader::new("numbers", 1..=40))
         .process(AsyncProcessor(move |n: &i64| {
             let (n, meeting) = (*n, meeting.clone());
             async move {
@@ -62,7 +61,7 @@ async fn chunks_are_processed_at_the_same_time_and_written_in_order() {
                 Ok(Some(n))
             }
         }))
-        .writer(move |_| Ok(sink.clone()))
+        .writer(written.clone())
         .threads(4);
 
     let run = run_in_time(&bench, &Job::new("meeting").step(step.build())).await;
@@ -117,11 +116,8 @@ async fn where_the_database_has_many_writers_chunks_are_written_at_the_same_time
         Dialect::Sqlite => (1, 1),
     };
     let writer = Counted { meeting: most, ..Counted::default() };
-    let sink = writer.clone();
-    let step = Step::chunk("s", 1)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=20)))
-        .writer(move |_| Ok(sink.clone()))
-        .threads(4);
+    let step =
+        Step::chunk("s", 1).reader(ItemsReader::new("numbers", 1..=20)).writer(writer.clone()).threads(4);
 
     let run = run_in_time(&stand.bench, &Job::new("written").step(step.build())).await;
 
@@ -133,6 +129,7 @@ async fn where_the_database_has_many_writers_chunks_are_written_at_the_same_time
 
 #[tokio::test]
 async fn while_a_chunk_hangs_only_so_many_are_read() {
+    #[derive(Clone)]
     struct Counting(i64, Arc<AtomicUsize>);
     impl ItemStream for Counting {}
     impl ItemReader for Counting {
@@ -147,7 +144,7 @@ async fn while_a_chunk_hangs_only_so_many_are_read() {
     let (reads, gate) = (Arc::new(AtomicUsize::new(0)), watch::Sender::new(false));
     let (counted, opened) = (reads.clone(), gate.clone());
     let step = Step::chunk("s", 10)
-        .reader(move |_| Ok(Counting(0, counted.clone())))
+        .reader(Counting(0, counted))
         .process(AsyncProcessor(move |n: &i64| {
             let (n, mut open) = (*n, opened.subscribe());
             async move {
@@ -157,7 +154,7 @@ async fn while_a_chunk_hangs_only_so_many_are_read() {
                 Ok(Some(n))
             }
         }))
-        .writer(|_| Ok(ItemsWriter::default()))
+        .writer(ItemsWriter::default())
         .threads(4);
     let launcher = bench.launcher(&Job::new("hanging").step(step.build())).unwrap();
     let running = launcher.launch("hanging", NONE, &Actor::system()).await.unwrap();
@@ -216,9 +213,9 @@ async fn what_is_prepared_ends_with_its_step() {
     let (bench, seen) = (JobBench::new().await.unwrap(), Arc::new(AtomicUsize::new(0)));
     let sink = seen.clone();
     let step = Step::chunk("s", 1)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=20)))
-        .processor(move |_| Ok(Endless(sink.clone())))
-        .writer(|_| Ok(ItemsWriter::default()))
+        .reader(ItemsReader::new("numbers", 1..=20))
+        .process_with(move |_| Ok(Endless(sink.clone())))
+        .writer(ItemsWriter::default())
         .threads(4);
     let launcher = bench.launcher(&Job::new("endless").step(step.build())).unwrap();
     let running = launcher.launch("endless", NONE, &Actor::system()).await.unwrap();
@@ -237,7 +234,7 @@ async fn a_panic_ahead_fails_the_step_at_its_turn_with_its_text() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let noted = order.clone();
     let step = Step::chunk("s", 4)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=30)))
+        .reader(ItemsReader::new("numbers", 1..=30))
         .process(AsyncProcessor(move |n: &i64| {
             let (n, order) = (*n, noted.clone());
             async move {
@@ -249,7 +246,7 @@ async fn a_panic_ahead_fails_the_step_at_its_turn_with_its_text() {
                 if n == 9 { panic!("the author's fault") } else { Ok(Some(n)) }
             }
         }))
-        .writer(|_| Ok(ItemsWriter::default()))
+        .writer(ItemsWriter::default())
         .threads(4);
 
     let run = run_in_time(&bench, &Job::new("panicking").step(step.build())).await;
@@ -268,8 +265,8 @@ async fn a_number_of_threads_that_makes_no_sense_is_refused() {
     let bench = JobBench::new().await.unwrap();
     let step = |threads| {
         Step::chunk("s", 1)
-            .reader(|_| Ok(ItemsReader::new("numbers", 1..=3)))
-            .writer(|_| Ok(ItemsWriter::<i64>::default()))
+            .reader(ItemsReader::new("numbers", 1..=3))
+            .writer(ItemsWriter::<i64>::default())
             .threads(threads)
     };
     for (step, reason) in

@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_engine::item::{ItemsReader, ItemsWriter};
-use tidemill_engine::job::{ChunkScope, Delivery, ItemReader, ItemStream, ItemWriter, Job, Step, StepScope};
+use tidemill_engine::job::{ChunkScope, Delivery, ItemStream, ItemWriter, Job, Step};
 use tidemill_engine::testing::JobBench;
 
 const NONE: &JobParameters = &JobParameters::new();
 
-fn numbers(_: &StepScope) -> Result<impl ItemReader<Item = i64> + use<>, ItemError> {
-    Ok(ItemsReader::new("numbers", 1..=10))
+fn numbers() -> ItemsReader<i64> {
+    ItemsReader::new("numbers", 1..=10)
 }
 
 /// Refuses the first chunk that it gets, once.
+#[derive(Clone)]
 struct Reluctant(Arc<AtomicUsize>);
 
 impl ItemStream for Reluctant {}
@@ -38,13 +39,13 @@ async fn what_is_never_skipped_fails_the_step_although_all_else_is_skipped() {
     let bench = JobBench::new().await.unwrap();
     let refusing = |number: i64, kind: ErrorKind| {
         Step::chunk("s", 5)
-            .reader(numbers)
+            .reader(numbers())
             .process(
                 move |n: &i64| {
                     if *n == number { Err(ItemError::new(kind.clone(), "no")) } else { Ok(Some(*n)) }
                 },
             )
-            .writer(|_| Ok(ItemsWriter::default()))
+            .writer(ItemsWriter::default())
             .skip_all(3)
             .no_skip([ErrorKind::VALIDATION])
             .build()
@@ -69,12 +70,12 @@ async fn a_processor_without_a_part_in_the_transaction_is_asked_once_for_each_it
         let (asked, written) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = asked.clone();
         let step = Step::chunk("s", 10)
-            .reader(numbers)
+            .reader(numbers())
             .process(move |n: &i64| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, ItemError>(Some(*n))
             })
-            .writer(move |_| Ok(Reluctant(written.clone())))
+            .writer(Reluctant(written))
             .retry([ErrorKind::TRANSIENT], 2);
         let step = if is_transactional { step } else { step.processor_non_transactional() };
 
@@ -90,12 +91,12 @@ async fn a_step_that_tolerates_nothing_yet_repeats_its_chunk_before_it_fails() {
     let bench = JobBench::new().await.unwrap();
     let step = || {
         Step::chunk("s", 5)
-            .reader(numbers)
+            .reader(numbers())
             .process(|n: &i64| match n {
                 7 => Err(ItemError::new(ErrorKind::PROCESS, "seven")),
                 _ => Ok(Some(*n)),
             })
-            .writer(|_| Ok(ItemsWriter::default()))
+            .writer(ItemsWriter::default())
     };
 
     let plain = bench.run(&Job::new("plain").step(step().build()), NONE).await.unwrap();

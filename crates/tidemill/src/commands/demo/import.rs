@@ -91,17 +91,14 @@ fn write_file(folder: &Path) -> std::io::Result<PathBuf> {
 
 fn job(path: PathBuf, has_failed: Arc<AtomicBool>) -> Job {
     let step = Step::chunk("load", CHUNK)
-        .reader(move |_| Ok(CsvReader::<Payment>::new("payments", &path).count_total()))
-        .processor(move |_| {
-            let has_failed = has_failed.clone();
-            Ok(move |payment: &Payment| {
-                if payment.id == FAILS_AT && !has_failed.swap(true, Ordering::SeqCst) {
-                    return Err(ItemError::new(ErrorKind::PROCESS, "the demo fails here on purpose"));
-                }
-                Ok(Some([Value::from(payment.id), payment.account.as_str().into(), payment.cents.into()]))
-            })
+        .reader(CsvReader::<Payment>::new("payments", &path).count_total())
+        .process(move |payment: &Payment| {
+            if payment.id == FAILS_AT && !has_failed.swap(true, Ordering::SeqCst) {
+                return Err(ItemError::new(ErrorKind::PROCESS, "the demo fails here on purpose"));
+            }
+            Ok(Some([Value::from(payment.id), payment.account.as_str().into(), payment.cents.into()]))
         })
-        .writer(|scope| {
+        .writer_with(|scope| {
             let values = |row: &[Value; 3]| row.to_vec();
             Ok(SqlWriter::new(scope.store(), "demo_payment", ["id", "account", "cents"], values))
         });

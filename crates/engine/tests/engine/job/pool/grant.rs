@@ -10,8 +10,7 @@ use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_engine::Process;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{
-    CommandSpec, Granted, Job, JobRegistry, Launcher, Partition, PoolUse, RepeatStatus, Step, StepScope,
-    Tasklet, TaskletScope,
+    CommandSpec, Granted, Job, JobRegistry, Launcher, Partition, PoolUse, Step, StepScope,
 };
 use tidemill_store::scratch::Scratch;
 use tokio::sync::Barrier;
@@ -44,31 +43,21 @@ async fn executions_that_do_not_fit_together_run_one_after_the_other(scratch: Sc
     assert_eq!(level(&stand).await, (0, 0));
 }
 
-/// Waits until as many others are here as the barrier says.
-struct Meets {
-    barrier: Arc<Barrier>,
-    here: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-}
-
-impl Tasklet for Meets {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        assert_eq!(scope.step().granted().map(|granted| granted.units), Some(3));
-        let here = self.here.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(here, Ordering::SeqCst);
-        self.barrier.wait().await;
-        self.here.fetch_sub(1, Ordering::SeqCst);
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 async fn a_smaller_grant_means_fewer_partitions_at_once(scratch: Scratch) {
     let stand = stand(scratch).await;
     let (barrier, here, most) =
         (Arc::new(Barrier::new(3)), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let seen = most.clone();
-    let worker = Step::tasklet("w", move |_| {
-        Ok(Meets { barrier: barrier.clone(), here: here.clone(), most: seen.clone() })
+    // Waits until as many others are here as the barrier says.
+    let worker = Step::tasklet("w", move |scope| {
+        let (barrier, here, most) = (barrier.clone(), here.clone(), seen.clone());
+        async move {
+            assert_eq!(scope.step().granted().map(|granted| granted.units), Some(3));
+            most.fetch_max(here.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            barrier.wait().await;
+            here.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
     });
     let divided = Step::partitioned("m", worker, parts).grid(9).build();
     let job = Job::new("divided").step(divided.pool(PoolUse { units: Some(some(6)), ..PoolUse::new(adw()) }));
@@ -116,22 +105,15 @@ async fn a_grid_of_the_pool_is_what_was_granted_first(scratch: Scratch) {
     held.release(false).await.unwrap();
 }
 
-/// Notes what it was granted.
-struct Notes(Arc<Mutex<Option<Granted>>>);
-
-impl Tasklet for Notes {
-    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
-        *self.0.lock().unwrap() = scope.step().granted().cloned();
-        Ok(RepeatStatus::Finished)
-    }
-}
-
 async fn the_hint_says_what_is_asked_for_and_is_lowered_to_what_was_granted(scratch: Scratch) {
     let stand = stand(scratch).await;
     let noted: Arc<Mutex<Option<Granted>>> = Arc::default();
     let notes = noted.clone();
     let wanted = PoolUse { hint: Some("/*+ PARALLEL(16) FULL(t) */".to_owned()), ..PoolUse::new(adw()) };
-    let tasklet = Step::tasklet("s", move |_| Ok(Notes(notes.clone())));
+    let tasklet = Step::tasklet("s", move |scope| {
+        *notes.lock().unwrap() = scope.step().granted().cloned();
+        async { Ok(()) }
+    });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("told");
     let script =

@@ -91,7 +91,7 @@ async fn a_later_chunk_that_has_locked_a_row_lets_go_of_it_for_an_earlier_one() 
     let is_written = watch::Sender::new(false);
     let (told, waits) = (is_written.clone(), is_written.clone());
     let step = Step::chunk("s", 1)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=3)))
+        .reader(ItemsReader::new("numbers", 1..=3))
         .process(AsyncProcessor(move |n: &i64| {
             let (n, mut is_written) = (*n, waits.subscribe());
             async move {
@@ -102,7 +102,7 @@ async fn a_later_chunk_that_has_locked_a_row_lets_go_of_it_for_an_earlier_one() 
                 Ok(Some((n % 2, n)))
             }
         }))
-        .writer(move |scope| Ok(Noticed { table: table(scope), number: 3, is_written: told.clone() }))
+        .writer_with(move |scope| Ok(Noticed { table: table(scope), number: 3, is_written: told.clone() }))
         .threads(4);
     let job = Job::new("locked").step(step.build());
 
@@ -118,12 +118,12 @@ async fn chunks_that_all_want_the_same_rows_in_another_order_fail_no_step_and_th
     let Some(stand) = stand().await else { return };
     // Without skips and retries: a deadlock that is counted would be the end.
     let step = Step::chunk("s", 10)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=400)))
+        .reader(ItemsReader::new("numbers", 1..=400))
         .process(|n: &i64| {
             let (chunk, place) = ((n - 1) / 10, (n - 1) % 10);
             Ok(Some((if chunk % 2 == 0 { place } else { 9 - place }, *n)))
         })
-        .writer(|scope| Ok(table(scope)))
+        .writer_with(|scope| Ok(table(scope)))
         .threads(4);
     let job = Job::new("hot").step(step.build());
 
@@ -145,12 +145,12 @@ async fn what_depends_on_an_earlier_chunk_is_written_after_it() {
     let writes = Arc::new(AtomicUsize::new(0));
     let counted = writes.clone();
     let step = Step::chunk("s", 2)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=60)))
+        .reader(ItemsReader::new("numbers", 1..=60))
         .process(move |n: &i64| {
             counted.fetch_add(1, Ordering::SeqCst);
             Ok(Some(*n))
         })
-        .writer(|scope| {
+        .writer_with(|scope| {
             let of = |n: &i64| if *n > 1 { Value::from(n - 1) } else { Value::Null };
             Ok(SqlWriter::new(scope.store(), "part", ["n", "of"], move |n: &i64| vec![(*n).into(), of(n)]))
         })
@@ -205,9 +205,9 @@ async fn while_a_chunk_is_written_at_its_turn_no_later_one_has_a_transaction() {
     let seen = others.clone();
     // The first chunk has an error, so it is not prepared.
     let step = Step::chunk("s", 2)
-        .reader(|_| Ok(ItemsReader::new("numbers", 1..=20).failing_on(|n| *n == 1)))
+        .reader(ItemsReader::new("numbers", 1..=20).failing_on(|n| *n == 1))
         .process(|n: &i64| Ok(Some((*n, *n))))
-        .writer(move |scope| Ok(Alone { table: table(scope), others: seen.clone() }))
+        .writer_with(move |scope| Ok(Alone { table: table(scope), others: seen.clone() }))
         .skip([ErrorKind::READ], 1)
         .threads(4);
 

@@ -84,14 +84,10 @@ impl Case {
     }
 
     fn step(&self, threads: usize, world: &World) -> Step {
-        let start = Step::chunk("s", self.size).reader({
-            let (items, read, world) = (self.items, self.read.clone(), world.clone());
-            move |_| {
-                let (read, world) = (read.clone(), world.clone());
-                Ok(ItemsReader::new("r", 1..=items)
-                    .failing_on(move |item| world.hurts() && read.contains(item)))
-            }
-        });
+        let (read, world_) = (self.read.clone(), world.clone());
+        let reader = ItemsReader::new("r", 1..=self.items)
+            .failing_on(move |item| world_.hurts() && read.contains(item));
+        let start = Step::chunk("s", self.size).reader(reader);
         let (file, writes_file) = (world.folder.join("out.txt"), self.writes_file);
         let writer = move |scope: &StepScope| {
             let table = SqlWriter::new(scope.store(), "target", ["n"], |n: &i64| vec![(*n).into()]);
@@ -118,13 +114,13 @@ impl Case {
             }};
         }
         if self.is_passed_through {
-            return finish!(start.writer(writer));
+            return finish!(start.writer_with(writer));
         }
         let (case, world_) = (self.clone(), world.clone());
-        let start = start.processor(move |scope| {
+        let start = start.process_with(move |scope| {
             Ok(Faulty { case: case.clone(), world: world_.clone(), execution: scope.execution() })
         });
-        finish!(start.writer(writer))
+        finish!(start.writer_with(writer))
     }
 
     /// Runs it, again as it failed, and again without faults; says all that can be seen of it.

@@ -105,19 +105,17 @@ fn rows(round: u32, amount: Amount) -> String {
 
 fn job(folder: PathBuf) -> Job {
     let step = Step::chunk("load", CHUNK)
-        .reader(move |scope| {
+        .reader_with(move |scope| {
             Ok(CsvReader::<Payment>::new("payments", folder.join(scope.text("file")?)).count_total())
         })
-        .processor(|_| {
-            Ok(AsyncProcessor(|payment: &Payment| {
-                let row = [Value::from(payment.id), payment.account.as_str().into(), payment.cents.into()];
-                async move {
-                    tokio::time::sleep(EACH).await;
-                    Ok::<_, ItemError>(Some(row))
-                }
-            }))
-        })
-        .writer(|scope| {
+        .process(AsyncProcessor(|payment: &Payment| {
+            let row = [Value::from(payment.id), payment.account.as_str().into(), payment.cents.into()];
+            async move {
+                tokio::time::sleep(EACH).await;
+                Ok::<_, ItemError>(Some(row))
+            }
+        }))
+        .writer_with(|scope| {
             let values = |row: &[Value; 3]| row.to_vec();
             Ok(SqlWriter::new(scope.store(), "demo_payment", ["id", "account", "cents"], values))
         });
