@@ -10,7 +10,6 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use uuid::Uuid;
 
-/// The clocks of this host.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: Instant,
@@ -45,7 +44,6 @@ impl Clock for SystemClock {
 pub struct SystemIds;
 
 impl SystemIds {
-    /// The id of a process that is about to register.
     pub fn process(&self) -> ProcessId {
         ProcessId::new(Uuid::now_v7())
     }
@@ -55,7 +53,6 @@ impl SystemIds {
         TicketId::new(Uuid::now_v7())
     }
 
-    /// The id of a relay that is about to join the others.
     pub fn relay(&self) -> RelayId {
         RelayId::new(Uuid::now_v7())
     }

@@ -5,7 +5,6 @@ use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::process::ProcessId;
 use tidemill_store::StoreError;
 
-/// What can go wrong in the loops.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -32,7 +31,6 @@ impl EngineError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Store(error) => error.fix(),

@@ -23,7 +23,6 @@ const SELF_FENCED: &str = "tidemill_self_fenced_total";
 const STEP_ITEMS: &str = "tidemill_step_items_total";
 const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
 
-/// Tells the recorder what the metrics mean.
 pub fn describe() {
     crate::outbox::metrics::describe();
     crate::pool::metrics::describe();

@@ -18,11 +18,9 @@ use tidemill_domain::time::Clock;
 use tidemill_store::{Store, crash_point};
 use tokio::sync::{Notify, watch};
 
-/// How to run a process.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
     pub identity: Identity,
-    /// How long its word counts.
     pub ttl: Duration,
 }
 
@@ -107,7 +105,6 @@ impl Process {
         }
     }
 
-    /// How long its word counts.
     pub fn ttl(&self) -> Duration {
         self.inner.ttl
     }

@@ -22,7 +22,6 @@ const ROWS_PER_ROUND: u32 = 500;
 /// Old rows are looked for in one round out of so many.
 const ROUNDS_BETWEEN_PRUNING: u32 = 300;
 
-/// How long ended processes stay in the list.
 const KEEP_ENDED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,7 +81,6 @@ async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timesta
     Ok(now)
 }
 
-/// Forgets processes that ended long ago.
 async fn prune(store: &Store) -> Result<(), EngineError> {
     let mut tx = store.begin().await?;
     tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await?;
@@ -95,7 +93,6 @@ fn longest_pause(lease: Duration) -> Duration {
     heartbeat_interval(lease).min(PAUSE_MAX)
 }
 
-/// Rounds until `process` ends.
 pub async fn run(process: Process) {
     let pause = longest_pause(process.ttl());
     let mut service = Service::new("looking for dead processes", pause).later().until_end_of(&process);

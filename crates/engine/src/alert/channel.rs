@@ -5,22 +5,18 @@ use std::fmt;
 use std::pin::Pin;
 use tidemill_domain::alert::{Notice, Severity};
 
-/// Name of the channel that writes to this process's log.
 pub const LOG: &str = "log";
 
-/// A delivery that is under way.
 pub type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send + 'a>>;
 
 /// A way to tell people.
 pub trait Channel: fmt::Debug + Send + Sync {
-    /// Its name, by which rules refer to it.
     fn name(&self) -> &str;
 
     /// Delivers once. The same message may come again, when nobody could write down that it had arrived.
     fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a>;
 }
 
-/// Why a notice did not arrive.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct DeliveryError {
@@ -42,7 +38,6 @@ impl DeliveryError {
     }
 }
 
-/// Writes notices to the log of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogChannel;
 

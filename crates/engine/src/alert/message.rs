@@ -9,26 +9,22 @@ use tidemill_domain::alert::{Aggregate, AlertState, Condition, Notice, Rule, Sev
 use tidemill_domain::time::Timestamp;
 use tidemill_store::alert::Judgement;
 
-/// The schema of the text.
 pub const SCHEMA: &str = "tidemill.alert/v1";
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Announcement {
     pub rule: String,
-    /// What the alert is about.
     pub subject: Subject,
     pub severity: Severity,
     /// Whether it fires or is over.
     pub notice: Notice,
     /// The value that was seen last; none when the subject is gone.
     pub value: Option<f64>,
-    /// The threshold of the rule.
     pub threshold: f64,
     /// What the rule watches; none in texts that were stored before it was told.
     pub watched: Option<Watched>,
     /// Since when the condition was breached.
     pub since: Timestamp,
-    /// When this was decided.
     pub at: Timestamp,
     /// All of that in a sentence.
     pub summary: String,
@@ -41,7 +37,6 @@ pub struct Watched {
     pub condition: Condition,
     /// How the values of the window become one.
     pub aggregate: Aggregate,
-    /// How far back values count.
     pub window: Duration,
     /// How long the condition has to be breached.
     pub hold: Duration,
@@ -80,7 +75,6 @@ pub struct Message {
     /// Number of the delivery; the same in every attempt.
     pub id: i64,
     pub announcement: Announcement,
-    /// The text that is sent, as it was stored.
     pub body: String,
 }
 

@@ -18,7 +18,6 @@ use tidemill_domain::alert::Subject;
 use tidemill_domain::time::Clock;
 use tidemill_store::Store;
 
-/// What a signal says about one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observation {
     pub subject: Subject,
@@ -26,12 +25,9 @@ pub struct Observation {
     pub value: f64,
 }
 
-/// A look at a signal that is under way.
 pub type Observing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Observation>, EngineError>> + Send + 'a>>;
 
-/// Something that can be watched.
 pub trait Signal: fmt::Debug + Send + Sync {
-    /// Its name, by which rules refer to it.
     fn name(&self) -> &'static str;
 
     /// One look. Name every subject that exists: one that is no longer named counts as gone, and its alert as
@@ -40,11 +36,9 @@ pub trait Signal: fmt::Debug + Send + Sync {
 }
 
 tidemill_domain::words! {
-    /// The signals of the installation as a whole.
     pub enum CoreSignal {
         /// Processes that were declared dead in the last five minutes.
         ProcessesDied = "processes_died",
-        /// Processes that are alive.
         ProcessesLive = "processes_live",
         /// Seconds that a transaction takes that does nothing.
         DatabaseSeconds = "database_seconds",
@@ -57,10 +51,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CoreSignal::NAMES.iter().chain(pillars.into_iter().flatten()).copied()
 }
 
-/// How far back deaths are counted.
 const DEATHS_WITHIN: Duration = Duration::from_secs(300);
 
-/// All signals that are known.
 pub fn known(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
     let renders = render::signals(&clock);
     let core = CoreSignal::ALL.map(|what| Box::new(Core { what, clock: clock.clone() }) as Box<dyn Signal>);
@@ -97,7 +89,6 @@ impl Signal for Core {
     }
 }
 
-/// One observation of the whole installation.
 fn whole(value: f64) -> Vec<Observation> {
     vec![Observation { subject: Subject::whole(), value }]
 }

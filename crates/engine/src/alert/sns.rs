@@ -18,18 +18,15 @@ const ACCOUNT: &str = "000000000000";
 /// The namespace of signals that the document does not know.
 const NAMESPACE: &str = "Tidemill";
 
-/// The longest subject that SNS sends.
 const SUBJECT_CHARS_MAX: usize = 100;
 
 /// CloudWatch counts in minutes.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// A notice as SNS posts it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnsNotification {
     /// Names it; the same in every attempt.
     pub message_id: String,
-    /// The topic that it was published to.
     pub topic_arn: String,
     pub body: String,
 }

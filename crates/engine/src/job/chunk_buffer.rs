@@ -40,9 +40,7 @@ pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
 pub(super) struct ChunkBuffer<I, O> {
     pub(super) read: ReadChunk<I>,
     pub(super) outputs: Vec<Option<O>>,
-    /// The last error of each item.
     errors: HashMap<usize, ItemError>,
-    /// The last error of writing several.
     write_error: Option<ItemError>,
     pub(super) scope: ChunkScope,
     pub(super) ahead: Ahead<O>,

@@ -103,7 +103,6 @@ impl StepTask {
         Ok(found.is_some_and(|found| found >= version))
     }
 
-    /// The fence was refused: somebody else has taken over.
     fn refused(&self) -> StepFailure {
         let execution = self.scope.execution();
         tracing::warn!(execution.id = %execution, "execution {execution} has been given to somebody else; this write was refused");

@@ -130,7 +130,6 @@ impl Execution {
         }
     }
 
-    /// The execution is no longer ours.
     pub(super) fn refused(&self) -> Lost {
         metrics::fencing_rejected(self.resources.lease.key().kind());
         Lost

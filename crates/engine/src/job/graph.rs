@@ -16,7 +16,6 @@ pub struct StepFlow {
     transitions: Vec<(String, String, Target)>,
 }
 
-/// What a flow can come to.
 #[derive(Clone)]
 pub(crate) enum Node {
     Step(Step),
@@ -37,7 +36,6 @@ impl Node {
         }
     }
 
-    /// The flows within it.
     fn inner(&self) -> &[StepFlow] {
         match self {
             Self::Step(_) | Self::Decision(..) => &[],
@@ -118,7 +116,6 @@ impl StepFlow {
         self.transitions.is_empty() && !self.nodes.iter().any(decides)
     }
 
-    /// What follows which.
     pub(crate) fn rules(&self) -> Flow {
         let mut flow = Flow::of(self.nodes.iter().map(Node::name));
         for (from, pattern, to) in &self.transitions {

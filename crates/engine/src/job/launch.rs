@@ -14,7 +14,6 @@ use tidemill_store::Tx;
 use tidemill_store::job::{ExecutionDetail, LaunchRequest, Launched};
 use tokio::sync::MutexGuard;
 
-/// How often another number is tried when somebody else was quicker.
 const TRIES_MAX: u32 = 10;
 
 impl Launcher {

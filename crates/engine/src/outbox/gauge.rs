@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_secs(15);
 
 pub const COUNT_MAX: u32 = 10_000;
 
-/// Looks for as long as it is let.
 pub async fn run(store: Store) {
     let (mut before, mut tables) = (None, BTreeSet::new());
     let mut service = Service::new("measuring the outbox", PAUSE);

@@ -14,7 +14,6 @@ use tidemill_store::{Store, StoreError};
 /// After so many looks that found nothing new there is a round all the same: what was kept has become older.
 const LOOKS_PER_ROUND: u32 = 10;
 
-/// How the outbox is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeeperOptions {
     pub partition_rows: i64,
@@ -43,7 +42,6 @@ impl Default for KeeperOptions {
     }
 }
 
-/// What one round came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// Whether snapshots are from this server, and what was done about it.
@@ -61,7 +59,6 @@ impl Kept {
     }
 }
 
-/// Keeps for as long as it is let.
 pub(super) async fn run(store: Store, options: KeeperOptions) {
     let mut rest = Rest::default();
     let mut service = Service::new("keeping the outbox", options.pause);

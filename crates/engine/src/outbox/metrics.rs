@@ -24,7 +24,6 @@ const UNPUBLISHED: &str = "tidemill_outbox_unpublished_events";
 const UNPUBLISHED_OLDEST: &str = "tidemill_outbox_unpublished_oldest_seconds";
 const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
 
-/// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     super::relay::describe();
     describe_gauge!(ATTACHED_OLDEST, "Age of the oldest row of an attached table that is to be sent.");

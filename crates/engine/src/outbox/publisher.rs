@@ -8,13 +8,11 @@ use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{EventId, Group, Record};
 
-/// A publication that is under way.
 pub type Publishing<'a> = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>>;
 
 /// Groups that are being taken: of each, the events that its receipt names.
 pub type Taking<'a> = Pin<Box<dyn Future<Output = Vec<Result<Vec<EventId>, NotTaken>>> + Send + 'a>>;
 
-/// What became of one record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It is there, and will still be there after a crash of whoever has it.
@@ -47,7 +45,6 @@ pub enum NotTaken {
 pub struct SinkRefusal {
     pub code: Code,
     pub what: String,
-    /// What the reader can do about it.
     pub fix: String,
 }
 

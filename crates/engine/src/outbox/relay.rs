@@ -35,7 +35,6 @@ pub const BATCHES: &str = "tidemill::batches";
 
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
-    /// The process that it runs in.
     pub process: ProcessId,
     pub identity: Identity,
     /// Its fixed share; none: it shares fairly with the others.
@@ -46,13 +45,11 @@ pub struct RelayOptions {
     pub batch: NonZeroU32,
     /// How many publications of one batch run side by side, each of its own slots.
     pub senders: usize,
-    /// How long one publication may take.
     pub timeout: Duration,
     /// When an event that was refused is tried again.
     pub retry: RetryPolicy,
     /// Longest pause between two looks.
     pub poll: Duration,
-    /// Pause before the first look.
     pub initial_delay: Duration,
     /// A batch that takes longer is worth a warning.
     pub slow: Duration,
@@ -79,17 +76,13 @@ impl RelayOptions {
     }
 }
 
-/// Why a relay does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
-    /// Its settings contradict those of the others.
     #[error("this relay may not join: {0}")]
     Refused(#[from] JoinRefusal),
-    /// Its sink is gone for ever.
     #[error("nobody takes events from {sink} any more; what was not published waits in the outbox")]
     SinkGone { sink: String },
-    /// Its sink does not take its groups.
     #[error("{sink} does not take events of this outbox: {}", .refusal.what)]
     SinkRefused {
         sink: String,
@@ -107,7 +100,6 @@ impl RelayError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Refused(refusal) => refusal.fix().to_owned(),
@@ -117,7 +109,6 @@ impl RelayError {
     }
 }
 
-/// A relay that can be run.
 #[derive(Clone, Debug)]
 pub struct Relay {
     store: Store,
@@ -133,7 +124,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay of this outbox that publishes there.
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,

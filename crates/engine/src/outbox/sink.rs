@@ -31,26 +31,21 @@ pub enum SinkAddress {
     Stdout,
 }
 
-/// Not the name of a sink.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SinkError {
-    /// There is none of this kind.
     #[error("there is no sink {0:?}")]
     Unknown(String),
-    /// It does not say which file.
     #[error("the sink file: has no path")]
     NoPath,
     /// What is written there is not kept, or cannot be seen to be.
     #[error("{0} is not a regular file")]
     NotAFile(String),
-    /// It could not be made there, or not be written to.
     #[error("{path} cannot be written to: {why}")]
     NotWritable {
         path: String,
         /// What is in the way.
         why: String,
     },
-    /// It cannot be read back.
     #[error("what went to the sink {0} cannot be read back")]
     Unreadable(String),
 }
@@ -60,7 +55,6 @@ impl SinkError {
         Code::BadSink
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Unknown(_) | Self::NoPath => {

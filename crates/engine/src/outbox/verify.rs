@@ -17,28 +17,18 @@ use tidemill_store::{Store, StoreError};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// So many events are read at once.
 const AT_ONCE: u32 = 10_000;
 
 /// Verifying has failed; this says nothing about what was published.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// Not a sink that can be verified.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The file is not there.
     #[error("there is no file {0}")]
     NoFile(String),
-    /// What reads the sink has failed.
     #[error("{what}")]
-    Unreadable {
-        code: Code,
-        what: String,
-        /// What the reader can do about it.
-        fix: String,
-    },
-    /// The files cannot be read.
+    Unreadable { code: Code, what: String, fix: String },
     #[error("what was published cannot be read")]
     File(#[source] io::Error),
     #[error(transparent)]
@@ -55,7 +45,6 @@ impl VerifyError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Sink(error) => error.fix(),
@@ -97,7 +86,6 @@ pub trait ReadBack: Send + std::fmt::Debug + 'static {
         None
     }
 
-    /// A place, as people read it.
     fn name(&self, place: Place) -> String;
 }
 
@@ -184,7 +172,6 @@ impl Verifier {
         self.sink.as_ref()?.missing()
     }
 
-    /// A place, as people read it.
     pub fn place(&self, place: Place) -> String {
         self.sink.as_ref().map(|sink| sink.name(place)).unwrap_or_default()
     }

@@ -9,13 +9,11 @@ use tidemill_domain::pool::{Class, Holder, PoolName};
 /// A request for units of one pool, or of several at once: then it gets all of them or waits for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// What is asked of each pool.
     pub parts: Vec<AskPart>,
     pub holder: Holder,
     pub class: Class,
     /// The table that will be read; it says how long the run will take.
     pub table: String,
-    /// The hint of the statement.
     pub hint: Option<String>,
     /// Set when the holder will send heartbeats: how long it may be silent.
     pub lease_for: Option<Duration>,
@@ -23,7 +21,6 @@ pub struct Ask {
     pub call: Option<String>,
 }
 
-/// What is asked of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskPart {
     pub pool: PoolName,
@@ -36,14 +33,12 @@ pub struct AskPart {
 }
 
 impl AskPart {
-    /// So much of this pool.
     pub fn new(pool: PoolName, parallel: Option<NonZeroU32>) -> Self {
         Self { pool, parallel, sessions: None, least: None }
     }
 }
 
 impl Ask {
-    /// A request of this holder for one pool.
     pub fn new(holder: Holder, part: AskPart) -> Self {
         Self {
             parts: vec![part],

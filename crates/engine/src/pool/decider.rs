@@ -19,7 +19,6 @@ use tidemill_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
-/// So many requests are decided in one pass.
 const AT_ONCE: usize = 256;
 
 /// How often it looks for tickets whose time is over, and lets queues have their turn that only time moves.
@@ -30,7 +29,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 type Reply = oneshot::Sender<Result<Answer, PoolError>>;
 
-/// What comes to the decider.
 #[derive(Debug)]
 pub(super) enum Call {
     /// A command, and who waits for the answer.

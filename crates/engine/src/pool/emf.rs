@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolLevel;
 
-/// The namespace of the metrics.
 pub const NAMESPACE: &str = "EmrBatchAgent";
 
 /// The dimension by which pools are told apart: their external id, or their name when they have none.

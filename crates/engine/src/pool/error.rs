@@ -10,10 +10,8 @@ use tidemill_store::StoreError;
 pub enum PoolError {
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// This process is about to end and decides nothing any more.
     #[error("this process is about to end and takes no more requests")]
     Ending,
-    /// More requests wait for a decision than this process takes.
     #[error("too many requests wait for a decision")]
     Busy,
 }
@@ -32,7 +30,6 @@ impl PoolError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Store(error) => error.fix(),

@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Most pools that are measured: each is a handful of time series.
 pub const POOLS_MAX: u32 = 1_000;
 
-/// Looks for as long as it is let.
 pub async fn run(store: Store) {
     let mut gauges = Gauges::default();
     let mut service = Service::new("measuring pools", PAUSE);
@@ -25,7 +24,6 @@ pub async fn run(store: Store) {
     }
 }
 
-/// How full pools are now.
 pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
     let mut tx = store.read().await?;
     let levels = tx.pools().levels(POOLS_MAX).await?;

@@ -47,7 +47,6 @@ impl Hold {
         Self { pools, parts, lost, beating, is_released: false }
     }
 
-    /// The units, in each pool.
     pub fn parts(&self) -> &[Admitted] {
         &self.parts
     }

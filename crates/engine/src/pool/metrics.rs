@@ -22,7 +22,6 @@ const UTILIZATION: &str = "tidemill_pool_utilization_ratio";
 const WAIT: &str = "tidemill_pool_wait_seconds";
 const WAITING: &str = "tidemill_pool_waiting_requests";
 
-/// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     describe_counter!(ALLOWED, "Requests that got all their units at once, by pool.");
     describe_counter!(DOWNGRADED, "Requests that got fewer units than they asked for, by pool.");
@@ -46,7 +45,6 @@ pub(super) fn passed(took: Duration, commands: usize) {
     counter!(PASS_COMMANDS).increment(commands as u64);
 }
 
-/// What a pass did with the requests of a pool.
 pub(super) fn counted(pool: &str, tally: &Tally) {
     let Tally { requests, allowed, downgraded, waited, timeouts, waits } = tally;
     counter!(REQUESTS, "pool" => pool.to_owned()).increment(*requests);
@@ -59,7 +57,6 @@ pub(super) fn counted(pool: &str, tally: &Tally) {
     }
 }
 
-/// How full a pool is.
 pub(super) fn measured(pool: &str, seen: &PoolLevel) {
     gauge!(IN_USE, "pool" => pool.to_owned()).set(number(seen.level.usage));
     gauge!(CAPACITY, "pool" => pool.to_owned()).set(f64::from(seen.level.max_units));

@@ -90,7 +90,6 @@ impl Pools {
         }
     }
 
-    /// Gives units back, or leaves the queue.
     pub async fn release(&self, release: Release) -> Result<Answer, PoolError> {
         self.submit(Command::Release(Box::new(release))).await
     }
@@ -117,7 +116,6 @@ impl Pools {
         self.submit(Command::Probed { pool: pool.clone(), ticket, doubted_at, sessions }).await.map(|_| ())
     }
 
-    /// The pool with this external id.
     pub async fn by_external_id(&self, external_id: i64) -> Result<Option<PoolName>, PoolError> {
         if let Some(name) = self.directory.find(external_id) {
             return Ok(Some(name));

@@ -22,16 +22,12 @@ use tidemill_store::pool::TicketRecord;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// The kind of the leases.
 const KIND: &str = "pool_probe";
 
-/// Pause between two attempts to get the lease.
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
-/// So many leases in doubt are asked about at once.
 const SUSPECTS_MOST: u32 = 10_000;
 
-/// The most that a probe may answer.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A program that counts the sessions of a pool.
@@ -42,28 +38,22 @@ pub struct Probe {
     pub command: Vec<String>,
     /// How often it is run, while somebody is in doubt.
     pub every: Duration,
-    /// How long it may take.
     pub timeout: Duration,
 }
 
-/// Why a probe said nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// It could not be run.
     #[error("the program could not be run")]
     NotRun(#[from] io::Error),
-    /// It took too long, and was ended.
     #[error("it did not answer within {0:?} and was ended")]
     TimedOut(Duration),
-    /// It said itself that it failed.
     #[error("it ended with {0}")]
     Failed(ExitStatus),
     #[error("it answered more than {ANSWER_BYTES_MAX} bytes")]
     TooMuch,
     #[error("its answer is not a JSON object of numbers by lease id")]
     NotUnderstood(#[source] serde_json::Error),
-    /// What it said could not be told.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
@@ -114,7 +104,6 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
     Ok(told)
 }
 
-/// What a probe is told.
 fn question(pool: &PoolName, suspects: &[TicketRecord]) -> Value {
     let lease = |record: &TicketRecord| {
         let (ticket, holder) = (&record.ticket, &record.ticket.holder);

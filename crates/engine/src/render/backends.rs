@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::{LocalPath, Probe, Profile, Uid};
 
-/// The systems that a worker uses.
 #[derive(Clone, Debug)]
 pub struct Backends {
     pub farm: Arc<dyn Farm>,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tidemill_domain::render::Trouble;
 use tidemill_domain::render::retry_rules::Remedy;
 
-/// Looks for as long as it is let.
 pub(super) async fn run(worker: Arc<WorkerContext>) {
     let mut service = Service::new("looking at the world", worker.options.check_pause).later();
     while service.is_due().await {

@@ -36,7 +36,6 @@ impl RenderGauges {
         Ok(Self { counts, recent, workers, at })
     }
 
-    /// How many there are in a status.
     pub fn count(&self, status: Status) -> u64 {
         self.counts.by_status.get(&status).copied().unwrap_or_default()
     }
@@ -54,7 +53,6 @@ impl RenderGauges {
     }
 }
 
-/// Looks for as long as it is let.
 pub async fn run(store: Store) {
     let mut service = Service::new("measuring renders", PAUSE);
     while service.is_due().await {

@@ -16,34 +16,24 @@ const DATABASE_AGE_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
     pub worker: String,
-    /// The process that it runs in.
     pub process: ProcessId,
-    /// Whether it is about to stop.
     pub is_stopping: bool,
     pub paused: Option<Paused>,
     /// How long ago the database last answered.
     pub database_age: Option<Duration>,
     /// How long ago leases were last seen to.
     pub lease_loop_age: Option<Duration>,
-    /// How long leases are good for.
     pub lease_for: Duration,
     /// How long ago it last looked for renders.
     pub last_poll_age: Option<Duration>,
-    /// Whether nexrender can be talked to.
     pub farm: Checked,
-    /// Whether the NAS can be written.
     pub storage: Checked,
-    /// Whether files can be looked at.
     pub inspector: Checked,
-    /// How many renders it may have at the farm.
     pub capacity: usize,
     /// How many of these places are taken.
     pub busy: usize,
-    /// What it has in hand.
     pub in_flight: Vec<InFlight>,
-    /// Renders that it has completed.
     pub completed: u64,
-    /// Renders that it had to give up.
     pub failed: u64,
 }
 
@@ -51,7 +41,6 @@ pub struct Health {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paused {
     pub code: Code,
-    /// In words.
     pub message: String,
     pub since: Duration,
 }
@@ -64,11 +53,9 @@ pub struct Checked {
     pub trouble: Option<Trouble>,
 }
 
-/// A render in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InFlight {
     pub id: RenderId,
-    /// What is being done with it.
     pub phase: Phase,
 }
 

@@ -35,7 +35,6 @@ impl Instruction {
     }
 }
 
-/// A render that this worker holds.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) id: RenderId,
@@ -98,7 +97,6 @@ impl Held {
     }
 }
 
-/// All renders that this worker holds.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     held: Mutex<BTreeMap<RenderId, Arc<Held>>>,

@@ -18,16 +18,13 @@ const HOLDER: &str = "render";
 /// The pool that counts licences, and what one render takes of it.
 #[derive(Clone, Debug)]
 pub struct Licence {
-    /// The pools of this database.
     pub pools: Pools,
     pub pool: PoolName,
     pub units: NonZeroU32,
 }
 
-/// Why a render has no licence.
 #[derive(Debug)]
 pub(super) enum NoLicence {
-    /// There is none now.
     Busy,
     /// There never will be one, unless somebody changes the pool or the configuration.
     Refused(Code, String),

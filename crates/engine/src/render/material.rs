@@ -17,29 +17,21 @@ pub struct Material {
     /// What it shows, as it was given.
     pub data: Value,
     pub gfx: GfxData,
-    /// The profile of its composition.
     pub profile: Profile,
-    /// The field mapping of its composition.
     pub mapping: Mapping,
 }
 
-/// Why a render cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadMaterial {
-    /// The data is none.
     #[error(transparent)]
     Data(#[from] BadGfx),
-    /// Neither the data nor anybody else says of which composition it is.
     #[error("the data names no composition")]
     NoComposition,
-    /// The name of the composition cannot be used.
     #[error(transparent)]
     Composition(#[from] UnsafeComposition),
-    /// Nobody has said what the composition is.
     #[error("there is no profile of the composition {0:?}")]
     UnknownComposition(String),
-    /// The stored mapping is none.
     #[error("the field mapping of the composition is damaged: {0}")]
     Mapping(#[from] BadMapping),
     /// All that does not fit together.
@@ -71,7 +63,6 @@ impl BadMaterial {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Data(BadGfx::TooLarge { .. }) => "put images into files, and write their paths into the data".into(),

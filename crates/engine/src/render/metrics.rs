@@ -24,7 +24,6 @@ const SUCCESS: &str = "tidemill_render_success_ratio";
 const WAITING_FOR_LICENCE: &str = "tidemill_render_waiting_for_licence";
 const WORKERS: &str = "tidemill_render_workers";
 
-/// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     describe_gauge!(BUSY_PLACES, "Places at the farm that the worker of this process has taken.");
     describe_counter!(CLAIMS, "Renders that the worker of this process has claimed.");

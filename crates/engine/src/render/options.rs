@@ -14,13 +14,10 @@ use tidemill_domain::schedule::Zone;
 /// lease's end.
 pub(crate) const REAP_PAUSE: Duration = Duration::from_secs(4);
 
-/// How a render worker works.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// The process that it runs in.
     pub process: ProcessId,
     pub name: String,
-    /// How many renders it may have at the farm.
     pub capacity: NonZeroUsize,
     /// The pool that counts licences; none when only the capacity limits.
     pub licence: Option<Licence>,

@@ -12,13 +12,11 @@ use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
 use tidemill_store::render::{OrphanJob, RenderRecord};
 
-/// Jobs that are taken out in one turn.
 const PER_TURN: u32 = 100;
 
 /// How long a job is left to whoever watches it.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
-/// What became of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Dropped {
     /// It is out, and its file too if it had to be.

@@ -5,7 +5,6 @@ use tidemill_domain::render::output::{Output, Source, staging_name};
 use tidemill_domain::render::path_map::NoPath;
 use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathMap, Trouble, Uid};
 
-/// The folders of a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
     /// Where nodes leave their files, as nodes see it.

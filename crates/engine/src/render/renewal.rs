@@ -16,7 +16,6 @@ use tidemill_store::render::{Notes, RENDER_CANCELLED, WorkerBeat, WorkerState};
 /// A turn that takes longer has failed: there must be time for another one.
 const TURN_MAX: Duration = Duration::from_secs(5);
 
-/// Renews for as long as it is let.
 pub(super) async fn run(worker: Arc<WorkerContext>) {
     let mut service = Service::new("renewing the leases of renders", worker.options.renew_pause)
         .limit(TURN_MAX.min(worker.options.policy.lease_for / 3))
@@ -48,7 +47,6 @@ async fn turn(worker: &WorkerContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Finds out why one was not renewed.
 async fn ask(worker: &WorkerContext, held: &Held) -> Result<(), StoreError> {
     let (sent, policy) = (worker.now(), &worker.options.policy);
     let mut tx = worker.store.begin_vital().await?;

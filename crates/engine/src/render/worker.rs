@@ -24,7 +24,6 @@ use tokio::task::JoinSet;
 /// How long giving back may take, after all that could be brought to its end was.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 
-/// A render worker that can be run.
 #[derive(Debug)]
 pub struct Worker {
     context: Arc<WorkerContext>,
@@ -37,7 +36,6 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Lets it look for renders at once.
     pub fn poll(&self) {
         self.context.look_again.notify_one();
     }
@@ -48,12 +46,10 @@ impl WorkerHandle {
 }
 
 impl Worker {
-    /// A worker on this queue with these backends.
     pub fn new(store: Store, clock: Arc<dyn Clock>, backends: Backends, options: WorkerOptions) -> Self {
         Self { context: Arc::new(WorkerContext::new(store, clock, backends, options)) }
     }
 
-    /// What others may ask of it.
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { context: self.context.clone() }
     }

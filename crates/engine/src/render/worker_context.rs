@@ -23,7 +23,6 @@ const IN_HAND_PER_PLACE: usize = 4;
 /// What a question to nexrender counts for that got no answer, however soon that was known.
 const UNANSWERED: Duration = Duration::from_secs(30);
 
-/// What all tasks of a worker share.
 #[derive(Debug)]
 pub(super) struct WorkerContext {
     pub(super) store: Store,
@@ -163,7 +162,6 @@ impl WorkerContext {
         *locked(&self.took)
     }
 
-    /// How many places at the farm are taken.
     pub(super) fn busy(&self) -> usize {
         self.taken.load(Ordering::Acquire)
     }

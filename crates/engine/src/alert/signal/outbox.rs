@@ -11,7 +11,6 @@ use tidemill_store::outbox::Backlog;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
-    /// The signals of the outbox.
     pub enum OutboxSignal {
         /// Seconds since the oldest event was written that no relay has read yet, or since a row of an attached table is due.
         LagSeconds = "outbox_lag_seconds",

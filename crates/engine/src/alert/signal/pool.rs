@@ -11,7 +11,6 @@ use tidemill_domain::pool::PoolName;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
-    /// The signals of pools.
     pub enum PoolSignal {
         /// Units in use, in percent of those that there are.
         UtilizationPercent = "pool_utilization_percent",
@@ -26,10 +25,8 @@ tidemill_domain::words! {
     }
 }
 
-/// How far back waits count.
 const WAITS_WITHIN: Duration = Duration::from_secs(300);
 
-/// How far back timeouts are counted.
 const TIMEOUTS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Signal for PoolSignal {

@@ -13,7 +13,6 @@ use tidemill_store::{Store, StoreError};
 use tokio::sync::Mutex;
 
 tidemill_domain::words! {
-    /// The signals of renders.
     pub enum RenderSignal {
         /// Renders that wait for a worker.
         Pending = "render_pending",

@@ -25,14 +25,12 @@ use tokio::sync::watch;
 /// Longest pause before a sink that takes nothing is tried again: each time costs two changes of every row.
 const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Longest look at a table.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// After a look that has taken at least so long, the table is left alone for `REST` times as long: others wait meanwhile.
 const SLOW: Duration = Duration::from_millis(100);
 const REST: u32 = 9;
 
-/// The attached tables, as a relay knows them.
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     tables: BTreeMap<TableName, Serving>,

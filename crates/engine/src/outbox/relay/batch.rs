@@ -17,7 +17,6 @@ use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What was read at once.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// The slots that were read for.
@@ -60,13 +59,11 @@ impl Batch {
     }
 }
 
-/// What became of an event of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum EventResult {
     Published,
     /// It becomes a failed event: the state that it asks for, how often it was tried, and why.
     Failed(FailedEventState, u32, Option<String>),
-    /// Not yet known.
     Open,
 }
 

@@ -11,7 +11,6 @@ use tidemill_store::outbox::failed_event::{Due, DueEvent, Settled, SettledAs};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 
-/// Most aggregates that are tried again at once.
 const HEADS_MAX: u32 = 100;
 
 /// After so many rounds the new events have their turn again.

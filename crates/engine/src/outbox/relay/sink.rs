@@ -43,7 +43,6 @@ const QUIET: Duration = Duration::from_secs(60);
 /// So many different failures are remembered.
 const REMEMBERED: usize = 8;
 
-/// What was told of a sink lately, and when.
 #[derive(Debug, Default)]
 pub(super) struct RecentWarnings(Mutex<VecDeque<(String, Monotonic)>>);
 

@@ -24,7 +24,6 @@ use std::time::Duration;
 use tidemill_domain::outbox::Record;
 use tokio::sync::Mutex;
 
-/// Appends records to a file.
 #[derive(Debug)]
 pub struct FileSink {
     options: SinkOptions,
@@ -161,7 +160,6 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What tells a file from all others.
 pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

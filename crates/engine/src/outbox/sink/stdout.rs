@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tidemill_domain::outbox::Record;
 use tokio::sync::Mutex;
 
-/// Writes records to the standard output.
 #[derive(Debug)]
 pub struct StdoutSink {
     options: SinkOptions,

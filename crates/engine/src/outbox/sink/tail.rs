@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use tidemill_domain::outbox::verify::Place;
 use tidemill_domain::outbox::{Published, line};
 
-/// So much is read at once.
 const AT_ONCE: usize = 1024 * 1024;
 
 /// Something that was found in a file.
@@ -43,7 +42,6 @@ struct Part {
 }
 
 impl Tail {
-    /// Reads these, in this order.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         Self { missing: paths.clone(), paths, parts: Vec::new() }
     }
@@ -70,12 +68,10 @@ impl Tail {
         parts.map(|(file, part)| Place { file, line: part.lines + 1 })
     }
 
-    /// The first of the files that was never there.
     pub fn missing(&self) -> Option<&Path> {
         self.missing.first().map(PathBuf::as_path)
     }
 
-    /// A place, as people read it.
     pub fn name(&self, place: Place) -> String {
         let path = self.parts.get(place.file).map(|part| part.path.display().to_string());
         format!("{}:{}", path.unwrap_or_default(), place.line)

@@ -50,7 +50,6 @@ impl Task {
         Ok(Done { work: Work::Prepared, noted })
     }
 
-    /// What is known of its composition.
     pub(super) async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
         let (worker, mut failures) = (&self.worker, 0_u32);
         loop {
@@ -108,7 +107,6 @@ impl Task {
     }
 }
 
-/// Something that is wrong with a render.
 type Problem = (Code, String);
 
 fn unnamed() -> Problem {
