@@ -35,11 +35,9 @@ const PACE: Pace = Pace { min: Duration::from_millis(20), max: Duration::from_se
 pub enum Turned {
     /// Nothing was due.
     Nothing,
-    /// A schedule was due, and no tick fired: they were missed or skipped, or one waits.
-    Passed {
-        /// Its name.
-        schedule: String,
-    },
+    /// A schedule was due, and no tick fired: they were missed or skipped, one waits, or somebody else recorded it in this
+    /// very moment.
+    Passed,
     /// A tick fired.
     Fired {
         /// Name of the schedule.
@@ -49,22 +47,8 @@ pub enum Turned {
         /// The execution, which runs in this process.
         running: Running,
     },
-    /// A tick was up, and its launch was refused.
-    Refused {
-        /// Name of the schedule.
-        schedule: String,
-        /// The tick.
-        tick: Timestamp,
-        /// Why.
-        why: String,
-    },
-    /// Somebody else recorded the tick in this very moment; nothing was written here.
-    Contended {
-        /// Name of the schedule.
-        schedule: String,
-        /// The tick.
-        tick: Timestamp,
-    },
+    /// A tick was up, and its launch was refused for this reason.
+    Refused(String),
 }
 
 /// Fires what is due, until the launcher's process ends.
@@ -128,7 +112,7 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
             {
                 tx.rollback().await?;
                 tracing::warn!("tick {tick} of schedule {schedule} was recorded by somebody else");
-                return Ok(Turned::Contended { schedule, tick });
+                return Ok(Turned::Passed);
             }
             Some((tick, made, now))
         }
@@ -151,11 +135,11 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
         metrics::schedule_tick(&schedule, passed.why.outcome().as_str());
     }
     match fired {
-        None => Ok(Turned::Passed { schedule }),
+        None => Ok(Turned::Passed),
         Some((tick, Err(why), _)) => {
             tracing::warn!("tick {tick} of schedule {schedule} was refused: {why}");
             metrics::schedule_tick(&schedule, "refused");
-            Ok(Turned::Refused { schedule, tick, why })
+            Ok(Turned::Refused(why))
         }
         Some((tick, Ok(id), now)) => {
             let running = running.expect("what was launched has been prepared");

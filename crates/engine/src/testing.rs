@@ -124,15 +124,14 @@ impl JobBench {
                     let run = self.look(running.ended().await?).await?;
                     fired.push(FiredTick { schedule, tick, run });
                 }
-                Turned::Passed { .. } | Turned::Refused { .. } | Turned::Contended { .. } => {}
+                Turned::Passed | Turned::Refused(_) => {}
             }
         }
     }
 
     /// What became of the ticks of a schedule, the oldest first.
     pub async fn ticks(&self, schedule: &str) -> Result<Vec<TickRecord>, JobError> {
-        let mut tx = self.store.read().await?;
-        let mut ticks = tx.schedules().ticks(schedule, None, TICKS_KEPT).await?;
+        let mut ticks = self.store.read().await?.schedules().ticks(schedule, None, TICKS_KEPT).await?;
         ticks.reverse();
         Ok(ticks)
     }
