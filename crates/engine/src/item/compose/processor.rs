@@ -50,6 +50,7 @@ where
 
 /// Gives each item to one of several processors, which a closure picks by a key. An item whose key has none
 /// goes to [`otherwise`](Self::otherwise), or is an error.
+#[must_use]
 pub struct ClassifierProcessor<I, O, K> {
     classify: Box<dyn FnMut(&I) -> K + Send>,
     parts: Vec<(K, BoxProcessor<I, O>)>,
@@ -68,14 +69,12 @@ where
     }
 
     /// Adds the processor for a key.
-    #[must_use]
     pub fn on(mut self, key: K, processor: impl ItemProcessor<I, Output = O>) -> Self {
         self.parts.push((key, BoxProcessor::new(processor)));
         self
     }
 
     /// Adds the processor for all other keys.
-    #[must_use]
     pub fn otherwise(mut self, processor: impl ItemProcessor<I, Output = O>) -> Self {
         self.otherwise = Some(BoxProcessor::new(processor));
         self

@@ -36,6 +36,7 @@ pub type ClassifierWriter<O, K> = Writers<O, ByKey<O, K>>;
 
 /// Several writers that are opened, updated, rolled back and closed as one; see [`CompositeWriter`] and
 /// [`ClassifierWriter`].
+#[must_use]
 pub struct Writers<O, D> {
     parts: Vec<BoxWriter<O>>,
     deal: D,
@@ -71,7 +72,6 @@ impl<O: Send + Sync + 'static> CompositeWriter<O> {
     }
 
     /// Adds a writer.
-    #[must_use]
     pub fn and(mut self, writer: impl ItemWriter<O>) -> Self {
         self.parts.push(BoxWriter::new(writer));
         self
@@ -120,7 +120,6 @@ where
     }
 
     /// Adds the writer for a key.
-    #[must_use]
     pub fn on(mut self, key: K, writer: impl ItemWriter<O>) -> Self {
         self.deal.keys.push((key, self.parts.len()));
         self.parts.push(BoxWriter::new(writer));
@@ -128,7 +127,6 @@ where
     }
 
     /// Adds the writer for all other keys.
-    #[must_use]
     pub fn otherwise(mut self, writer: impl ItemWriter<O>) -> Self {
         self.deal.otherwise = Some(self.parts.len());
         self.parts.push(BoxWriter::new(writer));

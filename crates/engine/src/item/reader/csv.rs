@@ -57,7 +57,6 @@ enum Header {
 
 impl CsvReader<Row> {
     /// Makes an empty field no value, instead of an empty text.
-    #[must_use]
     pub fn empty_as_null(mut self) -> Self {
         self.format.empty = Empty::Null;
         self
@@ -66,28 +65,24 @@ impl CsvReader<Row> {
 
 impl<T> CsvReader<T> {
     /// What separates fields; a comma unless said. Letters and digits cannot.
-    #[must_use]
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.format.scanner.delimiter = delimiter;
         self
     }
 
     /// What fields are quoted with; `"` unless said. None when quotes are text like any other.
-    #[must_use]
     pub fn quote(mut self, quote: impl Into<Option<u8>>) -> Self {
         self.format.scanner.quote = quote.into();
         self
     }
 
     /// What a line begins with that is to be passed over.
-    #[must_use]
     pub fn comment(mut self, mark: u8) -> Self {
         self.format.scanner.comment = Some(mark);
         self
     }
 
     /// Drops white space around fields, but not inside of quotes.
-    #[must_use]
     pub fn trim(mut self) -> Self {
         self.format.scanner.is_trimming = true;
         self
@@ -95,7 +90,6 @@ impl<T> CsvReader<T> {
 
     /// Says that the first record is data. Without [`columns`](Self::columns), items are made by the order of
     /// the fields, and the columns of rows are called by their numbers from 1.
-    #[must_use]
     pub fn no_headers(mut self) -> Self {
         self.format.header = Header::None;
         self
@@ -103,7 +97,6 @@ impl<T> CsvReader<T> {
 
     /// Names the columns of a file whose first record is data. If that has names too, but others, say
     /// [`has_headers`](Self::has_headers) behind this.
-    #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.format.header = Header::None;
         self.format.columns = Some(Columns::new(names));
@@ -112,7 +105,6 @@ impl<T> CsvReader<T> {
 
     /// Says that the first record has the names of the columns; where [`columns`](Self::columns) gave others,
     /// it is passed over.
-    #[must_use]
     pub fn has_headers(mut self) -> Self {
         self.format.header = if self.format.columns.is_some() { Header::Ignored } else { Header::Names };
         self

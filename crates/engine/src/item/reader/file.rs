@@ -65,6 +65,7 @@ type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 ///
 /// Files may be packed with gzip; that is seen from their name (`.gz`) or their first bytes. Lines end with a
 /// line feed, with or without a carriage return. A record of more than a mebibyte is an error.
+#[must_use]
 pub struct FileReader<F, T> {
     name: String,
     keys: Keys,
@@ -179,28 +180,24 @@ impl<F: Format, T> FileReader<F, T> {
     }
 
     /// How the text is encoded; UTF-8 unless said. Bytes that are not of this encoding are a parse error.
-    #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
     /// Counts all records before the first is read, for the progress bar. That reads every file once more.
-    #[must_use]
     pub fn count_total(mut self) -> Self {
         self.is_counting = true;
         self
     }
 
     /// Reads only files that lie in these folders.
-    #[must_use]
     pub fn within(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
     }
 
     /// Makes it fine that no file matches the pattern: then there are no items.
-    #[must_use]
     pub fn allow_none(mut self) -> Self {
         if let Files::Pattern { may_be_none, .. } = &mut self.files {
             *may_be_none = true;

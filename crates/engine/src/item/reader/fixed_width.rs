@@ -45,7 +45,6 @@ enum Unit {
 
 impl FixedWidthReader<Row> {
     /// Makes a column of nothing but padding no value, instead of an empty text.
-    #[must_use]
     pub fn empty_as_null(mut self) -> Self {
         self.format.empty = Empty::Null;
         self
@@ -54,7 +53,6 @@ impl FixedWidthReader<Row> {
 
 impl<T> FixedWidthReader<T> {
     /// Adds a column: its name and its place, counted from 0, the end not included.
-    #[must_use]
     pub fn column(mut self, name: impl Into<String>, range: Range<usize>) -> Self {
         self.format.names.push(name.into());
         self.format.ranges.push(range);
@@ -64,7 +62,6 @@ impl<T> FixedWidthReader<T> {
 
     /// Counts places in bytes of the file instead of characters, as formats do that come from mainframes:
     /// there a Korean character takes two.
-    #[must_use]
     pub fn in_bytes(mut self) -> Self {
         self.format.unit = Unit::Bytes;
         self

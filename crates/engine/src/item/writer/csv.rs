@@ -78,28 +78,24 @@ impl CsvWriter<Row> {
 
 impl<T: Send + Sync + 'static> CsvWriter<T> {
     /// What separates fields; a comma unless said.
-    #[must_use]
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.layout.delimiter = delimiter;
         self
     }
 
     /// Writes no line that names the columns.
-    #[must_use]
     pub fn no_headers(mut self) -> Self {
         self.layout.header = Header::None;
         self
     }
 
     /// Names the columns, in the order of the fields. They are written even when there are no items.
-    #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.layout.header = Header::Given(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Ends lines with a carriage return and a line feed.
-    #[must_use]
     pub fn crlf(mut self) -> Self {
         self.layout.terminator = Terminator::CRLF;
         self

@@ -46,6 +46,7 @@ pub enum Beginning {
 /// A file that is there already is refused, unless [`overwrite`](Self::overwrite) allows to replace it. A clone of it is
 /// one that is not open.
 #[derive(Clone)]
+#[must_use]
 pub struct FileWriter<L: Layout> {
     output: FileOutput,
     pub(super) layout: L,
@@ -75,21 +76,18 @@ impl<L: Layout> FileWriter<L> {
     }
 
     /// Replaces a file that is there already, once the new one is complete.
-    #[must_use]
     pub fn overwrite(mut self) -> Self {
         self.output.options().existing = Existing::Replace;
         self
     }
 
     /// Writes only into these folders.
-    #[must_use]
     pub fn within(mut self, roots: Roots) -> Self {
         self.output.within(Some(roots));
         self
     }
 
     /// Publishes no file when no item was written. A file that is there already is then left alone.
-    #[must_use]
     pub fn skip_if_empty(mut self) -> Self {
         self.is_skipping_empty = true;
         self
@@ -97,7 +95,6 @@ impl<L: Layout> FileWriter<L> {
 
     /// How the text is encoded; UTF-8 unless said. An item with a character that the encoding does not have
     /// is an error.
-    #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
@@ -106,7 +103,6 @@ impl<L: Layout> FileWriter<L> {
     /// Whether each chunk is written through to the disk before it commits; it is unless said. Without, a
     /// power failure can lose what has committed; the next run then refuses to go on. The death of a process
     /// cannot.
-    #[must_use]
     pub fn sync(mut self, is_syncing: bool) -> Self {
         self.output.options().is_syncing = is_syncing;
         self

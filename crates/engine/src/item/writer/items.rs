@@ -2,7 +2,8 @@
 
 use crate::job::component::{ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::locked;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
@@ -40,7 +41,7 @@ impl<T: Clone> ItemsWriter<T> {
 
 impl<T> ItemsWriter<T> {
     fn kept(&self) -> MutexGuard<'_, Kept<T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.kept)
     }
 }
 
