@@ -46,9 +46,7 @@ impl Deliverer {
     /// One turn over what is due. A slow channel does not hold up the others of the turn.
     pub async fn run_once(&self, watch: &HeldLease) -> Result<Delivered, EngineError> {
         watch.check()?;
-        let mut tx = watch.process().store().read().await?;
-        let due = tx.alerts().due_deliveries(DELIVERIES_PER_TURN).await?;
-        drop(tx);
+        let due = watch.process().store().read().await?.alerts().due_deliveries(DELIVERIES_PER_TURN).await?;
         let mut attempts = JoinSet::new();
         let mut by_task = HashMap::new();
         for due in due {

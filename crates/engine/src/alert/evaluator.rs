@@ -59,9 +59,7 @@ impl Evaluator {
         let seen = self.observe(watch).await;
         let now = self.clock.monotonic();
         let mut readings = self.read(&seen, now);
-        let mut tx = watch.process().store().read().await?;
-        let open = tx.alerts().open(OPEN_MAX).await?;
-        drop(tx);
+        let open = watch.process().store().read().await?.alerts().open(OPEN_MAX).await?;
         self.add_missing(&mut readings, &open, &seen);
         let is_open: HashSet<(&str, &Subject)> =
             open.iter().map(|record| (record.rule.as_str(), &record.subject)).collect();

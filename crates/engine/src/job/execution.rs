@@ -3,8 +3,9 @@
 use crate::job::definition::Job;
 use crate::job::retry::{GivenUp, Lost, LostAnswer, while_away};
 use crate::job::step::{Outcome, StepResources};
+use crate::locked;
 use crate::metrics;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{Counters, ExecutionContext, StepExecutionId};
 use tidemill_store::job::{Launched, StepEnd, StepRequest, StepStart};
@@ -28,7 +29,7 @@ impl Execution {
     }
 
     pub(super) fn context(&self) -> MutexGuard<'_, ExecutionContext> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.context)
     }
 
     /// Records that it has begun. The answer is whether it is still ours.

@@ -81,9 +81,7 @@ impl Launcher {
 
     /// Starts the job of an execution that did not complete again, with its parameters.
     pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
-        let mut tx = self.store().read().await?;
-        let found = tx.jobs().execution(id).await?;
-        drop(tx);
+        let found = self.store().read().await?.jobs().execution(id).await?;
         let found = found.ok_or(JobError::UnknownExecution(id))?;
         let (job, parameters) = (found.execution.job.as_str(), found.job_parameters()?);
         self.jobs().get(job)?;

@@ -7,11 +7,12 @@ use crate::job::run_job::ExecutionEnd;
 use crate::job::step::StepResources;
 use crate::job::stop::{StopSignal, StopSwitch, Urgency};
 use crate::lease::HeldLease;
+use crate::locked;
 use crate::pool::{Pools, PoolsOnDemand};
 use crate::process::Process;
 use crate::service::{Next, Service};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::time::Clock;
@@ -195,7 +196,7 @@ impl Launcher {
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
-        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner.running)
     }
 }
 
@@ -213,7 +214,6 @@ pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch:
 }
 
 async fn is_stop_requested(store: &Store, execution: ExecutionId) -> Result<bool, StoreError> {
-    let mut tx = store.read().await?;
-    let found = tx.jobs().execution(execution).await?;
+    let found = store.read().await?.jobs().execution(execution).await?;
     Ok(found.is_some_and(|found| found.stop.is_some()))
 }

@@ -154,8 +154,7 @@ impl<'a> UnitsRequest<'a> {
     }
 
     async fn settings(&self) -> Result<Option<Settings>, StoreError> {
-        let mut tx = self.scope.store().read().await?;
-        let found = tx.pools().find(&self.wanted.pool).await?;
+        let found = self.scope.store().read().await?.pools().find(&self.wanted.pool).await?;
         Ok(found.map(|found| found.settings))
     }
 

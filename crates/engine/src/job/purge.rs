@@ -167,9 +167,7 @@ async fn take_share(
     before: &PurgeReport,
 ) -> Result<PurgeShare, EngineError> {
     let Mode::Remove { actor, lease } = mode else {
-        let mut tx = store.read().await?;
-        let share = tx.jobs().count_share(walk, order.batch).await?;
-        return Ok(share);
+        return Ok(store.read().await?.jobs().count_share(walk, order.batch).await?);
     };
     let mut tx = begin_under(*lease, store).await?;
     let share = tx.jobs().purge_share(walk, order.batch).await?;

@@ -45,9 +45,7 @@ pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> 
 
 /// Gives back the units of executions that have ended. A process that died could not.
 async fn give_back_units(store: &Store) -> Result<(), StoreError> {
-    let mut tx = store.read().await?;
-    let left = tx.jobs().units_of_ended_executions(TICKETS_PER_ROUND).await?;
-    drop(tx);
+    let left = store.read().await?.jobs().units_of_ended_executions(TICKETS_PER_ROUND).await?;
     for (pool, tickets) in left {
         let given_back = |ticket: &TicketId| {
             let end = End::ByOperator { by: "system".to_owned(), reason: EXECUTION_ENDED.to_owned() };

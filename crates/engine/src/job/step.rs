@@ -5,10 +5,11 @@ use crate::job::retry::GivenUp;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
 use crate::lease::HeldLease;
+use crate::locked;
 use crate::pool::PoolsOnDemand;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
@@ -251,7 +252,7 @@ pub(crate) struct Committed {
 
 impl Progress {
     pub(super) fn get(&self) -> MutexGuard<'_, Committed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

@@ -25,9 +25,7 @@ pub async fn run(store: Store) {
 }
 
 pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
-    let mut tx = store.read().await?;
-    let levels = tx.pools().levels(POOLS_MAX).await?;
-    Ok(levels)
+    store.read().await?.pools().levels(POOLS_MAX).await
 }
 
 /// The pools of which something was said, so that those which are removed do not stay full for ever.

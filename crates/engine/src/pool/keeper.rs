@@ -77,9 +77,7 @@ pub async fn tidy(
     lease: Option<&HeldLease>,
     history: Duration,
 ) -> Result<Tidied, EngineError> {
-    let mut tx = store.read().await?;
-    let pools = tx.pools().directory().await?;
-    drop(tx);
+    let pools = store.read().await?.pools().directory().await?;
     let mut tidied = Tidied::default();
     for (pool, ..) in pools {
         tidy_pool(store, lease, history, &pool, &mut tidied).await?;

@@ -120,8 +120,7 @@ impl Pools {
         if let Some(name) = self.directory.find(external_id) {
             return Ok(Some(name));
         }
-        let mut tx = self.store.read().await?;
-        let names = tx.pools().directory().await?;
+        let names = self.store.read().await?.pools().directory().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(self.directory.find(external_id))
     }

@@ -98,7 +98,6 @@ async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
 
 /// Whether the render of a job goes on without it. One that is not there may be a render of another queue.
 async fn is_superseded(worker: &WorkerContext, uid: Uid) -> Result<bool, StoreError> {
-    let mut tx = worker.store.read().await?;
-    let record = tx.renders().find(uid.render()).await?;
+    let record = worker.store.read().await?.renders().find(uid.render()).await?;
     Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))
 }

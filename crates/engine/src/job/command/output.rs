@@ -1,6 +1,7 @@
 //! What a command writes: into the log as far as that bears it, the end of it into memory, all of it into a file if
 //! the author wants that. However much it is, memory is bounded.
 
+use crate::locked;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -115,7 +116,7 @@ async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Opt
                 break;
             }
         };
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = locked(output);
         output.write_to_file(read);
         // The end of a line may come with a later block, and something of the other stream before it.
         let whole = memchr::memrchr(b'\n', read).map_or(0, |at| at + 1);
@@ -133,7 +134,7 @@ async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Opt
     }
     if !begun.is_empty() {
         begun.push(b'\n');
-        output.lock().unwrap_or_else(PoisonError::into_inner).take(stream, &begun);
+        locked(output).take(stream, &begun);
     }
 }
 

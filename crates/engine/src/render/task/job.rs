@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::lifecycle::Slot;
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
+use tidemill_store::crash_point;
 use tidemill_store::render::OrphanJob;
-use tidemill_store::{StoreError, crash_point};
 
 impl Task {
     pub(super) async fn submit(&self) -> Result<Done, Trouble> {
@@ -25,11 +25,8 @@ impl Task {
     /// The job as it was written down before.
     async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
         let uid = self.uid();
-        let read = async {
-            let mut tx = self.worker.store.read().await?;
-            let document = tx.renders().document(uid.render(), uid.epoch()).await?;
-            Ok::<_, StoreError>(document)
-        };
+        let read =
+            async { self.worker.store.read().await?.renders().document(uid.render(), uid.epoch()).await };
         let document = read.await.map_err(|error| unexpected(&error))?;
         document.ok_or_else(|| Trouble::new(Failure::Unexpected, "the job was not written down"))
     }

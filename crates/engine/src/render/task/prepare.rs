@@ -91,11 +91,7 @@ impl Task {
     async fn data(&self) -> Result<Result<GfxData, Problem>, Trouble> {
         let mut failures = 0_u32;
         loop {
-            let read = async {
-                let mut tx = self.worker.store.read().await?;
-                let data = tx.renders().data(self.held.id).await?;
-                Ok::<_, StoreError>(data)
-            };
+            let read = async { self.worker.store.read().await?.renders().data(self.held.id).await };
             match read.await {
                 Ok(text) => {
                     let read = gfx::read(&text.unwrap_or_default());
