@@ -10,7 +10,6 @@ use crate::clock::SystemIds;
 use crate::lease_guard::LeaseGuard;
 use crate::outbox::keeper;
 use crate::outbox::publisher::SinkRefusal;
-use crate::service::{Next, Service};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -338,18 +337,20 @@ impl<'a> Member<'a> {
     /// Does something that may take longer than a lease, and keeps the lease meanwhile.
     pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
         let beating = async {
-            let mut service =
-                Service::new("renewing the lease of the relay", self.relay.options.lease / 4).later();
-            while service.is_due().await {
-                let view = self.try_view(false).await;
-                service.ended(view.map(|view| if view.is_some() { Next::Rest } else { Next::End }));
+            loop {
+                tokio::time::sleep(self.relay.options.lease / 4).await;
+                match self.try_view(false).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Ended::Fenced,
+                    Err(error) => warn(&error, "the relay could not renew its lease"),
+                }
             }
         };
         // Whoever was stopped for a while first sees that its time is over, before it goes on with its work.
         tokio::select! {
             biased;
             () = self.guard.over() => Err(Ended::Lapsed),
-            () = beating => Err(Ended::Fenced),
+            ended = beating => Err(ended),
             done = work => Ok(done),
         }
     }
