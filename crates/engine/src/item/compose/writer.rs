@@ -66,7 +66,6 @@ impl<O> Deal<O> for ToAll {
 
 impl<O: Send + Sync + 'static> CompositeWriter<O> {
     /// Without writers.
-    #[expect(clippy::new_without_default, reason = "a composite of nothing is no sensible default")]
     pub fn new() -> Self {
         Self { parts: Vec::new(), deal: ToAll }
     }
