@@ -48,8 +48,8 @@ fn who_reads_or_writes_the_payload_of_an_event_administers() {
     let payloads = [
         (Method::POST, "/api/v1/outbox/events"),
         (Method::GET, "/api/v1/outbox/events/{id}"),
-        (Method::GET, "/api/v1/outbox/exceptions/{id}"),
-        (Method::POST, "/api/v1/outbox/exceptions/{id}/edit"),
+        (Method::GET, "/api/v1/outbox/failed/{id}"),
+        (Method::POST, "/api/v1/outbox/failed/{id}/edit"),
     ];
     for (method, path) in payloads {
         let route = routes().into_iter().find(|route| route.method == method && route.path == path).unwrap();

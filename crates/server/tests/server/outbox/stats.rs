@@ -34,9 +34,9 @@ async fn what_was_not_read_is_told_and_what_is_not_known_is_null() {
         (&whole["unread"], &whole["oldest_at"])
     );
     assert_eq!((&whole["published_per_second"], &whole["empty_poll_ratio"]), (&Value::Null, &Value::Null));
-    assert_eq!(whole["failed events"]["parked_oldest_at"], Value::Null);
+    assert_eq!(whole["failed_events"]["parked_oldest_at"], Value::Null);
     assert_eq!(whole["oldest_at"], "2026-11-15T01:43:20.000000Z");
-    assert_eq!(whole["failed events"]["parked"], json!({ "at_least": 0, "is_exact": true }));
+    assert_eq!(whole["failed_events"]["parked"], json!({ "at_least": 0, "is_exact": true }));
     assert_eq!((&whole["relays"], &whole["unowned_slots"]), (&json!(0), &json!(256)));
     assert_eq!((&whole["default_rows"], &whole["wal_bytes_per_event"]), (&Value::Null, &Value::Null));
     assert_eq!(whole["slots"], Value::Null);
