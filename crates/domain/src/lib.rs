@@ -8,7 +8,7 @@
 //! again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and
 //! [`pool`] (who may start), [`outbox`] and [`inbox`] (what is told to others, and what others have told), [`render`]
 //! (videos that outside programs make), then [`alert`] (when people are told), [`connection`] (who may connect when
-//! places are scarce) and [`access`] (who may do what), then [`audit`], [`code`] and [`error_chain`] (what people see).
+//! places are scarce), [`access`] (who may do what) and [`action`] (what operators do), then [`audit`], [`code`] and [`error_chain`] (what people see).
 
 mod newtype;
 pub mod words;
@@ -42,6 +42,7 @@ pub mod alert;
 pub mod connection;
 
 pub mod access;
+pub mod action;
 pub mod audit;
 pub mod code;
 pub mod error_chain;
