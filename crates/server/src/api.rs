@@ -13,6 +13,9 @@ pub mod render;
 pub mod schedule;
 pub mod token;
 
+mod describe;
+
+use crate::operate;
 use crate::problem::{Problem, ProblemBody};
 use axum::Json;
 use axum::body::Bytes;
@@ -21,6 +24,7 @@ use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use describe::Actions;
 use serde::de::DeserializeOwned;
 use tidemill_domain::code::Code;
 use utoipa::OpenApi;
@@ -34,8 +38,6 @@ use utoipa::OpenApi;
         lease::list,
         audit::list,
         alert::list,
-        alert::silence,
-        alert::unsilence,
         job::list,
         job::show,
         job::instances,
@@ -46,23 +48,14 @@ use utoipa::OpenApi;
         execution::content::job_context,
         execution::content::step_context,
         execution::content::rejects,
-        execution::operate::stop,
-        execution::operate::restart,
-        execution::operate::abandon,
-        execution::operate::recover,
         schedule::list,
         schedule::show,
         schedule::ticks,
-        schedule::pause,
-        schedule::resume,
         outbox::stats::show,
         pool::list,
         pool::show,
         pool::define::create,
         pool::define::change,
-        pool::define::remove,
-        pool::define::pause,
-        pool::define::resume,
         pool::ticket::holders,
         pool::ticket::queue,
         pool::event::list,
@@ -72,16 +65,8 @@ use utoipa::OpenApi;
         pool::lease::show,
         pool::lease::heartbeat,
         pool::lease::give_back,
-        pool::lease::release,
         outbox::failed_event::list,
         outbox::failed_event::show,
-        outbox::failed_event::operate::skip,
-        outbox::failed_event::operate::replay,
-        outbox::failed_event::operate::edit,
-        outbox::failed_event::operate::redirect,
-        outbox::failed_event::bulk::skip,
-        outbox::failed_event::bulk::replay,
-        outbox::failed_event::bulk::redirect,
         outbox::event::add,
         outbox::event::list,
         outbox::event::show,
@@ -90,16 +75,10 @@ use utoipa::OpenApi;
         outbox::attached::attach,
         outbox::attached::detach,
         outbox::attached::failed::list,
-        outbox::attached::failed::skip,
-        outbox::attached::failed::replay,
         render::order,
         render::list,
         render::show,
         render::data,
-        render::operate::poll,
-        render::operate::cancel,
-        render::operate::retry,
-        render::operate::recover,
         render::attempt::list,
         render::attempt::audit,
         render::worker::list,
@@ -110,10 +89,25 @@ use utoipa::OpenApi;
         render::profile::save,
         render::profile::remove,
         token::list,
-        token::create,
-        token::revoke
+        token::create
     ),
-    components(schemas(ProblemBody))
+    components(schemas(
+        ProblemBody,
+        alert::CreateSilence,
+        alert::EndSilence,
+        alert::Silence,
+        execution::operate::Restart,
+        operate::OptionalReason,
+        operate::Order,
+        outbox::attached::failed::OrderRows,
+        outbox::attached::failed::OrderedRows,
+        outbox::failed_event::bulk::ManyChanged,
+        outbox::failed_event::bulk::ManyEvents,
+        outbox::failed_event::bulk::RedirectEvents,
+        outbox::failed_event::operate::EditEvent,
+        outbox::failed_event::operate::RedirectEvent
+    )),
+    modifiers(&Actions)
 )]
 pub struct Api;
 

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`route`] (every route with what it needs, in one table), [`access`] (the one layer that every
 //! request passes), [`api`] and [`dashboard`] (what is behind it), [`lambda`] (the API as AWS clients call it),
-//! [`live`] (changes as they happen), [`action`] (what a program adds), [`problem`] (errors). [`Server`] puts them together.
+//! [`operate`] (the actions of operators), [`live`] (changes as they happen), [`action`] (what a program adds),
+//! [`problem`] (errors). [`Server`] puts them together.
 
 pub mod access;
 pub mod action;
@@ -14,6 +15,7 @@ pub mod health;
 pub mod lambda;
 pub mod live;
 pub mod mutation;
+pub mod operate;
 pub mod problem;
 pub mod route;
 pub mod state;

@@ -61,7 +61,7 @@ pub(crate) async fn run_for_body(
 }
 
 /// Does it in a transaction, or answers as before.
-async fn once(
+pub(crate) async fn once(
     state: &State,
     principal: &Principal,
     headers: &HeaderMap,

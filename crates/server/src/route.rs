@@ -4,11 +4,13 @@
 mod page;
 
 use crate::state::State;
-use crate::{api, health, lambda};
+use crate::{api, health, lambda, operate};
 use axum::Router;
+use axum::handler::Handler;
 use axum::http::Method;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{self, MethodRouter};
 use tidemill_domain::access::Permission;
+use tidemill_domain::action::Action;
 
 /// Who may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,14 +49,36 @@ impl std::fmt::Debug for Route {
     }
 }
 
-fn route(
-    method: Method,
-    path: &'static str,
-    access: Access,
-    surface: Surface,
-    handler: MethodRouter<State>,
-) -> Route {
-    Route { method, path, access, surface, handler }
+impl Route {
+    fn new(method: Method, path: &'static str, access: Access, handler: MethodRouter<State>) -> Self {
+        Self { method, path, access, surface: Surface::Api, handler }
+    }
+
+    /// Of another surface than the API.
+    fn on(self, surface: Surface) -> Self {
+        Self { surface, ..self }
+    }
+}
+
+const VIEW: Access = Access::Needs(Permission::View);
+const OPERATE: Access = Access::Needs(Permission::Operate);
+const ADMINISTER: Access = Access::Needs(Permission::Administer);
+const REQUEST: Access = Access::Needs(Permission::Request);
+
+fn get<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
+    Route::new(Method::GET, path, access, routing::get(handler))
+}
+
+fn post<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
+    Route::new(Method::POST, path, access, routing::post(handler))
+}
+
+fn delete<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
+    Route::new(Method::DELETE, path, access, routing::delete(handler))
+}
+
+fn patch<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
+    Route::new(Method::PATCH, path, access, routing::patch(handler))
 }
 
 const REQUESTS: &str = "/api/v1/requests";
@@ -76,339 +100,97 @@ pub(crate) fn streams(path: &str) -> bool {
 }
 
 pub fn routes() -> Vec<Route> {
-    use Access::{Needs, Public};
-    use Permission::{Administer, Operate, Request, View};
-    use Surface::{Api, Document, Lambda};
-    let (g, p, d) = (Method::GET, Method::POST, Method::DELETE);
-    let mut routes = vec![
-        route(g.clone(), "/healthz/live", Public, Api, get(health::live)),
-        route(g.clone(), "/healthz/ready", Public, Api, get(health::ready)),
-        route(g.clone(), "/healthz/startup", Public, Api, get(health::startup)),
-        route(g.clone(), "/health", Public, Api, get(health::worker)),
-        route(g.clone(), "/metrics", Needs(View), Api, get(health::metrics)),
-        route(g.clone(), "/openapi.json", Public, Api, get(api::openapi)),
-        route(g.clone(), "/api/v1/processes", Needs(View), Api, get(api::process::list)),
-        route(g.clone(), "/api/v1/leases", Needs(View), Api, get(api::lease::list)),
-        route(g.clone(), "/api/v1/audit", Needs(View), Api, get(api::audit::list)),
-        route(g.clone(), "/api/v1/alerts", Needs(View), Api, get(api::alert::list)),
-        route(p.clone(), "/api/v1/alerts/silences", Needs(Operate), Api, post(api::alert::silence)),
-        route(d.clone(), "/api/v1/alerts/silences", Needs(Operate), Api, delete(api::alert::unsilence)),
-        route(g.clone(), "/api/v1/jobs", Needs(View), Api, get(api::job::list)),
-        route(g.clone(), "/api/v1/jobs/{name}", Needs(View), Api, get(api::job::show)),
-        route(g.clone(), "/api/v1/jobs/{name}/instances", Needs(View), Api, get(api::job::instances)),
-        route(
-            p.clone(),
-            "/api/v1/jobs/{name}/executions",
-            Needs(Operate),
-            Api,
-            post(api::job::launch::launch),
-        ),
-        route(g.clone(), "/api/v1/executions", Needs(View), Api, get(api::execution::list)),
-        route(g.clone(), "/api/v1/executions/{id}", Needs(View), Api, get(api::execution::show)),
-        route(g.clone(), "/api/v1/executions/{id}/steps", Needs(View), Api, get(api::execution::steps)),
-        route(
-            g.clone(),
-            "/api/v1/executions/{id}/context",
-            Needs(View),
-            Api,
-            get(api::execution::content::job_context),
-        ),
-        route(
-            g.clone(),
-            "/api/v1/executions/{id}/steps/{step}/context",
-            Needs(View),
-            Api,
-            get(api::execution::content::step_context),
-        ),
-        route(
-            g.clone(),
-            "/api/v1/executions/{id}/steps/{step}/rejects",
-            // Rejects are payloads.
-            Needs(Administer),
-            Api,
-            get(api::execution::content::rejects),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/executions/{id}/stop",
-            Needs(Operate),
-            Api,
-            post(api::execution::operate::stop),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/executions/{id}/restart",
-            Needs(Operate),
-            Api,
-            post(api::execution::operate::restart),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/executions/{id}/abandon",
-            Needs(Operate),
-            Api,
-            post(api::execution::operate::abandon),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/executions/{id}/recover",
-            Needs(Operate),
-            Api,
-            post(api::execution::operate::recover),
-        ),
-        route(g.clone(), "/api/v1/schedules", Needs(View), Api, get(api::schedule::list)),
-        route(g.clone(), "/api/v1/schedules/{name}", Needs(View), Api, get(api::schedule::show)),
-        route(g.clone(), "/api/v1/schedules/{name}/ticks", Needs(View), Api, get(api::schedule::ticks)),
-        route(p.clone(), "/api/v1/schedules/{name}/pause", Needs(Operate), Api, post(api::schedule::pause)),
-        route(p.clone(), "/api/v1/schedules/{name}/resume", Needs(Operate), Api, post(api::schedule::resume)),
-        route(g.clone(), "/api/v1/tokens", Needs(Administer), Api, get(api::token::list)),
-        route(p.clone(), "/api/v1/tokens", Needs(Administer), Api, post(api::token::create)),
-        route(d.clone(), "/api/v1/tokens/{id}", Needs(Administer), Api, delete(api::token::revoke)),
-        route(g.clone(), "/api/v1/outbox/stats", Needs(View), Api, get(api::outbox::stats::show)),
-        route(g.clone(), "/api/v1/pools", Needs(View), Api, get(api::pool::list)),
-        route(p.clone(), "/api/v1/pools", Needs(Administer), Api, post(api::pool::define::create)),
-        route(g.clone(), "/api/v1/pools/{name}", Needs(View), Api, get(api::pool::show)),
-        route(Method::PATCH, "/api/v1/pools/{name}", Needs(Operate), Api, patch(api::pool::define::change)),
-        route(d.clone(), "/api/v1/pools/{name}", Needs(Administer), Api, delete(api::pool::define::remove)),
-        route(p.clone(), "/api/v1/pools/{name}/pause", Needs(Operate), Api, post(api::pool::define::pause)),
-        route(p.clone(), "/api/v1/pools/{name}/resume", Needs(Operate), Api, post(api::pool::define::resume)),
-        route(g.clone(), "/api/v1/pools/{name}/holders", Needs(View), Api, get(api::pool::ticket::holders)),
-        route(g.clone(), "/api/v1/pools/{name}/queue", Needs(View), Api, get(api::pool::ticket::queue)),
-        route(g.clone(), "/api/v1/pools/{name}/events", Needs(View), Api, get(api::pool::event::list)),
-        route(p.clone(), REQUESTS, Needs(Request), Api, post(api::pool::request::make)),
-        route(g.clone(), "/api/v1/requests/{id}", Needs(Request), Api, get(api::pool::request::show)),
-        route(d.clone(), "/api/v1/requests/{id}", Needs(Request), Api, delete(api::pool::request::cancel)),
-        route(g.clone(), "/api/v1/pool-leases/{id}", Needs(View), Api, get(api::pool::lease::show)),
-        route(
-            d.clone(),
-            "/api/v1/pool-leases/{id}",
-            Needs(Request),
-            Api,
-            delete(api::pool::lease::give_back),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/pool-leases/{id}/heartbeat",
-            Needs(Request),
-            Api,
-            post(api::pool::lease::heartbeat),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/pool-leases/{id}/release",
-            Needs(Operate),
-            Api,
-            post(api::pool::lease::release),
-        ),
-        route(g.clone(), "/api/v1/outbox/failed", Needs(View), Api, get(api::outbox::failed_event::list)),
-        route(
-            g.clone(),
-            "/api/v1/outbox/failed/{id}",
-            // It has the payload.
-            Needs(Administer),
-            Api,
-            get(api::outbox::failed_event::show),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/skip",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::bulk::skip),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/replay",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::bulk::replay),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/redirect",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::bulk::redirect),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/{id}/skip",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::operate::skip),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/{id}/replay",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::operate::replay),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/{id}/redirect",
-            Needs(Operate),
-            Api,
-            post(api::outbox::failed_event::operate::redirect),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/failed/{id}/edit",
-            // It writes the payload.
-            Needs(Administer),
-            Api,
-            post(api::outbox::failed_event::operate::edit),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/events",
-            // It writes the payload.
-            Needs(Administer),
-            Api,
-            post(api::outbox::event::add),
-        ),
-        route(g.clone(), "/api/v1/outbox/events", Needs(View), Api, get(api::outbox::event::list)),
-        route(
-            g.clone(),
-            "/api/v1/outbox/events/{id}",
-            // It has the payload.
-            Needs(Administer),
-            Api,
-            get(api::outbox::event::show),
-        ),
-        route(g.clone(), "/api/v1/outbox/relays", Needs(View), Api, get(api::outbox::relay::list)),
-        route(g.clone(), "/api/v1/outbox/attached", Needs(View), Api, get(api::outbox::attached::list)),
-        route(
-            p.clone(),
-            "/api/v1/outbox/attached",
-            Needs(Administer),
-            Api,
-            post(api::outbox::attached::attach),
-        ),
-        route(
-            d.clone(),
-            "/api/v1/outbox/attached/{schema}/{table}",
-            Needs(Administer),
-            Api,
-            delete(api::outbox::attached::detach),
-        ),
-        route(
-            g.clone(),
-            "/api/v1/outbox/attached/{schema}/{table}/failed",
-            Needs(View),
-            Api,
-            get(api::outbox::attached::failed::list),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/attached/{schema}/{table}/skip",
-            Needs(Operate),
-            Api,
-            post(api::outbox::attached::failed::skip),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/outbox/attached/{schema}/{table}/replay",
-            Needs(Operate),
-            Api,
-            post(api::outbox::attached::failed::replay),
-        ),
-        route(p.clone(), "/api/v1/renders", Needs(Operate), Api, post(api::render::order)),
-        route(g.clone(), "/api/v1/renders", Needs(View), Api, get(api::render::list)),
-        route(p.clone(), "/api/v1/renders/poll", Needs(Operate), Api, post(api::render::operate::poll)),
-        route(g.clone(), "/api/v1/renders/{id}", Needs(View), Api, get(api::render::show)),
-        route(
-            g.clone(),
-            "/api/v1/renders/{id}/data",
-            // It is the payload.
-            Needs(Administer),
-            Api,
-            get(api::render::data),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/renders/{id}/cancel",
-            Needs(Operate),
-            Api,
-            post(api::render::operate::cancel),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/renders/{id}/retry",
-            Needs(Operate),
-            Api,
-            post(api::render::operate::retry),
-        ),
-        route(
-            p.clone(),
-            "/api/v1/renders/{id}/recover",
-            Needs(Operate),
-            Api,
-            post(api::render::operate::recover),
-        ),
-        route(g.clone(), "/api/v1/renders/{id}/attempts", Needs(View), Api, get(api::render::attempt::list)),
-        route(g.clone(), "/api/v1/renders/{id}/audit", Needs(View), Api, get(api::render::attempt::audit)),
-        route(g.clone(), "/api/v1/render-workers", Needs(View), Api, get(api::render::worker::list)),
-        route(g.clone(), "/api/v1/render-mappings", Needs(View), Api, get(api::render::mapping::list)),
-        route(
-            p.clone(),
-            "/api/v1/render-mappings",
-            // Expressions are code that nodes run.
-            Needs(Administer),
-            Api,
-            post(api::render::mapping::save),
-        ),
-        route(
-            d.clone(),
-            "/api/v1/render-mappings/{name}",
-            Needs(Administer),
-            Api,
-            delete(api::render::mapping::remove),
-        ),
-        route(g.clone(), "/api/v1/render-profiles", Needs(View), Api, get(api::render::profile::list)),
-        route(p.clone(), "/api/v1/render-profiles", Needs(Administer), Api, post(api::render::profile::save)),
-        route(
-            d.clone(),
-            "/api/v1/render-profiles/{name}",
-            Needs(Administer),
-            Api,
-            delete(api::render::profile::remove),
-        ),
-        route(p.clone(), "/acquire", Needs(Request), Document, post(api::pool::document::handle::acquire)),
-        route(p.clone(), "/release", Needs(Request), Document, post(api::pool::document::handle::release)),
-        route(g.clone(), "/status", Needs(Request), Document, get(api::pool::document::handle::status)),
-        route(p.clone(), "/", Needs(Request), Document, post(api::pool::document::handle::any)),
-        route(
-            p.clone(),
-            "/2015-03-31/functions/{name}/invocations",
-            Needs(Request),
-            Lambda,
-            post(lambda::handle::invoke),
-        ),
-        route(
-            p.clone(),
-            "/2014-11-13/functions/{name}/invoke-async",
-            Needs(Request),
-            Lambda,
-            post(lambda::handle::invoke_async),
-        ),
-        route(
-            p.clone(),
-            "/2014-11-13/functions/{name}/invoke-async/",
-            Needs(Request),
-            Lambda,
-            post(lambda::handle::invoke_async),
-        ),
-        route(
-            g.clone(),
-            "/2015-03-31/functions/{name}",
-            Needs(Request),
-            Lambda,
-            get(lambda::handle::describe),
-        ),
-    ];
-    routes.extend(page::routes());
-    routes
+    let actions = Action::ALL.into_iter().map(|action| {
+        let declared = action.declaration();
+        let method = if declared.method == "DELETE" { Method::DELETE } else { Method::POST };
+        Route::new(method, declared.path, Access::Needs(declared.permission), operate::handler(action))
+    });
+    others().into_iter().chain(actions).chain(page::routes()).collect()
+}
+
+/// The routes beside those of actions and of the dashboard.
+fn others() -> Vec<Route> {
+    use Access::Public;
+    use Surface::{Document, Lambda};
+    use api::{alert, audit, execution, job, lease, outbox, pool, process, render, schedule, token};
+    vec![
+        get("/healthz/live", Public, health::live),
+        get("/healthz/ready", Public, health::ready),
+        get("/healthz/startup", Public, health::startup),
+        get("/health", Public, health::worker),
+        get("/metrics", VIEW, health::metrics),
+        get("/openapi.json", Public, api::openapi),
+        get("/api/v1/processes", VIEW, process::list),
+        get("/api/v1/leases", VIEW, lease::list),
+        get("/api/v1/audit", VIEW, audit::list),
+        get("/api/v1/alerts", VIEW, alert::list),
+        get("/api/v1/jobs", VIEW, job::list),
+        get("/api/v1/jobs/{name}", VIEW, job::show),
+        get("/api/v1/jobs/{name}/instances", VIEW, job::instances),
+        post("/api/v1/jobs/{name}/executions", OPERATE, job::launch::launch),
+        get("/api/v1/executions", VIEW, execution::list),
+        get("/api/v1/executions/{id}", VIEW, execution::show),
+        get("/api/v1/executions/{id}/steps", VIEW, execution::steps),
+        get("/api/v1/executions/{id}/context", VIEW, execution::content::job_context),
+        get("/api/v1/executions/{id}/steps/{step}/context", VIEW, execution::content::step_context),
+        // Rejects are payloads.
+        get("/api/v1/executions/{id}/steps/{step}/rejects", ADMINISTER, execution::content::rejects),
+        get("/api/v1/schedules", VIEW, schedule::list),
+        get("/api/v1/schedules/{name}", VIEW, schedule::show),
+        get("/api/v1/schedules/{name}/ticks", VIEW, schedule::ticks),
+        get("/api/v1/tokens", ADMINISTER, token::list),
+        post("/api/v1/tokens", ADMINISTER, token::create),
+        get("/api/v1/outbox/stats", VIEW, outbox::stats::show),
+        get("/api/v1/pools", VIEW, pool::list),
+        post("/api/v1/pools", ADMINISTER, pool::define::create),
+        get("/api/v1/pools/{name}", VIEW, pool::show),
+        patch("/api/v1/pools/{name}", OPERATE, pool::define::change),
+        get("/api/v1/pools/{name}/holders", VIEW, pool::ticket::holders),
+        get("/api/v1/pools/{name}/queue", VIEW, pool::ticket::queue),
+        get("/api/v1/pools/{name}/events", VIEW, pool::event::list),
+        post(REQUESTS, REQUEST, pool::request::make),
+        get("/api/v1/requests/{id}", REQUEST, pool::request::show),
+        delete("/api/v1/requests/{id}", REQUEST, pool::request::cancel),
+        get("/api/v1/pool-leases/{id}", VIEW, pool::lease::show),
+        delete("/api/v1/pool-leases/{id}", REQUEST, pool::lease::give_back),
+        post("/api/v1/pool-leases/{id}/heartbeat", REQUEST, pool::lease::heartbeat),
+        get("/api/v1/outbox/failed", VIEW, outbox::failed_event::list),
+        // It has the payload.
+        get("/api/v1/outbox/failed/{id}", ADMINISTER, outbox::failed_event::show),
+        // It writes the payload.
+        post("/api/v1/outbox/events", ADMINISTER, outbox::event::add),
+        get("/api/v1/outbox/events", VIEW, outbox::event::list),
+        // It has the payload.
+        get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event::show),
+        get("/api/v1/outbox/relays", VIEW, outbox::relay::list),
+        get("/api/v1/outbox/attached", VIEW, outbox::attached::list),
+        post("/api/v1/outbox/attached", ADMINISTER, outbox::attached::attach),
+        delete("/api/v1/outbox/attached/{schema}/{table}", ADMINISTER, outbox::attached::detach),
+        get("/api/v1/outbox/attached/{schema}/{table}/failed", VIEW, outbox::attached::failed::list),
+        post("/api/v1/renders", OPERATE, render::order),
+        get("/api/v1/renders", VIEW, render::list),
+        get("/api/v1/renders/{id}", VIEW, render::show),
+        // It is the payload.
+        get("/api/v1/renders/{id}/data", ADMINISTER, render::data),
+        get("/api/v1/renders/{id}/attempts", VIEW, render::attempt::list),
+        get("/api/v1/renders/{id}/audit", VIEW, render::attempt::audit),
+        get("/api/v1/render-workers", VIEW, render::worker::list),
+        get("/api/v1/render-mappings", VIEW, render::mapping::list),
+        // Expressions are code that nodes run.
+        post("/api/v1/render-mappings", ADMINISTER, render::mapping::save),
+        delete("/api/v1/render-mappings/{name}", ADMINISTER, render::mapping::remove),
+        get("/api/v1/render-profiles", VIEW, render::profile::list),
+        post("/api/v1/render-profiles", ADMINISTER, render::profile::save),
+        delete("/api/v1/render-profiles/{name}", ADMINISTER, render::profile::remove),
+        post("/acquire", REQUEST, pool::document::handle::acquire).on(Document),
+        post("/release", REQUEST, pool::document::handle::release).on(Document),
+        get("/status", REQUEST, pool::document::handle::status).on(Document),
+        post("/", REQUEST, pool::document::handle::any).on(Document),
+        post("/2015-03-31/functions/{name}/invocations", REQUEST, lambda::handle::invoke).on(Lambda),
+        post("/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::handle::invoke_async).on(Lambda),
+        post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::handle::invoke_async).on(Lambda),
+        get("/2015-03-31/functions/{name}", REQUEST, lambda::handle::describe).on(Lambda),
+    ]
 }
 
 /// What is in the table besides, where the program has an extra action.

@@ -1,19 +1,18 @@
 //! Alerts and their silences.
 
-use crate::access::Principal;
-use crate::api::{Body, QueryString, limit};
-use crate::mutation;
+use crate::api::{QueryString, limit};
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::State as Given;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-use axum::{Extension, Json};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::alert::silence::{Silence as Stored, SilenceRequest};
+use tidemill_store::Tx;
 use tidemill_store::alert::AlertRecord;
 use utoipa::{IntoParams, ToSchema};
 
@@ -135,48 +134,54 @@ pub(crate) async fn list(
     Ok(Json(Alerts { items: records.into_iter().map(Alert::from).collect() }))
 }
 
-/// Keeps people from being told of an alert for a while. The alert itself goes on.
-#[utoipa::path(post, path = "/api/v1/alerts/silences", request_body = CreateSilence, responses((status = 201, body = Silence)))]
-pub(crate) async fn silence(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<CreateSilence>,
-) -> Result<Response, Problem> {
-    let object = format!("alert/{}", body.rule);
-    let request = SilenceRequest {
-        rule: body.rule.clone(),
-        subject: subject(body.subject.as_ref())?,
-        length: Duration::from_secs(u64::from(body.minutes) * 60),
-        reason: body.reason.clone(),
-        actor: principal.actor(),
-    };
-    let what = format!("POST /api/v1/alerts/silences {}", json!(body));
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        match tx.alerts().silence(&request).await? {
-            Ok(silence) => Ok((StatusCode::CREATED, json!(Silence::from(silence)))),
-            Err(bad) => Err(Problem::bad_request(bad.to_string(), "correct it, and send it again")),
-        }
-    })
-    .await
+impl ActionBody for CreateSilence {
+    fn reason(&self) -> Option<&str> {
+        None
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let Self { rule, subject, reason, .. } = self.clone();
+        let length = Duration::from_secs(u64::from(self.minutes) * 60);
+        Ok(Parameters::Silence { rule, subject, length, reason })
+    }
 }
 
-/// Ends a silence before its time.
-#[utoipa::path(delete, path = "/api/v1/alerts/silences", request_body = EndSilence, responses((status = 200)))]
-pub(crate) async fn unsilence(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<EndSilence>,
-) -> Result<Response, Problem> {
-    let object = format!("alert/{}", body.rule);
-    let subject = subject(body.subject.as_ref())?;
-    let what = format!("DELETE /api/v1/alerts/silences {}", json!(body));
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        if !tx.alerts().unsilence(&body.rule, subject.as_ref(), &principal.actor()).await? {
-            return Err(Problem::not_found("a silence of this rule and subject"));
-        }
-        Ok((StatusCode::OK, json!({ "ended": true })))
-    })
-    .await
+impl ActionBody for EndSilence {
+    fn reason(&self) -> Option<&str> {
+        None
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let Self { rule, subject } = self.clone();
+        Ok(Parameters::EndOfSilence { rule, subject })
+    }
+}
+
+pub(crate) async fn silence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let Parameters::Silence { rule, subject: about, length, reason } = &request.parameters else {
+        return Err(request.mistaken());
+    };
+    request.principal.check_scope(&format!("alert/{rule}"))?;
+    let wanted = SilenceRequest {
+        rule: rule.clone(),
+        subject: subject(about.as_ref())?,
+        length: *length,
+        reason: reason.clone(),
+        actor: request.actor(),
+    };
+    match tx.alerts().silence(&wanted).await? {
+        Ok(silence) => Ok((StatusCode::CREATED, json!(Silence::from(silence)))),
+        Err(bad) => Err(Problem::bad_request(bad.to_string(), "correct it, and send it again")),
+    }
+}
+
+pub(crate) async fn unsilence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let Parameters::EndOfSilence { rule, subject: about } = &request.parameters else {
+        return Err(request.mistaken());
+    };
+    request.principal.check_scope(&format!("alert/{rule}"))?;
+    if !tx.alerts().unsilence(rule, subject(about.as_ref())?.as_ref(), &request.actor()).await? {
+        return Err(Problem::not_found("a silence of this rule and subject"));
+    }
+    Ok((StatusCode::OK, json!({ "ended": true })))
 }

@@ -1,24 +1,21 @@
 //! Schedules: when jobs are launched by themselves, and what became of each tick.
 
-use crate::access::Principal;
-use crate::api::execution::operate::{OptionalReason, Order, checked};
-use crate::api::{Body, QueryString, limit};
-use crate::mutation;
+use crate::api::{QueryString, limit};
+use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-use axum::{Extension, Json};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidemill_domain::audit::Actor;
+use tidemill_domain::action::Action;
 use tidemill_domain::job::check_name;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::JobError;
+use tidemill_store::Tx;
 use tidemill_store::schedule::{ScheduleRecord, TickRecord};
-use tidemill_store::{StoreError, Tx};
 use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
@@ -200,62 +197,20 @@ pub(crate) async fn ticks(
     Ok(Json(Ticks { items: records.into_iter().map(Tick::from).collect(), next }))
 }
 
-/// Keeps a schedule from firing until it is resumed. Nobody makes up for the ticks in between.
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/pause", params(("name" = String, Path, description = "Its name")), request_body = Order, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn pause(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<Order>,
-) -> Result<Response, Problem> {
-    let name = named(name)?;
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/schedules/{name}/pause {}", json!(body));
-    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.schedules().pause(&name, actor, reason).await).await
-}
-
-/// Lets a schedule that is paused go on with its next tick.
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = OptionalReason, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn resume(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<OptionalReason>,
-) -> Result<Response, Problem> {
-    let name = named(name)?;
-    let reason = body.reason.as_deref().map(checked).transpose()?;
-    let what = format!("POST /api/v1/schedules/{name}/resume {}", json!(body));
-    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.schedules().resume(&name, actor, reason).await).await
-}
-
-/// A request to change a schedule.
-pub(crate) struct Change<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) principal: &'a Principal,
-    pub(crate) headers: &'a HeaderMap,
-    /// The whole request as text.
-    pub(crate) what: String,
-    pub(crate) name: &'a str,
-}
-
-/// Changes a schedule, and answers with it as it is then. Whoever is limited to some jobs may change the schedules of
-/// these only.
-pub(crate) async fn change(
-    asked: Change<'_>,
-    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Option<ScheduleRecord>, StoreError>,
-) -> Result<Response, Problem> {
-    let Change { state, principal, headers, what, name } = asked;
-    let object = format!("job/{}", find(state, name).await?.schedule.job);
-    let actor = principal.actor();
-    mutation::run(state, principal, &object, headers, &what, async |tx| {
-        let after = give(tx, &actor).await?.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?;
-        Ok((StatusCode::OK, json!(shown(after, state))))
-    })
-    .await
+/// Pauses or resumes a schedule, and answers with it as it is then. Whoever is limited to some jobs may do so with the
+/// schedules of these only.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let name = named(request.object().to_owned())?;
+    let unknown = || JobError::UnknownSchedule(name.clone());
+    let before = tx.schedules().find(&name).await?.ok_or_else(unknown)?;
+    request.principal.check_scope(&format!("job/{}", before.schedule.job))?;
+    let actor = request.actor();
+    let after = match request.action {
+        Action::SchedulePause => tx.schedules().pause(&name, &actor, request.required_reason()).await?,
+        Action::ScheduleResume => tx.schedules().resume(&name, &actor, request.reason).await?,
+        _ => return Err(request.mistaken()),
+    };
+    Ok((StatusCode::OK, json!(shown(after.ok_or_else(unknown)?, request.state))))
 }
 
 async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {

@@ -3,9 +3,10 @@
 use crate::access::Principal;
 use crate::api::Body;
 use crate::mutation;
+use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::extract::{Path, State as Given};
+use axum::extract::State as Given;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::{Extension, Json};
@@ -13,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::access::{ROLES, SCOPES_MAX, Token as Secret, is_scope, is_token_name};
-use tidemill_domain::audit::Role;
+use tidemill_domain::audit::{AuditEntry, Role};
 use tidemill_domain::code::Code;
 use tidemill_engine::SystemIds;
+use tidemill_store::Tx;
 use tidemill_store::token::{NewToken, TokenRecord};
 use utoipa::ToSchema;
 
@@ -166,20 +168,16 @@ pub(crate) async fn create(
 }
 
 /// Ends a token and every session that was opened with it.
-#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path, description = "Its public part")), responses((status = 200)))]
-pub(crate) async fn revoke(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(crate) async fn revoke(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let (id, actor) = (request.object(), request.actor());
     let object = format!("token/{id}");
-    let what = format!("DELETE /api/v1/tokens/{id}");
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        if !tx.tokens().revoke(&id, &principal.actor()).await? {
-            return Err(Problem::not_found("a valid token with this id"));
-        }
-        Ok((StatusCode::OK, json!({ "revoked": id })))
-    })
-    .await
+    request.principal.check_scope(&object)?;
+    if !tx.tokens().revoke(id, &actor).await? {
+        return Err(Problem::not_found("a valid token with this id"));
+    }
+    if let Some(reason) = request.reason {
+        let entry = AuditEntry::new(actor, "token.reason", &object);
+        tx.audit().record(&entry.because(reason)).await?;
+    }
+    Ok((StatusCode::OK, json!({ "revoked": id })))
 }

@@ -1,7 +1,7 @@
 //! The button of the program's extra action, and what is behind it.
 
 use crate::action::CannotPerform;
-use crate::dashboard::form::{self, Fields, OrderForm};
+use crate::dashboard::form::{self, ActionForm, Fields};
 use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::part::{panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
@@ -57,7 +57,7 @@ pub(crate) fn panel_of(visit: &PageContext, button: Option<&Region>) -> Markup {
 /// Does it, and goes back to where its effect can be seen.
 pub(crate) async fn perform(
     visit: PageContext,
-    Fields(fields): Fields<OrderForm>,
+    Fields(fields): Fields<ActionForm>,
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let Some(action) = visit.state.action() else { return Err(Problem::not_found("this address")) };

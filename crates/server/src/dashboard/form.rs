@@ -34,20 +34,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Fields<T> {
 
 /// What somebody fills in to have something done, with the hidden fields of such a form. Which of them a page has depends
 /// on what it asks.
-#[derive(Debug, Deserialize)]
-pub(crate) struct OrderForm {
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ActionForm {
     /// Why, for the audit log.
-    #[serde(default)]
     pub(crate) reason: String,
     /// What was typed to confirm.
-    #[serde(default)]
     pub(crate) confirm: String,
     /// The page to go back to.
-    #[serde(default)]
     pub(crate) back: String,
-    #[serde(default)]
+    /// `yes` to restart although the definition of the job has changed.
+    pub(crate) accept_change: String,
+    /// What is silenced, and for how long.
+    pub(crate) rule: String,
+    pub(crate) subject: String,
+    pub(crate) hours: u32,
     pub(crate) form_token: String,
-    #[serde(default)]
     pub(crate) key: String,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `frame` (what is around every page), `visit` (who looks, and how they like it), [`region`]
 //! (the parts that change by themselves), [`overview`] and its siblings (the pages), `part` (what they are made
-//! of), [`form`] (how they change things), [`asset`] (style and script).
+//! of), [`form`], `sheet` and `operate` (how they change things), [`asset`] (style and script).
 
 pub mod action;
 pub mod alert;
@@ -24,9 +24,11 @@ pub mod token;
 
 pub(crate) mod frame;
 pub(crate) mod instant;
+pub(crate) mod operate;
 pub(crate) mod page_context;
 pub(crate) mod page_snapshot;
 pub(crate) mod part;
+pub(crate) mod sheet;
 
 mod help;
 mod problem;

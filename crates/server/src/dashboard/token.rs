@@ -1,26 +1,23 @@
 //! API tokens: the list, a new one whose secret is shown once, and the end of one.
 
-use crate::access::Principal;
 use crate::api::token::{CreateToken, DAYS, make};
-use crate::dashboard::form::{self, Fields, OrderForm};
+use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
 use crate::dashboard::region::Page;
+use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::mutation;
 use crate::problem::Problem;
-use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
 use axum::http::StatusCode;
-use axum::response::{Html, Redirect};
+use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 use tidemill_domain::access::{Permission, ROLES};
-use tidemill_domain::audit::AuditEntry;
+use tidemill_domain::action::Reason;
 use tidemill_store::token::TokenRecord;
 
 const TOKENS_MAX: u32 = 500;
@@ -86,26 +83,23 @@ fn row(visit: &PageContext, token: &TokenRecord, times: &Times, refusal: Option<
     }
 }
 
-/// Asks before it does: unfolds without the script, a dialog with it.
 fn revoke_form(visit: &PageContext, token: &TokenRecord) -> Markup {
-    let action = visit.state.path(&format!("/settings/tokens/{}/revoke", token.id));
-    html! {
-        details.confirm {
-            summary { "Revoke…" }
-            div.sheet {
-                h2 { "Revoke “" (token.name) "”?" }
-                p { "Programs that use it are refused at once, and sessions that were opened with it end. It cannot be made valid again." }
-                form method="post" action=(action) {
-                    (form::hidden(&visit.principal))
-                    div.fields { label.wide { "Why (for the audit log)" input name="reason" maxlength="500"; } }
-                    div.row {
-                        a.button href=(visit.state.path("/settings/tokens")) data-close { "Cancel" }
-                        button.end { "Revoke token " (token.id) }
-                    }
-                }
-            }
-        }
-    }
+    let address = visit.state.path(&format!("/settings/tokens/{}/revoke", token.id));
+    let sheet = Sheet {
+        question: format!("Revoke “{}”?", token.name),
+        consequence: html! {
+            p { "Programs that use it are refused at once, and sessions that were opened with it end. It cannot be made valid again." }
+        },
+        form: SheetForm::Own { address, hidden: form::hidden(&visit.principal) },
+        fields: reason_field(WHY, Reason::Optional, None),
+        back: visit.state.path("/settings/tokens"),
+        leave: "Cancel",
+        button: format!("Revoke token {}", token.id),
+        weight: Weight::Ends,
+        refusal: None,
+        command: None,
+    };
+    sheet.unfolding("Revoke…")
 }
 
 fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
@@ -195,27 +189,4 @@ pub(crate) async fn create(
         }
     };
     show(&visit, &above).await
-}
-
-/// Ends a token. One that has ended already is no problem: what was wanted is so.
-pub(crate) async fn revoke(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-    Fields(fields): Fields<OrderForm>,
-) -> Result<Redirect, Problem> {
-    form::check(&principal, &fields.form_token)?;
-    let what = format!("form: revoke token {id} {}", fields.reason);
-    let object = format!("token/{id}");
-    mutation::run(&state, &principal, &object, &form::key_header(&fields.key), &what, async |tx| {
-        let revoked = tx.tokens().revoke(&id, &principal.actor()).await?;
-        let reason = fields.reason.trim();
-        if revoked && !reason.is_empty() {
-            let entry = AuditEntry::new(principal.actor(), "token.reason", &format!("token/{id}"));
-            tx.audit().record(&entry.because(reason)).await?;
-        }
-        Ok((StatusCode::OK, json!({ "revoked": revoked })))
-    })
-    .await?;
-    Ok(Redirect::to(&state.path("/settings/tokens")))
 }

@@ -4,7 +4,7 @@ use super::Execution;
 use crate::access::Principal;
 use crate::api::job::launch::{How, LaunchRequest, accept};
 use crate::api::{Body, id};
-use crate::mutation;
+use crate::operate::{ActionRequest, Outcome, checked};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -13,20 +13,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidemill_domain::audit::{self, Actor, AuditEntry};
+use tidemill_domain::action::Action;
+use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::job::ExecutionId;
 use tidemill_engine::job::JobError;
-use tidemill_store::job::{ExecutionDetail, Operated};
-use tidemill_store::{StoreError, Tx};
+use tidemill_store::Tx;
+use tidemill_store::job::Operated;
 use utoipa::ToSchema;
-
-/// An order that needs no reason.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OptionalReason {
-    /// Why, for those who wonder later.
-    pub(crate) reason: Option<String>,
-}
 
 /// A restart that is wanted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
@@ -39,67 +32,32 @@ pub struct Restart {
     accept_change: bool,
 }
 
-/// An order that needs a reason.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
-    /// Why, for those who wonder later.
-    pub(crate) reason: String,
+/// Stops, abandons or recovers an execution, and answers with it as it is then. Whoever is limited to some jobs may do so
+/// with their executions only.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let id = ExecutionId::new(request.id()?);
+    let unknown = || JobError::UnknownExecution(id);
+    let found = tx.jobs().execution(id).await?.ok_or_else(unknown)?;
+    request.principal.check_scope(&format!("job/{}", found.execution.job))?;
+    let (actor, reason) = (request.actor(), request.required_reason());
+    let (status, operated) = match request.action {
+        Action::ExecutionStop => {
+            (StatusCode::ACCEPTED, tx.jobs().request_stop(id, &actor, request.reason).await?)
+        }
+        Action::ExecutionAbandon => (StatusCode::OK, tx.jobs().abandon_execution(id, &actor, reason).await?),
+        Action::ExecutionRecover => (StatusCode::OK, tx.jobs().recover_execution(id, &actor, reason).await?),
+        _ => return Err(request.mistaken()),
+    };
+    match operated {
+        Operated::Done { .. } => {}
+        Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
+        Operated::NoSuchExecution => return Err(unknown().into()),
+    }
+    let after = tx.jobs().execution(id).await?.ok_or_else(unknown)?;
+    Ok((status, json!(Execution::from(after.execution))))
 }
 
-/// Asks an execution to stop at the end of its chunk, wherever it runs.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/stop", params(("id" = i64, Path, description = "Its id")), request_body = OptionalReason, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn stop(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<OptionalReason>,
-) -> Result<Response, Problem> {
-    let id = ExecutionId::new(id(&text)?);
-    let reason = body.reason.as_deref().map(checked).transpose()?;
-    let what = format!("POST /api/v1/executions/{id}/stop {}", json!(body));
-    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::ACCEPTED, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await)
-        .await
-}
-
-/// Gives up an execution that ended without success: its instance is never restarted.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/abandon", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn abandon(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<Order>,
-) -> Result<Response, Problem> {
-    let id = ExecutionId::new(id(&text)?);
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/executions/{id}/abandon {}", json!(body));
-    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await)
-        .await
-}
-
-/// Declares an execution over that nobody runs any more, so that it can be restarted.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/recover", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn recover(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<Order>,
-) -> Result<Response, Problem> {
-    let id = ExecutionId::new(id(&text)?);
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/executions/{id}/recover {}", json!(body));
-    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await)
-        .await
-}
-
-/// Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Restart, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
+/// Goes on with an execution. It has a handler of its own, because a launch runs on after its transaction.
 pub(crate) async fn restart(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -110,73 +68,35 @@ pub(crate) async fn restart(
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/executions/{id}/restart {}", json!(body));
-    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
-    accept(restart_wanted(asked, reason, body.accept_change).await?).await
+    let asked = RestartRequest { state, principal, headers, what, id, accept_change: body.accept_change };
+    accept(asked.launch(reason).await?).await
 }
 
-/// The launch that goes on with an execution.
-pub(crate) async fn restart_wanted(
-    asked: ExecutionRequest<'_>,
-    reason: Option<&str>,
-    accept_change: bool,
-) -> Result<LaunchRequest, Problem> {
-    let ExecutionRequest { state, principal, headers, what, id } = asked;
-    let found = find(state, id).await?;
-    let entry = reason.map(|reason| {
-        AuditEntry::new(principal.actor(), "execution.restart", &format!("execution/{id}")).because(reason)
-    });
-    Ok(LaunchRequest {
-        what,
-        parameters: found.job_parameters()?,
-        how: How::Restart,
-        job: found.execution.job,
-        accept_change,
-        audit: entry,
-        state: state.clone(),
-        principal: principal.clone(),
-        headers: headers.clone(),
-    })
-}
-
-/// A request about an execution.
-pub(crate) struct ExecutionRequest<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) principal: &'a Principal,
-    pub(crate) headers: &'a HeaderMap,
+/// A request to restart an execution, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct RestartRequest {
+    pub(crate) state: State,
+    pub(crate) principal: Principal,
+    pub(crate) headers: HeaderMap,
     /// The whole request as text.
     pub(crate) what: String,
     pub(crate) id: ExecutionId,
+    pub(crate) accept_change: bool,
 }
 
-/// Gives an order, and answers with the execution as it is then. Whoever is limited to some jobs may give orders about
-/// their executions only.
-pub(crate) async fn operate(
-    asked: ExecutionRequest<'_>,
-    status: StatusCode,
-    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
-) -> Result<Response, Problem> {
-    let ExecutionRequest { state, principal, headers, what, id } = asked;
-    let object = format!("job/{}", find(state, id).await?.execution.job);
-    let actor = principal.actor();
-    mutation::run(state, principal, &object, headers, &what, async |tx| {
-        match give(tx, &actor).await? {
-            Operated::Done { .. } => {}
-            Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
-            Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
-        }
-        let after = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
-        Ok((status, json!(Execution::from(after.execution))))
-    })
-    .await
-}
-
-async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem> {
-    let mut tx = state.read().await?;
-    let found = tx.jobs().execution(id).await?;
-    Ok(found.ok_or(JobError::UnknownExecution(id))?)
-}
-
-/// A reason that says something and fits into the audit log.
-pub(crate) fn checked(reason: &str) -> Result<&str, Problem> {
-    audit::reason(reason).map_err(|bad| Problem::bad_request(bad.to_string(), bad.fix()))
+impl RestartRequest {
+    /// The launch that goes on with the execution.
+    pub(crate) async fn launch(self, reason: Option<&str>) -> Result<LaunchRequest, Problem> {
+        let Self { state, principal, headers, what, id, accept_change } = self;
+        let mut tx = state.read().await?;
+        let found = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+        drop(tx);
+        let action = Action::ExecutionRestart.as_str();
+        let audit = reason.map(|reason| {
+            AuditEntry::new(principal.actor(), action, &format!("execution/{id}")).because(reason)
+        });
+        let (parameters, job) = (found.job_parameters()?, found.execution.job);
+        let how = How::Restart;
+        Ok(LaunchRequest { state, principal, headers, what, how, job, parameters, accept_change, audit })
+    }
 }

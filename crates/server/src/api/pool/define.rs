@@ -3,8 +3,8 @@
 use super::{PoolCapacity, find, named, object, shown, unknown};
 use crate::access::Principal;
 use crate::api::Body;
-use crate::api::execution::operate::{OptionalReason, Order, checked};
 use crate::mutation;
+use crate::operate::{ActionRequest, Outcome, checked};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -12,9 +12,11 @@ use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use tidemill_domain::action::Action;
+use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::duration;
 use tidemill_domain::pool::capacity::Capacity;
@@ -192,108 +194,54 @@ pub(crate) async fn change(
     let name = named(&name)?;
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("PATCH /api/v1/pools/{name} {}", json!(body));
-    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name, reason };
-    asked.run(|settings| body.settings.over(settings)).await
-}
-
-/// Lets nothing start in a pool until it is resumed. Whoever holds units keeps them.
-#[utoipa::path(post, path = "/api/v1/pools/{name}/pause", params(("name" = String, Path, description = "Its name")), request_body = Order, responses((status = 200, body = super::Pool), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn pause(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<Order>,
-) -> Result<Response, Problem> {
-    let name = named(&name)?;
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/pools/{name}/pause {}", json!(body));
-    let asked =
-        Change { state: &state, principal: &principal, headers: &headers, what, name: &name, reason: None };
-    asked.pause(reason).await
-}
-
-/// Lets a pool that is paused go on.
-#[utoipa::path(post, path = "/api/v1/pools/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = OptionalReason, responses((status = 200, body = super::Pool), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn resume(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    Body(body): Body<OptionalReason>,
-) -> Result<Response, Problem> {
-    let name = named(&name)?;
-    let reason = body.reason.as_deref().map(checked).transpose()?;
-    let what = format!("POST /api/v1/pools/{name}/resume {}", json!(body));
-    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name, reason };
-    asked.resume().await
-}
-
-/// Removes a pool that nobody uses or waits for.
-#[utoipa::path(delete, path = "/api/v1/pools/{name}", params(("name" = String, Path, description = "Its name")), responses((status = 200), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn remove(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let name = named(&name)?;
-    let what = format!("DELETE /api/v1/pools/{name}");
     mutation::run(&state, &principal, &object(&name), &headers, &what, async |tx| {
-        defined(tx.pools().remove(&name, &principal.actor(), None).await?, &name)?;
-        Ok((StatusCode::OK, json!({ "removed": name })))
+        apply(tx, &name, &principal.actor(), reason, |settings| body.settings.over(settings)).await
     })
     .await
 }
 
-/// A request to change a pool, by a program or by a form.
-#[derive(Debug)]
-pub(crate) struct Change<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) principal: &'a Principal,
-    pub(crate) headers: &'a HeaderMap,
-    /// The whole request as text.
-    pub(crate) what: String,
-    pub(crate) name: &'a PoolName,
-    pub(crate) reason: Option<&'a str>,
+/// Changes the settings as they are now, and answers with the pool as it is then.
+pub(crate) async fn apply(
+    tx: &mut Tx,
+    name: &PoolName,
+    actor: &Actor,
+    reason: Option<&str>,
+    change: impl FnOnce(Settings) -> Result<Settings, Problem>,
+) -> Outcome {
+    let before = tx.pools().lock(name).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let settings = change(before.settings)?;
+    defined(tx.pools().set(&settings, actor, reason).await?, name)?;
+    answer(tx, StatusCode::OK, name).await
 }
 
-impl<'a> Change<'a> {
-    /// Lets nothing start until it is resumed.
-    pub(crate) async fn pause(mut self, reason: &'a str) -> Result<Response, Problem> {
-        self.reason = Some(reason);
-        let (by, at) = (self.principal.name.clone(), self.state.inner().parts.clock.now());
-        let pause = Pause { by, reason: reason.to_owned(), at };
-        self.run(|settings| {
-            let settings = Settings { paused: Some(pause), ..settings };
-            settings.check().map_err(|BadSettings { field, why }| bad(field, why))?;
-            Ok(settings)
-        })
-        .await
-    }
-
-    /// Lets it go on.
-    pub(crate) async fn resume(self) -> Result<Response, Problem> {
-        self.run(|settings| Ok(Settings { paused: None, ..settings })).await
-    }
-
-    /// Changes the settings as they are now, and answers with the pool as it is then.
-    pub(crate) async fn run(
-        self,
-        change: impl FnOnce(Settings) -> Result<Settings, Problem>,
-    ) -> Result<Response, Problem> {
-        let Self { state, principal, headers, what, name, reason } = self;
-        mutation::run(state, principal, &object(name), headers, &what, async |tx| {
-            let before = tx.pools().lock(name).await?.ok_or_else(|| unknown(name.as_str()))?;
-            let settings = change(before.settings)?;
-            defined(tx.pools().set(&settings, &principal.actor(), reason).await?, name)?;
-            answer(tx, StatusCode::OK, name).await
-        })
-        .await
+/// Pauses, resumes or removes a pool.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let name = named(request.object())?;
+    request.principal.check_scope(&object(&name))?;
+    let (actor, reason) = (request.actor(), request.reason);
+    match request.action {
+        Action::PoolPause => {
+            let (by, at) = (request.principal.name.clone(), request.state.inner().parts.clock.now());
+            let pause = Pause { by, reason: request.required_reason().to_owned(), at };
+            apply(tx, &name, &actor, reason, |settings| {
+                let settings = Settings { paused: Some(pause), ..settings };
+                settings.check().map_err(|BadSettings { field, why }| bad(field, why))?;
+                Ok(settings)
+            })
+            .await
+        }
+        Action::PoolResume => {
+            apply(tx, &name, &actor, reason, |settings| Ok(Settings { paused: None, ..settings })).await
+        }
+        Action::PoolRemove => {
+            defined(tx.pools().remove(&name, &actor, reason).await?, &name)?;
+            Ok((StatusCode::OK, json!({ "removed": name })))
+        }
+        _ => Err(request.mistaken()),
     }
 }
 
-async fn answer(tx: &mut Tx, status: StatusCode, name: &PoolName) -> Result<(StatusCode, Value), Problem> {
+async fn answer(tx: &mut Tx, status: StatusCode, name: &PoolName) -> Outcome {
     let (record, now) = (find(tx, name).await?, tx.now().await?);
     Ok((status, json!(shown(&record, now))))
 }

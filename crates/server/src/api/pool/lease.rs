@@ -3,14 +3,12 @@
 use super::ticket::PoolLease;
 use super::{call_of, gone, object};
 use crate::access::Principal;
-use crate::api::execution::operate::{Order, checked};
 use crate::api::{Body, QueryString};
-use crate::mutation;
+use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +16,7 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Release, Released};
 use tidemill_domain::pool::state::State as TicketState;
 use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
+use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 use utoipa::{IntoParams, ToSchema};
 
@@ -82,7 +81,7 @@ pub(crate) async fn heartbeat(
     Body(body): Body<Beat>,
 ) -> Result<Json<serde_json::Value>, Problem> {
     let id = lease_id(&id)?;
-    let pool = usable(&state, &principal, id).await?;
+    let pool = usable(&principal, find(&state, id).await?)?;
     match state.pools().heartbeat(&pool, id, Epoch::new(body.epoch)).await? {
         true => Ok(Json(json!({ "alive": true }))),
         false => Err(gone()),
@@ -100,7 +99,7 @@ pub(crate) async fn give_back(
 ) -> Result<Json<ReleasedLease>, Problem> {
     let id = lease_id(&id)?;
     let release = Release {
-        pool: usable(&state, &principal, id).await?,
+        pool: usable(&principal, find(&state, id).await?)?,
         by: ReleaseBy::Ticket(id),
         epoch: Some(Epoch::new(asked.epoch)),
         end: End::Released { failed: asked.failed.unwrap_or(false) },
@@ -112,45 +111,15 @@ pub(crate) async fn give_back(
     }
 }
 
-/// Takes a lease away, for a reason: whoever holds it is certainly gone, or should be.
-#[utoipa::path(post, path = "/api/v1/pool-leases/{id}/release", params(("id" = String, Path, description = "Its id")), request_body = Order, responses((status = 200, body = ReleasedLease), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn release(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Path(id): Path<String>,
-    Body(body): Body<Order>,
-) -> Result<Response, Problem> {
-    let id = lease_id(&id)?;
-    let what = format!("POST /api/v1/pool-leases/{id}/release {}", json!(body));
-    let (principal, headers) = (&principal, &headers);
-    take(Taking { state: &state, principal, headers, what, id, reason: &body.reason }).await
-}
-
-/// A request to take a lease away, by a program or by a form.
-#[derive(Debug)]
-pub(crate) struct Taking<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) principal: &'a Principal,
-    pub(crate) headers: &'a HeaderMap,
-    /// The whole request as text.
-    pub(crate) what: String,
-    pub(crate) id: TicketId,
-    pub(crate) reason: &'a str,
-}
-
 /// Takes a lease away, or a request out of the queue.
-pub(crate) async fn take(asked: Taking<'_>) -> Result<Response, Problem> {
-    let Taking { state, principal, headers, what, id, reason } = asked;
-    let reason = checked(reason)?;
-    let object = object(&usable(state, principal, id).await?);
-    mutation::run(state, principal, &object, headers, &what, async |tx| {
-        match tx.pools().release_ticket(id, &principal.actor(), reason).await? {
-            Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
-            None => Err(gone()),
-        }
-    })
-    .await
+pub(crate) async fn release(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let id = lease_id(request.object())?;
+    let found = tx.pools().ticket(id).await?.ok_or_else(|| gone().as_missing())?;
+    usable(request.principal, found)?;
+    match tx.pools().release_ticket(id, &request.actor(), request.required_reason()).await? {
+        Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
+        None => Err(gone()),
+    }
 }
 
 /// An id of the path.
@@ -165,8 +134,8 @@ async fn find(state: &State, id: TicketId) -> Result<TicketRecord, Problem> {
 }
 
 /// The pool of a lease, if the caller may use it, and the other pools whose queues it would leave with this one.
-async fn usable(state: &State, principal: &Principal, id: TicketId) -> Result<PoolName, Problem> {
-    let TicketRecord { pool, ticket, .. } = find(state, id).await?;
+fn usable(principal: &Principal, lease: TicketRecord) -> Result<PoolName, Problem> {
+    let TicketRecord { pool, ticket, .. } = lease;
     principal.check_scope(&object(&pool))?;
     if ticket.state == TicketState::Waiting {
         for other in &ticket.with {

@@ -3,7 +3,5 @@
 pub(crate) mod list;
 pub(crate) mod page;
 mod rule;
-pub(crate) mod silence;
 
 pub(crate) use page::page;
-pub(crate) use silence::{silence, unsilence};

@@ -7,10 +7,11 @@ use crate::dashboard::job::run::accept_change;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{command, number, panel, refused};
 use crate::dashboard::region::Region;
+use crate::dashboard::sheet::{Sheet, SheetForm, Weight, number_field, reason_field};
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::action::{Action, Reason};
 use tidemill_engine::job::JobError;
 
 const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
@@ -50,9 +51,13 @@ pub(super) fn markup(state: &State, seen: &Seen) -> Markup {
         ul.acts data-live="actions" {
             li {
                 @match restart {
-                    Ok(()) => (restart_now(seen.resume.as_ref())),
-                    Err(_) if seen.possible.needs_accepting() => (restart_changed(seen.resume.as_ref())),
-                    Err(error) => (refused("Restart", &reason(error))),
+                    Err(error) if !seen.possible.needs_accepting() => (refused("Restart", &reason(error))),
+                    _ => {
+                        button.do form="do-restart" { "Restart" }
+                        " "
+                        span { (goes_on(seen.resume.as_ref())) }
+                        @if seen.possible.needs_accepting() { (accept_change("do-restart")) }
+                    }
                 }
                 (cli(&format!("tidemill job restart {id}{}", state.jobs_flag())))
             }
@@ -83,23 +88,6 @@ fn reason(error: &JobError) -> String {
     }
 }
 
-fn restart_now(resume: Option<&Resume>) -> Markup {
-    html! {
-        button.do form="do-restart" { "Restart" }
-        " "
-        span { (goes_on(resume)) }
-    }
-}
-
-fn restart_changed(resume: Option<&Resume>) -> Markup {
-    html! {
-        button.do form="do-restart" { "Restart" }
-        " "
-        span { (goes_on(resume)) }
-        (accept_change("do-restart"))
-    }
-}
-
 /// Where a restart goes on.
 fn goes_on(resume: Option<&Resume>) -> Markup {
     html! {
@@ -119,64 +107,54 @@ fn goes_on(resume: Option<&Resume>) -> Markup {
 }
 
 fn stop_asked(state: &State, seen: &Seen) -> Markup {
-    let execution = seen.execution();
+    let sheet = Sheet {
+        consequence: html! {
+            p { "It stops at the end of the chunk that it is at. What was committed stays, and a restart goes on from there." }
+        },
+        fields: reason_field("Why (may be left empty)", Reason::Optional, Some("do-stop")),
+        ..sheet(state, seen, Action::ExecutionStop, "do-stop")
+    };
     html! {
-        details.confirm {
-            summary { "Stop…" }
-            div.sheet {
-                h2 { "Stop " (execution.job) " #" (execution.id) "?" }
-                p { "It stops at the end of the chunk that it is at. What was committed stays, and a restart goes on from there." }
-                div.fields { (why("do-stop", "Why (may be left empty)", false)) }
-                div.row {
-                    (cancel(state, seen))
-                    button.end form="do-stop" { "Stop execution " (execution.id) }
-                }
-            }
-        }
+        (sheet.unfolding("Stop…"))
         " "
         span { "Stops at the end of the chunk that it is at." }
     }
 }
 
 fn abandon_asked(state: &State, seen: &Seen) -> Markup {
-    let execution = seen.execution();
+    let form = Some("do-abandon");
+    let sheet = Sheet {
+        consequence: html! {
+            p { "It is given up for good: its instance is never restarted, and what is left of its work is not done. This cannot be taken back." }
+        },
+        fields: html! {
+            (reason_field("Why", Reason::Required, form))
+            (number_field(seen.execution().id.get(), form))
+        },
+        ..sheet(state, seen, Action::ExecutionAbandon, "do-abandon")
+    };
     html! {
-        details.confirm {
-            summary { "Abandon…" }
-            div.sheet {
-                h2 { "Abandon " (execution.job) " #" (execution.id) "?" }
-                p { "It is given up for good: its instance is never restarted, and what is left of its work is not done. This cannot be taken back." }
-                div.fields {
-                    (why("do-abandon", "Why", true))
-                    label.wide {
-                        "To confirm, type " (execution.id)
-                        input name="confirm" form="do-abandon" required inputmode="numeric" autocomplete="off"
-                            pattern=(execution.id);
-                    }
-                }
-                div.row {
-                    (cancel(state, seen))
-                    button.end form="do-abandon" { "Abandon execution " (execution.id) }
-                }
-            }
-        }
+        (sheet.unfolding("Abandon…"))
         " "
         span { "Gives it up for good: it is never restarted." }
     }
 }
 
-fn why(form: &str, label: &str, is_needed: bool) -> Markup {
-    html! {
-        label.wide {
-            (label)
-            input name="reason" form=(form) required[is_needed] maxlength=(FIELD_CHARS_MAX) autocomplete="off";
-        }
-    }
-}
-
-fn cancel(state: &State, seen: &Seen) -> Markup {
-    html! {
-        a.button href=(state.path(&format!("/executions/{}", seen.execution().id))) data-close { "Cancel" }
+/// What the sheets have in common.
+fn sheet(state: &State, seen: &Seen, action: Action, form: &'static str) -> Sheet {
+    let execution = seen.execution();
+    let (id, word) = (execution.id, action.label());
+    Sheet {
+        question: format!("{word} {} #{id}?", execution.job),
+        consequence: html! {},
+        form: SheetForm::Named(form),
+        fields: html! {},
+        back: state.path(&format!("/executions/{id}")),
+        leave: "Cancel",
+        button: format!("{word} execution {id}"),
+        weight: Weight::Ends,
+        refusal: None,
+        command: None,
     }
 }
 

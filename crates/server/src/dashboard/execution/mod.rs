@@ -1,7 +1,7 @@
 //! Executions: those of all jobs, and one of them: where it is, what can be done about it, its steps, and what went wrong.
 //!
-//! Reading order: [`view`], `list` and `all` (which, and their table), `seen` (what is looked at), `page` (the page and its regions), then one file per part of the page, and
-//! `operate` (what is done about it).
+//! Reading order: [`view`], `list` and `all` (which, and their table), `page_data` (what is looked at), `page` (the page and
+//! its regions), then one file per part of the page; `action` has what can be done about it.
 
 pub(crate) mod action;
 pub(crate) mod all;
@@ -10,7 +10,6 @@ pub(crate) mod download;
 pub(crate) mod fault;
 pub(crate) mod head;
 pub(crate) mod list;
-pub(crate) mod operate;
 pub(crate) mod page;
 pub(crate) mod page_data;
 pub(crate) mod step;

@@ -67,7 +67,7 @@ pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result
 }
 
 /// The page, perhaps after something was refused.
-pub(super) async fn show(
+pub(crate) async fn show(
     visit: &PageContext,
     id: ExecutionId,
     refused: Option<&Problem>,

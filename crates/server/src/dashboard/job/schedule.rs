@@ -1,18 +1,15 @@
 //! When a job is launched by itself, and how that is paused.
 
 use super::list::address;
-use crate::api::execution::operate::checked;
-use crate::api::schedule::{Change, change};
-use crate::dashboard::form::{self, Fields, OrderForm};
+use crate::dashboard::form;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
+use crate::dashboard::sheet::{Sheet, SheetForm, Weight, reason_field};
 use crate::problem::Problem;
-use axum::extract::Path;
-use axum::response::Redirect;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::action::Reason;
 use tidemill_store::schedule::ScheduleRecord;
 
 const COLUMNS: &[&str] = &["State", "Schedule", "When", "Next run", "Last tick", "Action"];
@@ -70,64 +67,32 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
                 button aria-label={ "Resume schedule " (name) } { "Resume" }
             }
         },
-        None => html! {
-            details.confirm {
-                summary { "Pause…" }
-                div.sheet {
-                    h2 { "Pause “" (name) "”?" }
+        None => {
+            let sheet = Sheet {
+                question: format!("Pause “{name}”?"),
+                consequence: html! {
                     p { "It does not launch " (job) " until it is resumed, and nobody makes up for the ticks in between." }
-                    form method="post" action=(path) {
-                        (form::hidden(&visit.principal))
-                        div.fields {
-                            label.wide { "Why" input name="reason" required maxlength=(FIELD_CHARS_MAX); }
-                        }
-                        div.row {
-                            a.button href=(address(&visit.state, job)) data-close { "Cancel" }
-                            button.do { "Pause " (name) }
-                        }
-                    }
-                }
-            }
-        },
+                },
+                form: SheetForm::Own { address: path, hidden: form::hidden(&visit.principal) },
+                fields: reason_field("Why", Reason::Required, None),
+                back: address(&visit.state, job),
+                leave: "Cancel",
+                button: format!("Pause {name}"),
+                weight: Weight::Normal,
+                refusal: None,
+                command: None,
+            };
+            sheet.unfolding("Pause…")
+        }
     }
 }
 
-/// Pauses a schedule, and goes back to its job.
-pub(crate) async fn pause(
-    visit: PageContext,
-    Path(name): Path<String>,
-    Fields(fields): Fields<OrderForm>,
-) -> Result<Redirect, Problem> {
-    form::check(&visit.principal, &fields.form_token)?;
-    let (reason, headers) = (checked(&fields.reason)?, form::key_header(&fields.key));
-    let what = format!("form: pause schedule {name} {reason}");
-    let asked =
-        Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.schedules().pause(&name, actor, reason).await).await?;
-    back(&visit, &name).await
-}
-
-/// Lets a schedule go on, and goes back to its job.
-pub(crate) async fn resume(
-    visit: PageContext,
-    Path(name): Path<String>,
-    Fields(fields): Fields<OrderForm>,
-) -> Result<Redirect, Problem> {
-    form::check(&visit.principal, &fields.form_token)?;
-    let headers = form::key_header(&fields.key);
-    let what = format!("form: resume schedule {name}");
-    let asked =
-        Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.schedules().resume(&name, actor, None).await).await?;
-    back(&visit, &name).await
-}
-
-async fn back(visit: &PageContext, name: &str) -> Result<Redirect, Problem> {
+/// The page of the job of a schedule.
+pub(crate) async fn page_of(visit: &PageContext, name: &str) -> Result<String, Problem> {
     let mut tx = visit.state.read().await?;
     let found = tx.schedules().find(name).await?;
-    let place = found.map_or_else(
+    Ok(found.map_or_else(
         || visit.state.path("/jobs"),
         |record| format!("{}#schedules", address(&visit.state, &record.schedule.job)),
-    );
-    Ok(Redirect::to(&place))
+    ))
 }

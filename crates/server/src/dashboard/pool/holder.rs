@@ -4,7 +4,8 @@ use super::address::PoolPage;
 use super::list::Look;
 use super::order;
 use crate::dashboard::part::{Health, empty_row, number, state};
-use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::sheet::ask_button;
 use maud::{Markup, html};
 use tidemill_domain::pool::{PoolName, State};
 use tidemill_store::pool::TicketRecord;
@@ -69,11 +70,8 @@ fn row(look: &Look<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
             td { (look.times.at(ticket.held_since())) }
             td { (lease(look, record)) }
             td {
-                @match look.buttons {
-                    Buttons::On => a.button data-ask href=(order::release_address(look.state, pool, record))
-                        aria-label={ "Release " (ticket.holder) "…" } { "Release…" },
-                    Buttons::Off => button type="button" disabled { "Release…" },
-                }
+                (ask_button(look.buttons, &order::release_address(look.state, pool, ticket.id), "Release…",
+                    &format!("Release {}…", ticket.holder)))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! All pools: how full each is, who waits, and the button that pauses it.
 
 use super::bar::{bar, standing};
-use super::order::{self, PoolNotice, Verb};
+use super::order::{self, PoolNotice};
 use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -49,18 +49,12 @@ pub(crate) async fn page(
     let look = Look { state: &visit.state, times: &times, buttons };
     let body = region(&look, &pools);
     let refusal = visit.refusal(Permission::Operate);
-    let about = |name: &str| pools.iter().find(|pool| pool.settings.name.as_str() == name);
     let aside = html! {
         @if let Some(reason) = &refusal { span.soft { "Pools cannot be paused or resumed here: " (reason) } }
     };
     let content = html! {
         h1 { "Pools" }
-        @if let Some(name) = told.paused.as_deref().filter(|name| about(name).is_some_and(|pool| pool.settings.paused.is_some())) {
-            (order::done(&visit, name, Verb::Pause, "/pools"))
-        }
-        @if let Some(name) = told.resumed.as_deref().filter(|name| about(name).is_some_and(|pool| pool.settings.paused.is_none())) {
-            (order::done(&visit, name, Verb::Resume, "/pools"))
-        }
+        (order::done(&visit, &told, pools.iter().map(|pool| &pool.settings), "/pools"))
         (order::form(&visit, "/pools"))
         (panel("pools", "Pools", &aside, &html! {
             (wide_table("Pools", COLUMNS, &body.markup()))

@@ -5,7 +5,7 @@ use super::bar::{bar, standing};
 use super::graph::{self, Past};
 use super::history::{self, History};
 use super::list::Look;
-use super::order::{self, PoolNotice, Verb};
+use super::order::{self, PoolNotice};
 use super::{holder, queue, settings};
 use crate::api::QueryString;
 use crate::api::pool::{named, object, unknown};
@@ -139,7 +139,7 @@ fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
             }
             div.row {
                 (order::button(look.state, look.buttons, settings))
-                (command(&cli(settings.name.as_str(), Verb::of(settings))))
+                (command(&order::click_of(settings).command_for(&settings.name)))
             }
         }
     };
@@ -151,13 +151,6 @@ fn graph(look: &Look<'_>, one: &One, at: PoolPage) -> Region {
     let live = format!("graph@{}", page.word());
     let markup = html! { div.body data-live=(live) { (graph::figure(&one.past, at.range, look.times)) } };
     Region::whole(&live, Audience::At(page), markup)
-}
-
-fn cli(name: &str, verb: Verb) -> String {
-    match verb {
-        Verb::Pause => format!("tidemill pool pause {name} --reason WHY"),
-        Verb::Resume => format!("tidemill pool resume {name}"),
-    }
 }
 
 fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
@@ -242,17 +235,11 @@ fn content(
 ) -> Markup {
     let (settings, back) = (one.ledger.settings(), at.path());
     let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
-    let is_about = |name: &Option<String>| name.as_deref() == Some(settings.name.as_str());
     let nothing = html! {};
     let why = html! { @if let Some(reason) = &refusal { span.soft { (reason) } } };
     html! {
         h1 { (settings.name) @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } } }
-        @if is_about(&told.paused) && settings.paused.is_some() {
-            (order::done(visit, settings.name.as_str(), Verb::Pause, &back))
-        }
-        @if is_about(&told.resumed) && settings.paused.is_none() {
-            (order::done(visit, settings.name.as_str(), Verb::Resume, &back))
-        }
+        (order::done(visit, told, std::iter::once(settings), &back))
         (order::form(visit, &back))
         (panel("now", "Now", &why, &regions.head.markup()))
         (panel("usage", "Usage", &ranges(visit, settings, at), &regions.graph.markup()))

@@ -2,9 +2,11 @@
 
 use super::address::PoolPage;
 use super::list::Look;
+use super::order::release_address;
 use crate::dashboard::instant::span;
 use crate::dashboard::part::{empty_row, number};
-use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::sheet::ask_button;
 use maud::{Markup, html};
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::standing;
@@ -58,7 +60,7 @@ fn name(ticket: &Ticket) -> String {
 
 fn row(look: &Look<'_>, pool: &PoolName, Place { place, ticket, reason, estimate }: Place<'_>) -> Markup {
     let least = ticket.weight.units(ticket.least);
-    let address = look.state.path(&format!("/pools/{pool}/tickets/{}/release", ticket.id));
+    let address = release_address(look.state, pool, ticket.id);
     // Who has units already and waits for more keeps them: there is nothing to cancel but those.
     let has_units = ticket.state.counts();
     html! {
@@ -85,11 +87,7 @@ fn row(look: &Look<'_>, pool: &PoolName, Place { place, ticket, reason, estimate
                 @if has_units {
                     span.soft { "has units; see the holders" }
                 } @else {
-                    @match look.buttons {
-                        Buttons::On => a.button data-ask href=(address)
-                            aria-label={ "Cancel the request of " (ticket.holder) "…" } { "Cancel…" },
-                        Buttons::Off => button type="button" disabled { "Cancel…" },
-                    }
+                    (ask_button(look.buttons, &address, "Cancel…", &format!("Cancel the request of {}…", ticket.holder)))
                 }
             }
         }

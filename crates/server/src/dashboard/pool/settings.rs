@@ -3,7 +3,7 @@
 use super::address::{PoolPage, Range, Tab};
 use crate::access::Principal;
 use crate::api::QueryString;
-use crate::api::pool::define::{Change, PoolSettings};
+use crate::api::pool::define::{self, PoolSettings};
 use crate::api::pool::{find, named, object, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
@@ -11,6 +11,8 @@ use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plural, refused};
 use crate::dashboard::region::Page;
+use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -19,7 +21,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::action::Reason;
 use tidemill_domain::duration;
 use tidemill_domain::pool::{Ledger, Policy, PoolName, Settings, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
@@ -123,7 +125,7 @@ async fn question(
     let content = html! {
         h1 { (name) }
         (above)
-        section.panel { div.body { (sheet(visit, &pool, &lines, &after)) } }
+        section.panel { div.body { (sheet(visit, &pool, &lines, &after).markup()) } }
     };
     let title = format!("Change {name}");
     let frame =
@@ -138,54 +140,36 @@ fn hopeless(ledger: &Ledger, after: &Settings) -> usize {
     waiting.filter(|ticket| least(ticket) > after.greatest_limit()).count()
 }
 
-fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Settings) -> Markup {
+fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Settings) -> Sheet {
     let (before, name) = (&pool.settings, &after.name);
-    let back = visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path());
     let refusal = visit
         .refusal_of(Permission::Operate, &object(name))
         .or_else(|| (before == after).then(|| "It is set so already.".to_owned()));
-    html! {
-        div.sheet {
-            h2 { "Change " (name) "?" }
-            @if before != after {
-                ul { @for line in lines { li { (line) } } }
-            }
-            form method="post" action=(visit.state.path(&format!("/pools/{name}/change"))) {
-                (form::hidden(&visit.principal))
-                @for (field, value) in [
-                    ("max_units", after.max_units.to_string()),
-                    ("threshold_percent", after.threshold_percent.to_string()),
-                    ("policy", after.policy.to_string()),
-                    ("before", fingerprint(before)),
-                ] {
-                    input type="hidden" name=(field) value=(value);
-                }
-                @if refusal.is_none() {
-                    div.fields {
-                        label.wide {
-                            "Why (for the audit log)"
-                            input name="reason" required maxlength=(FIELD_CHARS_MAX) autocomplete="off";
-                        }
-                    }
-                }
-                div.row {
-                    a.button href=(back) data-close { "Leave it" }
-                    @match &refusal {
-                        Some(reason) => (refused("Change it", reason)),
-                        None => button.do { "Change " (name) },
-                    }
-                }
-            }
-            @if refusal.is_none() {
-                p.soft {
-                    "At the command line: "
-                    (command(&format!(
-                        "tidemill pool set {name} --max {} --threshold {} --policy {} --reason WHY",
-                        after.max_units, after.threshold_percent, after.policy
-                    )))
-                }
-            }
+    let hidden = html! {
+        (form::hidden(&visit.principal))
+        @for (field, value) in [
+            ("max_units", after.max_units.to_string()),
+            ("threshold_percent", after.threshold_percent.to_string()),
+            ("policy", after.policy.to_string()),
+            ("before", fingerprint(before)),
+        ] {
+            input type="hidden" name=(field) value=(value);
         }
+    };
+    Sheet {
+        question: format!("Change {name}?"),
+        consequence: html! { @if before != after { ul { @for line in lines { li { (line) } } } } },
+        form: SheetForm::Own { address: visit.state.path(&format!("/pools/{name}/change")), hidden },
+        fields: reason_field(WHY, Reason::Required, None),
+        back: visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path()),
+        leave: "Leave it",
+        button: if refusal.is_some() { "Change it".to_owned() } else { format!("Change {name}") },
+        weight: Weight::Normal,
+        refusal,
+        command: Some(format!(
+            "tidemill pool set {name} --max {} --threshold {} --policy {} --reason WHY",
+            after.max_units, after.threshold_percent, after.policy
+        )),
     }
 }
 
@@ -279,17 +263,17 @@ async fn give(
     let reason = Some(fields.reason.trim()).filter(|reason| !reason.is_empty());
     let headers = form::key_header(&fields.key);
     let what = format!("form: change pool {name} {thought:?} from {} {reason:?}", fields.before);
-    let change = Change { state, principal, headers: &headers, what, name, reason };
-    let wish = thought.wish();
-    change
-        .run(|settings| {
+    mutation::run(state, principal, &object(name), &headers, &what, async |tx| {
+        let after = |settings: Settings| {
             if fingerprint(&settings) != fields.before {
                 *is_stale = true;
                 return Err(Problem::bad_request("the pool was changed meanwhile", "look at it again"));
             }
-            wish.over(settings)
-        })
-        .await?;
+            thought.wish().over(settings)
+        };
+        define::apply(tx, name, &principal.actor(), reason, after).await
+    })
+    .await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::board::Whole;
 use super::page::{off, tabs};
-use super::row::{Ahead, Look, bar, button, lease_until, size, state, title, took, verbs, waiting};
+use super::row::{Ahead, Look, actions_now, bar, button, lease_until, size, state, title, took, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
 use crate::api::render::attempt::{Attempt, Transition};
@@ -128,7 +128,7 @@ pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result
 
 fn head(look: &Look<'_>, whole: &Whole, one: &One) -> Markup {
     let (record, render, now) = (&one.record, &one.record.render, look.times.now());
-    let verbs = verbs(render, now);
+    let actions = actions_now(render, now);
     let content = html! {
         div.body {
             p.lead {
@@ -147,8 +147,8 @@ fn head(look: &Look<'_>, whole: &Whole, one: &One) -> Markup {
                     (command(&format!("tidemill explain {}", reason.code)))
                 }
             }
-            @if !verbs.is_empty() {
-                div.acts { @for verb in verbs { (button(look, record, verb)) } }
+            @if !actions.is_empty() {
+                div.acts { @for action in actions { (button(look, record, action)) } }
             }
             (facts(look.times, record))
         }

@@ -1,6 +1,5 @@
 //! One render as a row: on the board, in lists and in patches.
 
-use crate::api::render::operate::Verb;
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::part::encoded;
 use crate::dashboard::part::{Health, state as state_word};
@@ -8,6 +7,7 @@ use crate::dashboard::region::{Buttons, Row};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
+use tidemill_domain::action::Action;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::order;
 use tidemill_domain::render::wait::{Hands, Wait, estimate, why};
@@ -250,37 +250,29 @@ fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
 }
 
 /// What can be done with a render now.
-pub(crate) fn verbs(render: &Render, now: Timestamp) -> Vec<Verb> {
+pub(crate) fn actions_now(render: &Render, now: Timestamp) -> Vec<Action> {
     let is_put_off = render.status == Status::Pending && render.run_after > now;
     let has_failed = matches!(render.status, Status::Failed | Status::Cancelled);
-    let may = |verb: &Verb| match verb {
-        Verb::Cancel => render.cancel_requested_at.is_none() && order::may_cancel(render).is_ok(),
-        Verb::Retry => (is_put_off || has_failed) && order::retry(render, now).is_ok(),
-        Verb::Recover => order::may_recover(render, now).is_ok(),
-    };
-    Verb::ALL.into_iter().filter(may).collect()
-}
-
-pub(crate) const fn label(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Cancel => "Cancel…",
-        Verb::Retry => "Retry…",
-        Verb::Recover => "Recover…",
-    }
+    let all = [
+        (Action::RenderCancel, render.cancel_requested_at.is_none() && order::may_cancel(render).is_ok()),
+        (Action::RenderRetry, (is_put_off || has_failed) && order::retry(render, now).is_ok()),
+        (Action::RenderRecover, order::may_recover(render, now).is_ok()),
+    ];
+    all.into_iter().filter_map(|(action, is_possible)| is_possible.then_some(action)).collect()
 }
 
 /// Buttons that lead to a question: a page without the script, a dialog with it.
 fn actions(look: &Look<'_>, record: &RenderRecord) -> Markup {
     html! {
         div.acts {
-            @for verb in verbs(&record.render, look.times.now()) { (button(look, record, verb)) }
+            @for action in actions_now(&record.render, look.times.now()) { (button(look, record, action)) }
         }
     }
 }
 
-pub(crate) fn button(look: &Look<'_>, record: &RenderRecord, verb: Verb) -> Markup {
-    let (id, text) = (record.id(), label(verb));
-    let question = format!("/render/{id}/{}?back={}", verb.as_str(), encoded(look.back));
+pub(crate) fn button(look: &Look<'_>, record: &RenderRecord, action: Action) -> Markup {
+    let (id, text) = (record.id(), format!("{}…", action.label()));
+    let question = format!("/render/{id}/{}?back={}", action.verb(), encoded(look.back));
     html! {
         @match look.buttons {
             Buttons::On => {
@@ -317,16 +309,16 @@ mod tests {
     fn only_what_can_be_done_is_offered() {
         let now = Timestamp::from_micros(1_000_000_000);
         let mut render = Render::new(RenderId::new(1), now);
-        assert_eq!(verbs(&render, now), [Verb::Cancel]);
+        assert_eq!(actions_now(&render, now), [Action::RenderCancel]);
         render.run_after = now.plus(Duration::from_secs(60));
-        assert_eq!(verbs(&render, now), [Verb::Cancel, Verb::Retry]);
+        assert_eq!(actions_now(&render, now), [Action::RenderCancel, Action::RenderRetry]);
         for (status, expected) in [
-            (Status::Failed, &[Verb::Retry][..]),
-            (Status::Cancelled, &[Verb::Retry]),
+            (Status::Failed, &[Action::RenderRetry][..]),
+            (Status::Cancelled, &[Action::RenderRetry]),
             (Status::Completed, &[]),
         ] {
             render.status = status;
-            assert_eq!(verbs(&render, now), expected, "{status}");
+            assert_eq!(actions_now(&render, now), expected, "{status}");
         }
     }
 }

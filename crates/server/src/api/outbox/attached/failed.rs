@@ -1,18 +1,18 @@
 //! Rows of attached tables that have FAILED, and what operators do about them.
 
 use super::{named, object};
-use crate::api::execution::operate::checked;
-use crate::api::{Body, QueryString, limit};
-use crate::mutation::{self, Caller};
+use crate::api::{QueryString, limit};
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
 use axum::http::StatusCode;
-use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tidemill_domain::action::Action;
 use tidemill_domain::outbox::EventId;
+use tidemill_store::Tx;
 use tidemill_store::outbox::attached::failed::Skipped;
 use tidemill_store::outbox::attached::{FailedRecord, RowOrder};
 use utoipa::{IntoParams, ToSchema};
@@ -125,53 +125,41 @@ pub(crate) async fn list(
     Ok(Json(FailedRows { items: records.into_iter().map(FailedRow::from).collect(), next }))
 }
 
-/// Leaves rows FAILED for good; those behind them go on.
-#[utoipa::path(post, path = "/api/v1/outbox/attached/{schema}/{table}/skip", params(("schema" = String, Path, description = "Its schema"), ("table" = String, Path, description = "Its name")), request_body = OrderRows, responses((status = 200, body = OrderedRows), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn skip(
-    caller: Caller,
-    Path(path): Path<(String, String)>,
-    Body(body): Body<OrderRows>,
-) -> Result<Response, Problem> {
-    order(caller, path, RowOrder::Skip, &body).await
-}
-
-/// Tries rows that have FAILED again at once, as if they had never been.
-#[utoipa::path(post, path = "/api/v1/outbox/attached/{schema}/{table}/replay", params(("schema" = String, Path, description = "Its schema"), ("table" = String, Path, description = "Its name")), request_body = OrderRows, responses((status = 200, body = OrderedRows), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn replay(
-    caller: Caller,
-    Path(path): Path<(String, String)>,
-    Body(body): Body<OrderRows>,
-) -> Result<Response, Problem> {
-    order(caller, path, RowOrder::Replay, &body).await
-}
-
-async fn order(
-    caller: Caller,
-    (schema, table): (String, String),
-    order: RowOrder,
-    body: &OrderRows,
-) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = caller;
-    let (name, reason, actor) = (named(&schema, &table)?, checked(&body.reason)?, principal.actor());
-    if !(1..=IDS_MAX).contains(&body.ids.len()) {
-        let remedy = format!("name 1 to {IDS_MAX} rows");
-        return Err(Problem::bad_request("the list of ids is empty or too long", remedy));
+impl ActionBody for OrderRows {
+    fn reason(&self) -> Option<&str> {
+        Some(&self.reason)
     }
-    let ids: Vec<EventId> = body.ids.iter().copied().map(EventId::new).collect();
-    let what = format!("POST /api/v1/outbox/attached/{schema}/{table}/{} {}", order.as_str(), json!(body));
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let table = tx.outbox().attached_table(&name).await?;
-        principal.check_scope(&object(&table.topic))?;
-        let ordered = tx.outbox().order_attached(&table, order, &ids, &actor, reason).await?;
-        let refused = ordered.refused.into_iter().map(|(id, refusal)| RefusedRow {
-            id: id.get(),
-            code: refusal.code().to_string(),
-            detail: refusal.to_string(),
-            remedy: refusal.fix().to_owned(),
-        });
-        let refused = refused.collect();
-        let changed = ordered.changed.into_iter().map(EventId::get).collect();
-        Ok((StatusCode::OK, json!(OrderedRows { changed, refused })))
-    })
-    .await
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        if !(1..=IDS_MAX).contains(&self.ids.len()) {
+            let remedy = format!("name 1 to {IDS_MAX} rows");
+            return Err(Problem::bad_request("the list of ids is empty or too long", remedy));
+        }
+        Ok(Parameters::Rows(self.ids.iter().copied().map(EventId::new).collect()))
+    }
+}
+
+/// Skips or replays rows, and answers which of them.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let (Parameters::Rows(ids), [schema, table]) = (&request.parameters, request.places) else {
+        return Err(request.mistaken());
+    };
+    let order = match request.action {
+        Action::RowsSkip => RowOrder::Skip,
+        Action::RowsReplay => RowOrder::Replay,
+        _ => return Err(request.mistaken()),
+    };
+    let table = tx.outbox().attached_table(&named(schema, table)?).await?;
+    request.principal.check_scope(&object(&table.topic))?;
+    let (actor, reason) = (request.actor(), request.required_reason());
+    let ordered = tx.outbox().order_attached(&table, order, ids, &actor, reason).await?;
+    let refused = ordered.refused.into_iter().map(|(id, refusal)| RefusedRow {
+        id: id.get(),
+        code: refusal.code().to_string(),
+        detail: refusal.to_string(),
+        remedy: refusal.fix().to_owned(),
+    });
+    let refused = refused.collect();
+    let changed = ordered.changed.into_iter().map(EventId::get).collect();
+    Ok((StatusCode::OK, json!(OrderedRows { changed, refused })))
 }

@@ -1,19 +1,17 @@
 //! What an operator may do with many failed events at once: those that are named, or all that a filter lets through.
 
-use super::operate::{FailedEventRequest, check_target, redirection};
+use super::operate::{check_target, redirection};
 use super::{EventFilter, object};
-use crate::api::execution::operate::checked;
-use crate::api::{Body, limit};
-use crate::mutation::{self, Caller};
+use crate::api::limit;
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
-use axum::Extension;
-use axum::extract::State as Given;
 use axum::http::StatusCode;
-use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tidemill_domain::action::Action;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::failed_event::Verb;
+use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{Operated, Operation, Selection};
 use utoipa::ToSchema;
 
@@ -83,58 +81,48 @@ impl From<Operated> for ManyChanged {
     }
 }
 
-/// Never publishes these events; those behind them go on.
-#[utoipa::path(post, path = "/api/v1/outbox/failed/skip", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn skip(caller: Caller, Body(body): Body<ManyEvents>) -> Result<Response, Problem> {
-    order(caller, &Verb::Skip, &body, &body).await
+impl ActionBody for ManyEvents {
+    fn reason(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let (selection, limit) = selection(self.clone())?;
+        Ok(Parameters::Events { verb: None, selection, limit })
+    }
 }
 
-/// Tries these events again at once.
-#[utoipa::path(post, path = "/api/v1/outbox/failed/replay", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn replay(caller: Caller, Body(body): Body<ManyEvents>) -> Result<Response, Problem> {
-    order(caller, &Verb::Replay, &body, &body).await
+impl ActionBody for RedirectEvents {
+    fn reason(&self) -> Option<&str> {
+        self.events.reason()
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let (selection, limit) = selection(self.events.clone())?;
+        Ok(Parameters::Events { verb: Some(redirection(&self.topic)?), selection, limit })
+    }
 }
 
-/// Publishes these events to another topic, at once or when their turn comes.
-#[utoipa::path(post, path = "/api/v1/outbox/failed/redirect", request_body = RedirectEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn redirect(caller: Caller, Body(body): Body<RedirectEvents>) -> Result<Response, Problem> {
-    order(caller, &redirection(&body.topic)?, &body.events, &body).await
-}
-
-/// Gives an order. Whoever is limited to some topics has to name one of them in the filter.
-async fn order(
-    caller: Caller,
-    verb: &Verb,
-    events: &ManyEvents,
-    body: &impl Serialize,
-) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = &caller;
-    let (selection, limit) = selection(events.clone())?;
-    let what = format!("POST /api/v1/outbox/failed/{} {}", verb.as_str(), json!(body));
-    let asked = FailedEventRequest { state, principal, headers, what, verb, reason: &events.reason };
-    let (status, body) = give(asked, &selection, limit).await?;
-    Ok(mutation::answer(status, body))
-}
-
-/// Gives an order about many events, and returns the answer that is kept of it.
-pub(crate) async fn give(
-    asked: FailedEventRequest<'_>,
-    selection: &Selection,
-    limit: u32,
-) -> Result<(u16, String), Problem> {
-    let FailedEventRequest { state, principal, headers, what, verb, reason } = asked;
-    let (reason, actor) = (checked(reason)?, principal.actor());
-    check_target(principal, verb)?;
-    let object = match selection {
+/// Changes many events. Whoever is limited to some topics has to name one of them in the filter.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let Parameters::Events { verb, selection, limit } = &request.parameters else {
+        return Err(request.mistaken());
+    };
+    let verb = match (request.action, verb) {
+        (_, Some(verb)) => verb,
+        (Action::EventsSkip, None) => &Verb::Skip,
+        (Action::EventsReplay, None) => &Verb::Replay,
+        _ => return Err(request.mistaken()),
+    };
+    check_target(request.principal, verb)?;
+    request.principal.check_scope(&match selection {
         Selection::Matching { filter, .. } => object(filter.topic.as_deref()),
         Selection::One(_) | Selection::Selected(_) => object(None),
-    };
-    mutation::run_for_body(state, principal, &object, headers, &what, async |tx| {
-        let operation = Operation { verb, actor: &actor, reason, limit };
-        let operated = tx.outbox().operate(selection, &operation).await?;
-        Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
-    })
-    .await
+    })?;
+    let operation =
+        Operation { verb, actor: &request.actor(), reason: request.required_reason(), limit: *limit };
+    let operated = tx.outbox().operate(selection, &operation).await?;
+    Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
 }
 
 /// Most ids in one request.

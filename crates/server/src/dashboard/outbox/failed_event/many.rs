@@ -2,24 +2,24 @@
 
 use super::filter::FailedEventQuery;
 use super::list::COUNT_MAX;
-use super::one::label;
-use crate::api::QueryString as Query;
-use crate::api::outbox::failed_event::bulk::{IDS_MAX, give};
-use crate::api::outbox::failed_event::operate::FailedEventRequest;
-use crate::dashboard::form::{self, Fields};
+use super::one::verb;
+use crate::api::outbox::failed_event::bulk::IDS_MAX;
+use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, refused, table};
+use crate::dashboard::part::table;
 use crate::dashboard::region::Page;
+use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::operate::{ActionRequest, Parameters, checked};
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde_json::Value;
 use tidemill_domain::access::Permission;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
-use tidemill_domain::outbox::failed_event::{StateWord, Verb};
+use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{Count, EventId};
 use tidemill_store::outbox::failed_event::{FailedEventFilter, Selection};
 use tidemill_store::{StoreError, Tx};
@@ -28,7 +28,7 @@ use tidemill_store::{StoreError, Tx};
 const BATCH: u32 = 500;
 
 /// The fields of an address or a form, of which some come several times.
-type Pairs = Vec<(String, String)>;
+pub(crate) type Pairs = Vec<(String, String)>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Meant {
@@ -66,8 +66,8 @@ impl Meant {
     }
 
     /// Those of the filter to which the order can be given.
-    fn filter(wanted: &FailedEventQuery, verb: &Verb) -> Result<FailedEventFilter, Problem> {
-        let filter = wanted.filter()?;
+    fn filter(wanted: &FailedEventQuery, action: Action) -> Result<FailedEventFilter, Problem> {
+        let (filter, verb) = (wanted.filter()?, verb(action));
         let states: Vec<StateWord> =
             filter.states.iter().copied().filter(|state| verb.applies_to(*state)).collect();
         match states.is_empty() {
@@ -79,11 +79,11 @@ impl Meant {
         }
     }
 
-    async fn count(&self, verb: &Verb, tx: &mut Tx) -> Result<Count, Problem> {
+    async fn count(&self, action: Action, tx: &mut Tx) -> Result<Count, Problem> {
         Ok(match self {
             Self::Picked(ids) => Count::Exactly(ids.len() as u64),
             Self::Matching(wanted) => {
-                tx.outbox().count_failed_events(&Self::filter(wanted, verb)?, COUNT_MAX).await?
+                tx.outbox().count_failed_events(&Self::filter(wanted, action)?, COUNT_MAX).await?
             }
         })
     }
@@ -108,12 +108,12 @@ impl Meant {
         }
     }
 
-    fn cli(&self, verb: &Verb) -> String {
-        let which = match self {
-            Self::Picked(ids) => ids.iter().fold(String::new(), |text, id| format!("{text} {id}")),
-            Self::Matching(wanted) => format!(" --matching{}", wanted.flags()),
-        };
-        format!("tidemill outbox {}{which} --reason WHY", verb.as_str())
+    /// Them, at the command line.
+    fn arguments(&self) -> String {
+        match self {
+            Self::Picked(ids) => ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            Self::Matching(wanted) => format!("--matching{}", wanted.flags()),
+        }
     }
 
     /// Where the list of them is.
@@ -126,102 +126,75 @@ impl Meant {
     }
 }
 
-/// Asks whether events are to be tried again.
-pub(crate) async fn ask_replay(
-    visit: PageContext,
-    Query(pairs): Query<Pairs>,
-) -> Result<Html<String>, Problem> {
-    question(&Verb::Replay, &visit, &Meant::of(&pairs)?, &html! {}).await
-}
-
-/// Asks whether events are never to be published.
-pub(crate) async fn ask_skip(
-    visit: PageContext,
-    Query(pairs): Query<Pairs>,
-) -> Result<Html<String>, Problem> {
-    question(&Verb::Skip, &visit, &Meant::of(&pairs)?, &html! {}).await
+/// Asks whether events are to be tried again, or never to be published.
+pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> Result<Html<String>, Problem> {
+    question(action, visit, &Meant::of(pairs)?, &html! {}).await
 }
 
 async fn question(
-    verb: &Verb,
+    action: Action,
     visit: &PageContext,
     meant: &Meant,
     above: &Markup,
 ) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let count = meant.count(verb, &mut tx).await?;
+    let count = meant.count(action, &mut tx).await?;
+    let title = format!("{} events", action.label());
     let content = html! {
-        h1 { (label(verb)) " events" }
+        h1 { (title) }
         (above)
-        section.panel { div.body { (sheet(verb, visit, meant, count)) } }
+        section.panel { div.body { (sheet(action, visit, meant, count).markup()) } }
     };
-    let title = format!("{} events", label(verb));
     let frame =
         Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
-fn sheet(verb: &Verb, visit: &PageContext, meant: &Meant, count: Count) -> Markup {
+fn sheet(action: Action, visit: &PageContext, meant: &Meant, count: Count) -> Sheet {
     let refusal = visit.refusal(Permission::Operate).or_else(|| match count {
         Count::Exactly(0) => Some("None is left to which this can be done.".to_owned()),
         Count::Exactly(_) => None,
         Count::AtLeast(most) => Some(format!("More than {most} match. Say more precisely which.")),
     });
-    let number = count.least();
-    html! {
-        div.sheet {
-            h2 { (label(verb)) " " (number) " events?" }
+    let (number, is_skip) = (count.least(), action == Action::EventsSkip);
+    let button = format!("{} {number} events", action.label());
+    Sheet {
+        question: format!("{button}?"),
+        consequence: html! {
             p { (meant.told()) "." }
             p {
-                @match verb {
-                    Verb::Skip => "They are never published, and that cannot be taken back. Later events of their aggregates go on without them.",
-                    _ => "They are tried at once, as if they had never been refused. Within each aggregate the order is kept: a later event waits for the earlier one.",
+                @if is_skip {
+                    "They are never published, and that cannot be taken back. Later events of their aggregates go on without them."
+                } @else {
+                    "They are tried at once, as if they had never been refused. Within each aggregate the order is kept: a later event waits for the earlier one."
                 }
             }
-            form method="post" action=(visit.state.path(&format!("/outbox/failed/{}", verb.as_str()))) {
-                (form::hidden(&visit.principal))
-                (meant.hidden())
-                @if refusal.is_none() {
-                    div.fields {
-                        label {
-                            "Type the number of events, " (number)
-                            input name="number" required inputmode="numeric" pattern="[0-9]+" autocomplete="off";
-                        }
-                        label.wide {
-                            "Why (for the audit log)"
-                            input name="reason" required maxlength=(FIELD_CHARS_MAX) autocomplete="off";
-                        }
-                    }
-                }
-                div.row {
-                    a.button href=(meant.list(visit, "")) data-close { "Leave them" }
-                    @let word = format!("{} {number} events", label(verb));
-                    @match &refusal {
-                        Some(reason) => (refused(&word, reason)),
-                        None if *verb == Verb::Skip => button.end { (word) },
-                        None => button.do { (word) },
-                    }
-                }
+        },
+        form: SheetForm::Own {
+            address: visit.state.path(&format!("/outbox/failed/{}", action.verb())),
+            hidden: html! { (form::hidden(&visit.principal)) (meant.hidden()) },
+        },
+        fields: html! {
+            label {
+                "Type the number of events, " (number)
+                input name="number" required inputmode="numeric" pattern="[0-9]+" autocomplete="off";
             }
-            @if refusal.is_none() { p.soft { "At the command line: " (command(&meant.cli(verb))) } }
-        }
+            (reason_field(WHY, Reason::Required, None))
+        },
+        back: meant.list(visit, ""),
+        leave: "Leave them",
+        button,
+        weight: if is_skip { Weight::Ends } else { Weight::Normal },
+        refusal,
+        command: Some(action.command_for(meant.arguments())),
     }
 }
 
-pub(crate) async fn replay(visit: PageContext, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
-    order(&Verb::Replay, &visit, &pairs).await
-}
-
-/// Never publishes events.
-pub(crate) async fn skip(visit: PageContext, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
-    order(&Verb::Skip, &visit, &pairs).await
-}
-
-async fn order(verb: &Verb, visit: &PageContext, pairs: &Pairs) -> Result<Response, Problem> {
+pub(crate) async fn order(action: Action, visit: &PageContext, pairs: &Pairs) -> Result<Response, Problem> {
     form::check(&visit.principal, field(pairs, "form_token"))?;
     let meant = Meant::of(pairs)?;
     let mut tx = visit.state.read().await?;
-    let count = meant.count(verb, &mut tx).await?;
+    let count = meant.count(action, &mut tx).await?;
     drop(tx);
     let typed = field(pairs, "number").trim();
     // Who sends the same form twice has the number of before.
@@ -230,15 +203,15 @@ async fn order(verb: &Verb, visit: &PageContext, pairs: &Pairs) -> Result<Respon
         let above = html! {
             p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and there are " (count) " events now." }
         };
-        let page = question(verb, visit, &meant, &above).await?;
+        let page = question(action, visit, &meant, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
     }
-    let done = give_all(verb, visit, pairs, &meant).await?;
+    let done = run_all(action, visit, pairs, &meant).await?;
     if done.refused.is_empty() {
-        let more = format!("done={}&count={}", verb.as_str(), done.changed);
+        let more = format!("done={}&count={}", action.verb(), done.changed);
         return Ok(Redirect::to(&meant.list(visit, &more)).into_response());
     }
-    Ok(told(verb, visit, &meant, &done).await?.into_response())
+    Ok(told(action, visit, &meant, &done).await?.into_response())
 }
 
 /// What became of an order.
@@ -248,24 +221,31 @@ struct Done {
     refused: Vec<(String, String)>,
 }
 
-/// Gives the order, as many at a time as one transaction takes.
-async fn give_all(verb: &Verb, visit: &PageContext, pairs: &Pairs, meant: &Meant) -> Result<Done, Problem> {
-    let (key, reason) = (field(pairs, "key"), field(pairs, "reason"));
+/// Does it, to as many at a time as one transaction takes.
+async fn run_all(action: Action, visit: &PageContext, pairs: &Pairs, meant: &Meant) -> Result<Done, Problem> {
+    let (key, reason) = (field(pairs, "key"), checked(field(pairs, "reason"))?);
     let mut done = Done::default();
     let mut selection = match meant {
         Meant::Picked(ids) => Selection::Selected(ids.clone()),
         Meant::Matching(wanted) => {
-            Selection::Matching { filter: Meant::filter(wanted, verb)?, after: EventId::ZERO }
+            Selection::Matching { filter: Meant::filter(wanted, action)?, after: EventId::ZERO }
         }
     };
     // As many as were counted, and no event that came since for ever.
     for turn in 0..=(COUNT_MAX / BATCH) {
         let headers =
             if key.is_empty() { form::key_header("") } else { form::key_header(&format!("{key}/{turn}")) };
-        let what = format!("form: {} {meant:?} {turn} {reason}", verb.as_str());
-        let (state, principal) = (&visit.state, &visit.principal);
-        let asked = FailedEventRequest { state, principal, headers: &headers, what, verb, reason };
-        let (_, body) = give(asked, &selection, BATCH).await?;
+        let request = ActionRequest {
+            action,
+            state: &visit.state,
+            principal: &visit.principal,
+            headers: &headers,
+            what: format!("form: {action} {meant:?} {turn} {reason}"),
+            places: &[],
+            reason: Some(reason),
+            parameters: Parameters::Events { verb: None, selection: selection.clone(), limit: BATCH },
+        };
+        let (_, body) = request.run().await?;
         let answer: Value = serde_json::from_str(&body).unwrap_or_default();
         done.changed += answer["changed"].as_array().map_or(0, Vec::len);
         for refused in answer["refused"].as_array().into_iter().flatten() {
@@ -283,7 +263,7 @@ async fn give_all(verb: &Verb, visit: &PageContext, pairs: &Pairs, meant: &Meant
 
 /// Says to which events it was not done, and why.
 async fn told(
-    verb: &Verb,
+    action: Action,
     visit: &PageContext,
     meant: &Meant,
     done: &Done,
@@ -299,7 +279,7 @@ async fn told(
             }
         }
     };
-    let title = format!("{} events", label(verb));
+    let title = format!("{} events", action.label());
     let content = html! {
         h1 { (title) }
         p.banner role="status" { "Done to " b { (done.changed) } " events; " b { (done.refused.len()) } " were refused." }

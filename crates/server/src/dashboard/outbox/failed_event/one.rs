@@ -2,31 +2,27 @@
 
 use super::filter::FailedEventQuery;
 use super::row::{actions, standing};
-use crate::access::Principal;
 use crate::api::id;
-use crate::api::outbox::failed_event::operate::{FailedEventRequest, give};
-use crate::api::outbox::failed_event::{find, object, refused as refusal_problem};
-use crate::dashboard::form::{self, Fields, OrderForm};
+use crate::api::outbox::failed_event::{object, refused as refusal_problem};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, refused};
-use crate::dashboard::preferences::is_ours;
+use crate::dashboard::part::{command, panel};
 use crate::dashboard::region::Page;
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, number_field, reason_field};
 use crate::problem::Problem;
-use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
-use axum::response::{Html, Redirect};
+use axum::extract::Path;
+use axum::response::Html;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::outbox::failed_event::{FailedEventRefusal, Original, Verb, operate};
 use tidemill_domain::outbox::{EventId, Payload};
 use tidemill_domain::time::Timestamp;
+use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{FailedEventDetail, FailedEventRecord};
 
 /// As much of a payload as a page shows; the API has all of it.
@@ -150,49 +146,38 @@ fn payload(payload: &Payload) -> Markup {
     }
 }
 
-/// Asks whether an event is to be tried again.
-pub(crate) async fn ask_replay(
-    visit: PageContext,
-    Path(text): Path<String>,
-) -> Result<Html<String>, Problem> {
-    ask(&Verb::Replay, &visit, &text).await
-}
-
-/// Asks whether an event is never to be published.
-pub(crate) async fn ask_skip(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
-    ask(&Verb::Skip, &visit, &text).await
-}
-
-async fn ask(verb: &Verb, visit: &PageContext, text: &str) -> Result<Html<String>, Problem> {
-    let id = EventId::new(id(text)?);
-    let record = find(&visit.state, id).await?.record;
-    let (common, _) = PageSnapshot::read(&visit.state).await?;
-    let content = html! {
-        h1 { "Event " (id) }
-        section.panel { div.body { (sheet(verb, visit, &record, common.now)) } }
-    };
-    let title = format!("{} event {id}", label(verb));
-    let frame =
-        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
-    Ok(frame.render(&content))
-}
-
-/// What an order is called.
-pub(super) fn label(verb: &Verb) -> &'static str {
-    match verb {
-        Verb::Skip => "Skip",
-        Verb::Replay | Verb::Edit(_) | Verb::Redirect(_) => "Replay",
+/// What an action does to events, as the rules have it.
+pub(super) const fn verb(action: Action) -> Verb {
+    match action {
+        Action::EventSkip | Action::EventsSkip => Verb::Skip,
+        _ => Verb::Replay,
     }
 }
 
+/// Asks whether an event is to be tried again, or never to be published.
+pub(crate) async fn question(
+    action: Action,
+    visit: &PageContext,
+    tx: &mut Tx,
+    text: &str,
+    now: Timestamp,
+) -> Result<QuestionPage, Problem> {
+    let id = EventId::new(id(text)?);
+    let found = tx.outbox().failed_event(id).await?;
+    let record = found.ok_or_else(|| refusal_problem(id, FailedEventRefusal::Unknown))?.record;
+    let (title, heading) = (format!("{} event {id}", action.label()), html! { h1 { "Event " (id) } });
+    let sheet = sheet(action, visit, &record, now);
+    Ok(QuestionPage { section: Section::Outbox, title, heading, sheet })
+}
+
 /// What becomes of the event.
-fn consequence(verb: &Verb, record: &FailedEventRecord) -> String {
+fn consequence(action: Action, record: &FailedEventRecord) -> String {
     let (kind, id) = (&record.aggregate.kind, &record.aggregate.id);
-    match (verb, record.original) {
-        (Verb::Skip, Original::Gone) => {
+    match (action, record.original) {
+        (Action::EventSkip, Original::Gone) => {
             "It is never published; it is no longer in its table anyway.".to_owned()
         }
-        (Verb::Skip, _) => {
+        (Action::EventSkip, _) => {
             format!(
                 "It is never published, and that cannot be taken back. Later events of {kind} {id} go on without it."
             )
@@ -203,84 +188,28 @@ fn consequence(verb: &Verb, record: &FailedEventRecord) -> String {
     }
 }
 
-fn sheet(verb: &Verb, visit: &PageContext, record: &FailedEventRecord, now: Timestamp) -> Markup {
-    let (id, word) = (record.id, verb.as_str());
-    let address = visit.state.path(&format!("/outbox/failed/{id}"));
+fn sheet(action: Action, visit: &PageContext, record: &FailedEventRecord, now: Timestamp) -> Sheet {
+    let (id, word) = (record.id, action.label());
+    let back = visit.state.path(&format!("/outbox/failed/{id}"));
     let refusal = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())).or_else(|| {
-        let refusal = operate(record.facts(), verb, now).err()?;
+        let refusal = operate(record.facts(), &verb(action), now).err()?;
         Some(format!("Not now: {refusal}. Instead: {}.", refusal.fix()))
     });
-    html! {
-        div.sheet {
-            h2 { (label(verb)) " event " (id) ", “" (record.event_type) "”?" }
-            @if refusal.is_none() { p { (consequence(verb, record)) } }
-            form method="post" action={ (address) "/" (word) } {
-                (form::hidden(&visit.principal))
-                input type="hidden" name="back" value=(address);
-                @if refusal.is_none() {
-                    div.fields {
-                        @if *verb == Verb::Skip {
-                            label {
-                                "To confirm, type " (id)
-                                input name="confirm" required inputmode="numeric" autocomplete="off" pattern=(id);
-                            }
-                        }
-                        label.wide {
-                            "Why (for the audit log)"
-                            input name="reason" required maxlength=(FIELD_CHARS_MAX) autocomplete="off";
-                        }
-                    }
-                }
-                div.row {
-                    a.button href=(address) data-close { "Leave it" }
-                    @match &refusal {
-                        Some(reason) => (refused(&format!("{} event {id}", label(verb)), reason)),
-                        None if *verb == Verb::Skip => button.end { "Skip event " (id) },
-                        None => button.do { (label(verb)) " event " (id) },
-                    }
-                }
-            }
-            @if refusal.is_none() {
-                p.soft { "At the command line: " (command(&format!("tidemill outbox {word} {id} --reason WHY"))) }
-            }
-        }
+    let is_skip = action == Action::EventSkip;
+    let address = format!("{back}/{}", action.verb());
+    Sheet {
+        question: format!("{word} event {id}, “{}”?", record.event_type),
+        consequence: html! { @if refusal.is_none() { p { (consequence(action, record)) } } },
+        form: SheetForm::with_way_back(&visit.principal, address, &back),
+        fields: html! {
+            @if is_skip { (number_field(id.get(), None)) }
+            (reason_field(WHY, Reason::Required, None))
+        },
+        back,
+        leave: "Leave it",
+        button: format!("{word} event {id}"),
+        weight: if is_skip { Weight::Ends } else { Weight::Normal },
+        refusal,
+        command: Some(action.command_for(id)),
     }
-}
-
-pub(crate) async fn replay(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    Fields(fields): Fields<OrderForm>,
-) -> Result<Redirect, Problem> {
-    order(&Verb::Replay, &state, &principal, &text, &fields).await
-}
-
-/// Never publishes an event.
-pub(crate) async fn skip(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    Fields(fields): Fields<OrderForm>,
-) -> Result<Redirect, Problem> {
-    order(&Verb::Skip, &state, &principal, &text, &fields).await
-}
-
-async fn order(
-    verb: &Verb,
-    state: &State,
-    principal: &Principal,
-    text: &str,
-    fields: &OrderForm,
-) -> Result<Redirect, Problem> {
-    form::check(principal, &fields.form_token)?;
-    let id = EventId::new(id(text)?);
-    if *verb == Verb::Skip {
-        form::confirmed(&fields.confirm, id.get())?;
-    }
-    let (headers, reason) = (form::key_header(&fields.key), fields.reason.as_str());
-    let what = format!("form: {} event {id} {reason}", verb.as_str());
-    give(FailedEventRequest { state, principal, headers: &headers, what, verb, reason }, id).await?;
-    let back = Some(fields.back.as_str()).filter(|back| is_ours(&home(state), back));
-    Ok(Redirect::to(back.unwrap_or(&state.path(&format!("/outbox/failed/{id}")))))
 }

@@ -1,11 +1,14 @@
 //! One event that was not taken, as a row, and what can be done about it.
 
+use super::one::verb;
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, state as state_word};
 use crate::dashboard::region::Buttons;
+use crate::dashboard::sheet::ask_button;
 use crate::state::State;
 use maud::{Markup, html};
-use tidemill_domain::outbox::failed_event::{StateWord, Verb, operate};
+use tidemill_domain::action::Action;
+use tidemill_domain::outbox::failed_event::{StateWord, operate};
 use tidemill_store::outbox::failed_event::FailedEventRecord;
 
 /// As much of an error as a row has.
@@ -63,14 +66,12 @@ pub(super) fn row(state: &State, record: &FailedEventRecord, times: &Times, butt
 /// What can be done about it, or why not.
 pub(super) fn actions(state: &State, record: &FailedEventRecord, times: &Times, buttons: Buttons) -> Markup {
     html! {
-        @for (verb, label) in [(Verb::Replay, "Replay…"), (Verb::Skip, "Skip…")] {
-            @let refusal = operate(record.facts(), &verb, times.now()).err();
-            @match (buttons, refusal) {
-                (Buttons::On, None) => a.button data-ask
-                    href=(state.path(&format!("/outbox/failed/{}/{}", record.id, verb.as_str())))
-                    aria-label={ (label.trim_end_matches('…')) " event " (record.id) "…" } { (label) },
-                (_, Some(refusal)) => button type="button" disabled title=(refusal) { (label) },
-                (Buttons::Off, None) => button type="button" disabled { (label) },
+        @for action in [Action::EventReplay, Action::EventSkip] {
+            @let (id, word) = (record.id, action.label());
+            @match operate(record.facts(), &verb(action), times.now()) {
+                Err(refusal) => button type="button" disabled title=(refusal) { (word) "…" },
+                Ok(_) => (ask_button(buttons, &state.path(&format!("/outbox/failed/{id}/{}", action.verb())),
+                    &format!("{word}…"), &format!("{word} event {id}…"))),
             }
         }
     }

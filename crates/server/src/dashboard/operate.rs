@@ -1,0 +1,242 @@
+//! Actions that are asked for by a form: one handler for all of them, and the page of the question before some.
+
+use super::execution;
+use super::form::{self, ActionForm, Fields};
+use super::frame::Frame;
+use super::job::schedule;
+use super::outbox::failed_event::{many, one};
+use super::page_context::{PageContext, home};
+use super::page_snapshot::PageSnapshot;
+use super::pool::order as pool;
+use super::preferences::is_ours;
+use super::region::Page;
+use super::render::order as render;
+use crate::api::execution::operate::RestartRequest;
+use crate::api::job::launch::launched;
+use crate::api::{QueryString, id};
+use crate::operate::{ActionRequest, Parameters, checked};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, get, post};
+use maud::html;
+use serde::Deserialize;
+use std::time::Duration;
+use tidemill_domain::access::Permission;
+use tidemill_domain::action::{Action, Confirmation, Reason};
+use tidemill_domain::code::Code;
+use tidemill_domain::job::ExecutionId;
+
+/// The reason that is recorded of a click: a button has no field to say why, and every change of a pool has a reason.
+const ONE_CLICK: &str = "with one click on the dashboard";
+
+/// Who may open the page with the question before an action; none where there is no such page.
+pub(crate) const fn asks(action: Action) -> Option<Permission> {
+    match action {
+        Action::LeaseRelease
+        | Action::EventReplay
+        | Action::EventSkip
+        | Action::EventsReplay
+        | Action::EventsSkip => Some(Permission::View),
+        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => Some(Permission::Operate),
+        _ => None,
+    }
+}
+
+/// The handler of the question.
+pub(crate) fn question(action: Action) -> MethodRouter<State> {
+    match action {
+        Action::EventsReplay | Action::EventsSkip => {
+            get(move |visit: PageContext, QueryString(pairs): QueryString<many::Pairs>| async move {
+                many::ask(action, &visit, &pairs).await
+            })
+        }
+        _ => get(
+            move |visit: PageContext,
+                  Path(places): Path<Vec<String>>,
+                  QueryString(back): QueryString<Back>| { ask(action, visit, places, back) },
+        ),
+    }
+}
+
+/// The handler of the form.
+pub(crate) fn handler(action: Action) -> MethodRouter<State> {
+    match action {
+        Action::EventsReplay | Action::EventsSkip => {
+            post(move |visit: PageContext, Fields(pairs): Fields<many::Pairs>| async move {
+                many::order(action, &visit, &pairs).await
+            })
+        }
+        _ => post(
+            move |visit: PageContext, Path(places): Path<Vec<String>>, Fields(fields): Fields<ActionForm>| {
+                by_form(action, visit, places, fields)
+            },
+        ),
+    }
+}
+
+/// Where a question comes from.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Back {
+    #[serde(default)]
+    back: String,
+}
+
+/// The address, if it is one of ours.
+fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
+    Some(back).filter(|back| is_ours(&home(state), back))
+}
+
+async fn ask(
+    action: Action,
+    visit: PageContext,
+    places: Vec<String>,
+    back: Back,
+) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let object = places.last().map_or("", String::as_str);
+    let question = match action {
+        Action::LeaseRelease => pool::question(&visit, &mut tx, &places).await?,
+        Action::EventReplay | Action::EventSkip => {
+            one::question(action, &visit, &mut tx, object, common.now).await?
+        }
+        _ => {
+            let back = ours(&visit.state, &back.back);
+            render::question(action, &visit, &mut tx, object, back, common.now).await?
+        }
+    };
+    let content = html! {
+        (question.heading)
+        section.panel { div.body { (question.sheet.markup()) } }
+    };
+    let (section, title) = (question.section, Some(question.title.as_str()));
+    Ok(Frame { visit: &visit, common: &common, section, title, page: Page::Other }.render(&content))
+}
+
+async fn by_form(
+    action: Action,
+    visit: PageContext,
+    places: Vec<String>,
+    fields: ActionForm,
+) -> Result<Response, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let done = match action {
+        Action::ExecutionRestart => restart(&visit, &places, &fields).await,
+        _ => run(action, &visit, &places, &fields).await,
+    };
+    match (done, action) {
+        (Ok(address), _) => Ok(Redirect::to(&address).into_response()),
+        // What is refused comes back to the page of the execution, with the reason.
+        (Err(problem), Action::ExecutionRestart | Action::ExecutionStop | Action::ExecutionAbandon) => {
+            let page = execution::page::show(&visit, execution_id(&places)?, Some(&problem)).await?;
+            Ok((problem.status(), page).into_response())
+        }
+        (Err(problem), _) => Err(problem),
+    }
+}
+
+fn execution_id(places: &[String]) -> Result<ExecutionId, Problem> {
+    id(places.last().map_or("", String::as_str)).map(ExecutionId::new)
+}
+
+/// Does it; the address of the page that shows what came of it.
+async fn run(
+    action: Action,
+    visit: &PageContext,
+    places: &[String],
+    fields: &ActionForm,
+) -> Result<String, Problem> {
+    let (state, principal) = (&visit.state, &visit.principal);
+    let reason = reason(action, fields)?;
+    let object = places.last().map_or("", String::as_str);
+    if action.declaration().confirmation == Confirmation::Number {
+        form::confirmed(&fields.confirm, id(object)?)?;
+    }
+    let headers = match action {
+        // One form has the buttons of many pools, so its key alone does not name what was wanted.
+        Action::PoolPause | Action::PoolResume if !fields.key.is_empty() => {
+            form::key_header(&format!("{}/{}/{object}", fields.key, action.verb()))
+        }
+        _ => form::key_header(&fields.key),
+    };
+    let parameters = parameters(action, fields);
+    let what = format!("form: {action} {places:?} {reason:?} {parameters:?}");
+    let request =
+        ActionRequest { action, state, principal, headers: &headers, what, places, reason, parameters };
+    match (request.run().await, action) {
+        // What has ended already need not be ended.
+        (Err(problem), Action::AlertUnsilence | Action::TokenRevoke)
+            if problem.status() == StatusCode::NOT_FOUND => {}
+        (done, _) => {
+            done?;
+        }
+    }
+    address_after(action, visit, places, fields).await
+}
+
+fn reason(action: Action, fields: &ActionForm) -> Result<Option<&str>, Problem> {
+    let given = Some(fields.reason.as_str()).filter(|reason| !reason.trim().is_empty());
+    match (action, action.declaration().reason, given) {
+        (Action::PoolPause | Action::PoolResume, _, None) => Ok(Some(ONE_CLICK)),
+        // A silence has rules of its own for its reason.
+        (Action::AlertSilence, ..) => Ok(None),
+        (_, Reason::Required, _) => checked(&fields.reason).map(Some),
+        (_, Reason::Optional | Reason::None, given) => given.map(checked).transpose(),
+    }
+}
+
+fn parameters(action: Action, fields: &ActionForm) -> Parameters {
+    let subject = Some(fields.subject.trim().to_owned()).filter(|subject| !subject.is_empty());
+    match action {
+        Action::AlertSilence => Parameters::Silence {
+            rule: fields.rule.trim().to_owned(),
+            subject,
+            length: Duration::from_secs(u64::from(fields.hours) * 3600),
+            reason: fields.reason.clone(),
+        },
+        Action::AlertUnsilence => Parameters::EndOfSilence { rule: fields.rule.clone(), subject },
+        _ => Parameters::None,
+    }
+}
+
+/// Goes on with an execution: to the new one.
+async fn restart(visit: &PageContext, places: &[String], fields: &ActionForm) -> Result<String, Problem> {
+    let (id, action) = (execution_id(places)?, Action::ExecutionRestart);
+    let asked = RestartRequest {
+        state: visit.state.clone(),
+        principal: visit.principal.clone(),
+        headers: form::key_header(&fields.key),
+        what: format!("form: {action} {id} {} {}", fields.reason, fields.accept_change),
+        id,
+        accept_change: fields.accept_change == "yes",
+    };
+    let launched = launched(asked.launch(reason(action, fields)?).await?).await?;
+    let missing = || Problem::new(Code::Unexpected, "the restart has no execution", "report it");
+    Ok(visit.state.path(&format!("/executions/{}", launched.id.ok_or_else(missing)?)))
+}
+
+async fn address_after(
+    action: Action,
+    visit: &PageContext,
+    places: &[String],
+    fields: &ActionForm,
+) -> Result<String, Problem> {
+    let (state, object) = (&visit.state, places.last().map_or("", String::as_str));
+    let back_or = |own: String| ours(state, &fields.back).map_or_else(|| state.path(&own), str::to_owned);
+    Ok(match action {
+        Action::SchedulePause | Action::ScheduleResume => schedule::page_of(visit, object).await?,
+        Action::PoolPause | Action::PoolResume => {
+            pool::address_after(action, &back_or("/pools".into()), object)
+        }
+        Action::LeaseRelease => back_or(format!("/pools/{}", places.first().map_or("", String::as_str))),
+        Action::EventReplay | Action::EventSkip => back_or(format!("/outbox/failed/{object}")),
+        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+            back_or(format!("/render/{object}"))
+        }
+        Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),
+        Action::TokenRevoke => state.path("/settings/tokens"),
+        _ => state.path(&format!("/executions/{object}")),
+    })
+}

@@ -1,0 +1,222 @@
+//! The actions of operators: one handler for programs, and one way to run an action for programs and forms alike.
+//! What is declared about an action stands in [`tidemill_domain::action`]; what it does stands with its noun.
+
+use crate::access::Principal;
+use crate::api::alert::{CreateSilence, EndSilence};
+use crate::api::outbox::attached::failed::OrderRows;
+use crate::api::outbox::failed_event::bulk::{ManyEvents, RedirectEvents};
+use crate::api::outbox::failed_event::operate::{EditEvent, RedirectEvent};
+use crate::api::{self, Body};
+use crate::mutation::{self, Caller};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::extract::{Path, State as Given};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, delete, on, post};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::audit::{self, Actor};
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::failed_event::Verb;
+use tidemill_store::Tx;
+use tidemill_store::outbox::failed_event::Selection;
+use utoipa::ToSchema;
+
+/// An order that needs no reason.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OptionalReason {
+    /// Why, for those who wonder later.
+    reason: Option<String>,
+}
+
+/// An order that needs a reason.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Why, for those who wonder later.
+    reason: String,
+}
+
+/// The body of a request for an action.
+pub(crate) trait ActionBody: DeserializeOwned + Serialize + Send + Sync + 'static {
+    fn reason(&self) -> Option<&str>;
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        Ok(Parameters::None)
+    }
+}
+
+impl ActionBody for OptionalReason {
+    fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
+impl ActionBody for Order {
+    fn reason(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+}
+
+/// What an action needs to know besides its object and the reason.
+#[derive(Debug)]
+pub(crate) enum Parameters {
+    None,
+    /// What is changed about one failed event.
+    Event(Verb),
+    /// Which failed events, and how many at most; the verb only where it says more than the action.
+    Events {
+        verb: Option<Verb>,
+        selection: Selection,
+        limit: u32,
+    },
+    /// Rows of an attached table.
+    Rows(Vec<EventId>),
+    /// A silence; it has rules of its own for its reason.
+    Silence {
+        rule: String,
+        subject: Option<String>,
+        length: Duration,
+        reason: String,
+    },
+    EndOfSilence {
+        rule: String,
+        subject: Option<String>,
+    },
+}
+
+/// A request for an action, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct ActionRequest<'a> {
+    pub(crate) action: Action,
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
+    /// The whole request as text.
+    pub(crate) what: String,
+    /// What the address has in its places; the last of them names the object.
+    pub(crate) places: &'a [String],
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) parameters: Parameters,
+}
+
+/// The status and the body of an answer.
+pub(crate) type Outcome = Result<(StatusCode, Value), Problem>;
+
+impl ActionRequest<'_> {
+    /// Does it in a transaction, or answers as before.
+    pub(crate) async fn run(&self) -> Result<(u16, String), Problem> {
+        let Self { state, principal, headers, what, .. } = self;
+        mutation::once(state, principal, headers, what, async |tx| perform(self, tx).await).await
+    }
+
+    /// What names the object.
+    pub(crate) fn object(&self) -> &str {
+        self.places.last().map_or("", String::as_str)
+    }
+
+    /// The number of the object.
+    pub(crate) fn id(&self) -> Result<i64, Problem> {
+        api::id(self.object())
+    }
+
+    pub(crate) fn actor(&self) -> Actor {
+        self.principal.actor()
+    }
+
+    /// The reason of an action that needs one.
+    pub(crate) fn required_reason(&self) -> &str {
+        self.reason.unwrap_or_default()
+    }
+
+    /// An action was sent to a noun that does not have it, or with what belongs to another.
+    pub(crate) fn mistaken(&self) -> Problem {
+        Problem::new(Code::Unexpected, format!("{} is not done this way", self.action), "report it")
+    }
+}
+
+async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    match request.action {
+        // A restart runs on after its transaction; see `api::execution::operate::restart`.
+        Action::ExecutionRestart => Err(request.mistaken()),
+        Action::ExecutionStop | Action::ExecutionAbandon | Action::ExecutionRecover => {
+            api::execution::operate::perform(request, tx).await
+        }
+        Action::SchedulePause | Action::ScheduleResume => api::schedule::perform(request, tx).await,
+        Action::PoolPause | Action::PoolResume | Action::PoolRemove => {
+            api::pool::define::perform(request, tx).await
+        }
+        Action::LeaseRelease => api::pool::lease::release(request, tx).await,
+        Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
+            api::outbox::failed_event::operate::perform(request, tx).await
+        }
+        Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect => {
+            api::outbox::failed_event::bulk::perform(request, tx).await
+        }
+        Action::RowsReplay | Action::RowsSkip => api::outbox::attached::failed::perform(request, tx).await,
+        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+            api::render::operate::perform(request, tx).await
+        }
+        Action::RendersPoll => api::render::operate::poll(request, tx),
+        Action::AlertSilence => api::alert::silence(request, tx).await,
+        Action::AlertUnsilence => api::alert::unsilence(request, tx).await,
+        Action::TokenRevoke => api::token::revoke(request, tx).await,
+    }
+}
+
+/// The handler of an action in the API.
+pub(crate) fn handler(action: Action) -> MethodRouter<State> {
+    match action {
+        Action::ExecutionRestart => post(api::execution::operate::restart),
+        Action::EventEdit => with_body::<EditEvent>(action),
+        Action::EventRedirect => with_body::<RedirectEvent>(action),
+        Action::EventsReplay | Action::EventsSkip => with_body::<ManyEvents>(action),
+        Action::EventsRedirect => with_body::<RedirectEvents>(action),
+        Action::RowsReplay | Action::RowsSkip => with_body::<OrderRows>(action),
+        Action::AlertSilence => with_body::<CreateSilence>(action),
+        Action::AlertUnsilence => with_body::<EndSilence>(action),
+        Action::PoolRemove | Action::TokenRevoke => {
+            delete(move |caller: Caller, Path(places): Path<Vec<String>>| {
+                by_api(action, caller, places, OptionalReason::default())
+            })
+        }
+        _ if action.declaration().reason == Reason::Required => with_body::<Order>(action),
+        _ => with_body::<OptionalReason>(action),
+    }
+}
+
+fn with_body<B: ActionBody>(action: Action) -> MethodRouter<State> {
+    let is_deletion = action.declaration().method == "DELETE";
+    let method = if is_deletion { MethodFilter::DELETE } else { MethodFilter::POST };
+    on(method, move |caller: Caller, Path(places): Path<Vec<String>>, Body(body): Body<B>| {
+        by_api(action, caller, places, body)
+    })
+}
+
+async fn by_api<B: ActionBody>(
+    action: Action,
+    caller: Caller,
+    places: Vec<String>,
+    body: B,
+) -> Result<Response, Problem> {
+    let (Given(state), Extension(principal), headers) = &caller;
+    let declared = action.declaration();
+    let what = format!("{} {} {places:?} {}", declared.method, declared.path, json!(body));
+    let (reason, parameters) = (body.reason().map(checked).transpose()?, body.parameters()?);
+    let places = &places;
+    let request = ActionRequest { action, state, principal, headers, what, places, reason, parameters };
+    let (status, body) = request.run().await?;
+    Ok(mutation::answer(status, body))
+}
+
+/// A reason that says something and fits into the audit log.
+pub(crate) fn checked(reason: &str) -> Result<&str, Problem> {
+    audit::reason(reason).map_err(|bad| Problem::bad_request(bad.to_string(), bad.fix()))
+}
