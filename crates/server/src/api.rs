@@ -199,6 +199,19 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     }
 }
 
+/// A page of a list, and what the next begins behind: `records` were asked for one more than `limit`, so they tell whether
+/// there is a next page.
+pub(crate) fn page_of<R, T: From<R>, N>(
+    mut records: Vec<R>,
+    limit: u32,
+    number: impl FnOnce(&R) -> N,
+) -> (Vec<T>, Option<N>) {
+    let has_more = records.len() > limit as usize;
+    records.truncate(limit as usize);
+    let next = if has_more { records.last().map(number) } else { None };
+    (records.into_iter().map(T::from).collect(), next)
+}
+
 /// A number of the path, such as the id of an execution.
 pub(crate) fn id(text: &str) -> Result<i64, Problem> {
     text.parse().ok().filter(|id| *id > 0).ok_or_else(|| {

@@ -30,8 +30,8 @@ pub(crate) async fn run(
     what: &str,
     change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
 ) -> Result<Response, Problem> {
-    let (status, body) = run_for_body(state, principal, object, headers, what, change).await?;
-    Ok(answer(status, body))
+    principal.check_scope(object)?;
+    run_finding(state, principal, headers, what, change).await
 }
 
 /// [`run`], for a change whose object is not known before it is looked for: `change` itself checks the scope. An answer
@@ -47,20 +47,7 @@ pub(crate) async fn run_finding(
     Ok(answer(status, body))
 }
 
-/// [`run`], for those who add something to the answer: its status and its body.
-pub(crate) async fn run_for_body(
-    state: &State,
-    principal: &Principal,
-    object: &str,
-    headers: &HeaderMap,
-    what: &str,
-    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
-) -> Result<(u16, String), Problem> {
-    principal.check_scope(object)?;
-    once(state, principal, headers, what, change).await
-}
-
-/// Does it in a transaction, or answers as before.
+/// [`run_finding`], for those who add something to the answer: its status and its body.
 pub(crate) async fn once(
     state: &State,
     principal: &Principal,

@@ -1,6 +1,6 @@
 //! The audit log.
 
-use crate::api::{QueryString, limit};
+use crate::api::{QueryString, limit, page_of};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -96,10 +96,7 @@ pub(crate) async fn list(
         object: asked.object,
     };
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.audit().entries(&filter, limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id) } else { None };
-    Ok(Json(Entries { items: records.into_iter().map(Entry::from).collect(), next }))
+    let records = tx.audit().entries(&filter, limit + 1).await?;
+    let (items, next) = page_of(records, limit, |record| record.id);
+    Ok(Json(Entries { items, next }))
 }

@@ -3,7 +3,7 @@
 pub mod content;
 pub mod operate;
 
-use crate::api::{QueryString, id, limit};
+use crate::api::{QueryString, id, limit, page_of};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -284,12 +284,9 @@ pub(crate) async fn list(
         instance: instance.map(InstanceId::new),
     };
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.jobs().executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
-    Ok(Json(Executions { items: records.into_iter().map(Execution::from).collect(), next }))
+    let records = tx.jobs().executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
+    let (items, next) = page_of(records, limit, |record| record.id.get());
+    Ok(Json(Executions { items, next }))
 }
 
 /// One execution, with its parameters and the process that runs it.

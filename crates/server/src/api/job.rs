@@ -3,7 +3,7 @@
 pub mod launch;
 
 use crate::api::execution::Parameter;
-use crate::api::{QueryString, id, limit};
+use crate::api::{QueryString, id, limit, page_of};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -244,15 +244,12 @@ pub(crate) async fn instances(
     let limit = limit(asked.limit)?;
     let before = asked.before.map(|before| id(&before.to_string())).transpose()?.map(InstanceId::new);
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.jobs().instances(&name, before, limit + 1).await?;
+    let records = tx.jobs().instances(&name, before, limit + 1).await?;
     if records.is_empty() && before.is_none() {
         state.launcher().jobs().get(&name)?;
     }
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
-    Ok(Json(Instances { items: records.into_iter().map(Instance::from).collect(), next }))
+    let (items, next) = page_of(records, limit, |record| record.id.get());
+    Ok(Json(Instances { items, next }))
 }
 
 /// A name of the path, if it can be the name of a job at all.

@@ -8,7 +8,7 @@ pub mod profile;
 pub mod worker;
 
 use crate::access::Principal;
-use crate::api::{Body, QueryString, id, limit};
+use crate::api::{Body, QueryString, id, limit, page_of};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -243,11 +243,8 @@ pub(crate) async fn list(
         date: asked.date.as_deref().map(date).transpose()?,
     };
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
     let records = tx.renders().list(&filter, asked.before.map(RenderId::new), limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    let items: Vec<RenderRow> = records.into_iter().take(limit as usize).map(RenderRow::from).collect();
-    let next = if has_more { items.last().map(|render| render.id) } else { None };
+    let (items, next) = page_of(records, limit, |record| record.id().get());
     Ok(Json(RenderRows { items, next }))
 }
 

@@ -1,6 +1,6 @@
 //! Schedules: when jobs are launched by themselves, and what became of each tick.
 
-use crate::api::{QueryString, limit};
+use crate::api::{QueryString, limit, page_of};
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
@@ -189,12 +189,9 @@ pub(crate) async fn ticks(
     )?;
     find(&state, &name).await?;
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.schedules().ticks(&name, before, limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.tick.to_string()) } else { None };
-    Ok(Json(Ticks { items: records.into_iter().map(Tick::from).collect(), next }))
+    let records = tx.schedules().ticks(&name, before, limit + 1).await?;
+    let (items, next) = page_of(records, limit, |record| record.tick.to_string());
+    Ok(Json(Ticks { items, next }))
 }
 
 /// Pauses or resumes a schedule, and answers with it as it is then. Whoever is limited to some jobs may do so with the

@@ -2,9 +2,9 @@
 
 use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::page_snapshot::{self, PageSnapshot};
-use crate::dashboard::preferences::{Preferences, ReadOnly, Reload, Theme, TimeMode, after};
+use crate::dashboard::preferences::{Preferences, ReadOnly, Reload, Shortcuts, Theme, TimeMode, after};
 use crate::dashboard::region::Page;
-use crate::dashboard::{asset, form, help, part};
+use crate::dashboard::{asset, form, part};
 use crate::state::State;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -88,7 +88,7 @@ impl Frame<'_> {
                     }
                 }
                 (self.footer())
-                (help::dialog(visit.preferences.shortcuts))
+                (help(visit.preferences.shortcuts))
                 div #voice.unseen role="status" aria-live="polite" {}
             }
         };
@@ -256,4 +256,43 @@ pub(super) fn alone(state: &State, title: &str, preferences: Preferences, conten
     };
     let title = format!("{title} – {}", state.inner().instance);
     document(state, &Head { title: &title, preferences, now, is_fetched_again: false }, &body)
+}
+
+const KEYS: [(&str, &str); 12] = [
+    ("g o", "go to the overview"),
+    ("g j", "go to the jobs"),
+    ("g p", "go to the pools"),
+    ("g b", "go to the outbox"),
+    ("g r", "go to the renders"),
+    ("g a", "go to the alerts"),
+    ("g s", "go to the settings"),
+    ("r", "live updates on or off"),
+    ("t", "next theme"),
+    ("u", "next way to tell times"),
+    ("?", "this help"),
+    ("Esc", "close"),
+];
+
+/// The keys of the dashboard, in a dialog that is closed until somebody asks for it.
+fn help(shortcuts: Shortcuts) -> Markup {
+    html! {
+        dialog #help aria-labelledby="help-heading" {
+            h2 #help-heading { "Keyboard" }
+            @if shortcuts == Shortcuts::Off {
+                p { "Shortcuts are off; they can be switched on in the settings." }
+            }
+            table {
+                caption.unseen { "Keys and what they do" }
+                tbody {
+                    @for (keys, effect) in KEYS {
+                        tr {
+                            th scope="row" { @for key in keys.split(' ') { kbd { (key) } " " } }
+                            td { (effect) }
+                        }
+                    }
+                }
+            }
+            button type="button" data-close { "Close" }
+        }
+    }
 }

@@ -8,7 +8,6 @@ pub mod action;
 pub mod alert;
 pub mod asset;
 pub mod audit;
-pub mod configuration;
 pub mod execution;
 pub mod form;
 pub mod job;
@@ -30,7 +29,6 @@ pub(crate) mod page_snapshot;
 pub(crate) mod part;
 pub(crate) mod sheet;
 
-mod help;
 mod problem;
 
 pub(crate) use problem::page as problem_page;

@@ -6,6 +6,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
 use crate::dashboard::overview::page::{Regions, Snapshot};
 use crate::dashboard::region::{Page, Region};
+use crate::dashboard::render::board::{Board, Whole, address};
 use crate::dashboard::{alert, outbox, page_snapshot, pool, render};
 use crate::state::State;
 use std::time::Duration;
@@ -94,10 +95,38 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
         }
         Page::Executions(view) => vec![Executions::read(&mut tx, view).await?.region(state, times)],
         Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
-        Page::Pools(_) | Page::Pool(..) => pool::live::regions(state, &mut tx, page, times).await?,
-        Page::Outbox | Page::FailedEvents => outbox::live::regions(state, &mut tx, page, times).await?,
-        Page::Renders(..) | Page::Render(..) | Page::RenderWorkers => {
-            render::live::regions(state, &mut tx, page, times).await?
+        Page::Pools(buttons) => {
+            let pools = tx.pools().levels(pool::list::SHOWN + 1).await?;
+            let look = pool::list::Look { state, times, buttons: *buttons };
+            vec![pool::list::region(&look, &pools)]
+        }
+        Page::Pool(page, buttons) => {
+            let Some(name) = page.name() else { return Ok(Vec::new()) };
+            // A pool that was removed stays on its page as it was last seen.
+            let one = pool::page::One::read(&mut tx, &name, *page, times.now()).await?;
+            let look = pool::list::Look { state, times, buttons: *buttons };
+            one.map_or_else(Vec::new, |one| pool::page::Regions::new(&look, &one, *page).into_vec())
+        }
+        Page::Outbox => {
+            let overview = outbox::overview::OutboxOverview::read(&mut tx).await?;
+            outbox::page::Regions::new(state, &overview, times).into_vec()
+        }
+        Page::FailedEvents => outbox::failed_event::list::count_regions(&mut tx).await?,
+        Page::Renders(status, buttons) => {
+            let (whole, board) = (Whole::read(&mut tx).await?, Board::read(&mut tx, *status).await?);
+            let back = address(state, *status);
+            let look = whole.look(state, times, *buttons, &back);
+            render::board::Regions::new(&look, &whole, &board).into_vec()
+        }
+        Page::Render(id, buttons) => {
+            let whole = Whole::read(&mut tx).await?;
+            let Some(one) = render::one::One::read(&mut tx, *id).await? else { return Ok(Vec::new()) };
+            let back = state.path(&format!("/render/{id}"));
+            let look = whole.look(state, times, *buttons, &back);
+            render::one::Regions::new(&look, &whole, &one).into_vec()
+        }
+        Page::RenderWorkers => {
+            vec![render::worker::region(state, &render::worker::Crew::read(&mut tx).await?, times)]
         }
         Page::Overview | Page::Alerts | Page::Settings | Page::Other => Vec::new(),
     };

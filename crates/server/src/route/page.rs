@@ -43,8 +43,8 @@ fn others() -> Vec<Route> {
     use Access::Public;
     use dashboard::outbox::failed_event;
     use dashboard::{
-        alert, asset, audit, configuration, execution, job, login, outbox, overview, pool, preferences,
-        render, settings, token,
+        alert, asset, audit, execution, job, login, outbox, overview, pool, preferences, render, settings,
+        token,
     };
     vec![
         page("/", VIEW, overview::page),
@@ -59,7 +59,7 @@ fn others() -> Vec<Route> {
         page("/settings/tokens", ADMINISTER, token::page),
         form("/settings/tokens", ADMINISTER, token::create),
         page("/settings/audit", VIEW, audit::page),
-        page("/settings/configuration", ADMINISTER, configuration::page),
+        page("/settings/configuration", ADMINISTER, settings::configuration),
         page("/pools", VIEW, pool::list::page),
         page("/pools/{name}", VIEW, pool::page::page),
         page("/pools/{name}/change", VIEW, pool::settings::ask),

@@ -1,6 +1,6 @@
 //! What executions and their steps remember, and what steps have left out.
 
-use crate::api::{QueryString, id, limit};
+use crate::api::{QueryString, id, limit, page_of};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -123,12 +123,9 @@ pub(crate) async fn rejects(
     let limit = limit(asked.limit)?;
     let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.jobs().rejects(step, asked.after.unwrap_or(0), limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id) } else { None };
-    Ok(Json(Rejects { items: records.into_iter().map(Reject::from).collect(), next }))
+    let records = tx.jobs().rejects(step, asked.after.unwrap_or(0), limit + 1).await?;
+    let (items, next) = page_of(records, limit, |record| record.id);
+    Ok(Json(Rejects { items, next }))
 }
 
 /// The step of this id, if it belongs to this execution.

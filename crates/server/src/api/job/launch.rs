@@ -134,9 +134,9 @@ async fn launch_to_the_end(wanted: LaunchRequest) -> Result<Accepted, Problem> {
         wanted;
     let launcher = state.launcher().clone().accept_change(accept_change);
     let actor = principal.actor();
-    let object = format!("job/{job}");
+    principal.check_scope(&format!("job/{job}"))?;
     let mut launching = launcher.launching().await;
-    let (status, body) = mutation::run_for_body(&state, &principal, &object, &headers, &what, async |tx| {
+    let (status, body) = mutation::once(&state, &principal, &headers, &what, async |tx| {
         if let Some(entry) = &audit {
             tx.audit().record(entry).await?;
         }

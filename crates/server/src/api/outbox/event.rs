@@ -2,7 +2,7 @@
 //! may see payloads.
 
 use crate::access::Principal;
-use crate::api::{Body, QueryString, id, limit};
+use crate::api::{Body, QueryString, id, limit, page_of};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -231,11 +231,8 @@ pub(crate) async fn list(
         event_type: asked.event_type,
     };
     let mut tx = state.read().await?;
-    // One more than asked for tells whether there is a next page.
     let events = tx.outbox().events(&filter, limit + 1).await?;
-    let has_more = events.len() > limit as usize;
-    let items: Vec<Event> = events.into_iter().take(limit as usize).map(Event::from).collect();
-    let next = if has_more { items.last().map(|event| event.id) } else { None };
+    let (items, next) = page_of(events, limit, |event| event.id.get());
     Ok(Json(Events { items, next }))
 }
 

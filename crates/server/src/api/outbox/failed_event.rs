@@ -5,7 +5,7 @@ pub mod bulk;
 pub mod operate;
 
 use crate::api::outbox::event::EventPayload;
-use crate::api::{QueryString, id, limit};
+use crate::api::{QueryString, id, limit, page_of};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -216,12 +216,9 @@ pub(crate) async fn list(
     let filter = filter.checked()?;
     let mut tx = state.read().await?;
     let after = EventId::new(asked.after.unwrap_or(0));
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.outbox().failed_events(&filter, after, limit + 1).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
-    Ok(Json(FailedEvents { items: records.into_iter().map(FailedEvent::from).collect(), next }))
+    let records = tx.outbox().failed_events(&filter, after, limit + 1).await?;
+    let (items, next) = page_of(records, limit, |record| record.id.get());
+    Ok(Json(FailedEvents { items, next }))
 }
 
 /// One of them, with what it says.

@@ -9,7 +9,6 @@ pub mod answer;
 pub mod request;
 
 mod field;
-mod options;
 
 mod serve;
 mod told;
@@ -18,6 +17,27 @@ pub(crate) mod handle;
 
 pub use answer::{AcquireAnswer, ReleaseAnswer, StatusAnswer};
 pub use field::BadField;
-pub use options::{DocumentOptions, UnknownPool};
 pub use request::{Acquire, Action, Holder, PoolKey, Release, Request, Status};
 pub(crate) use serve::{Caller, lease};
+
+/// How the document's clients are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DocumentOptions {
+    /// Whether `available` of a grant is counted up to the end of the pool, as the document does there and nowhere
+    /// else, and not up to what is granted.
+    pub compat_available: bool,
+    /// What becomes of requests for a pool that does not exist.
+    pub unknown: UnknownPool,
+}
+
+tidemill_domain::words! {
+    /// What becomes of requests for a pool that does not exist.
+    #[derive(Default)]
+    pub enum UnknownPool {
+        /// They are refused: a misspelt number must not open the door.
+        #[default]
+        Refuse = "refuse",
+        /// They are let through without a lease, for those who protect some of their databases only.
+        Allow = "allow",
+    }
+}

@@ -2,6 +2,5 @@
 
 pub(crate) mod list;
 pub(crate) mod page;
-mod rule;
 
 pub(crate) use page::page;

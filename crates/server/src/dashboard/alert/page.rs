@@ -1,10 +1,10 @@
 //! The page of the alerts. The list changes by itself; the forms around it are the visitor's own.
 
-use super::{list, rule};
+use super::list;
 use crate::api::QueryString;
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::Times;
+use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, panel, refused, table, wide_table};
@@ -48,7 +48,7 @@ pub(crate) async fn page(
             &table("Silences", SILENCE_COLUMNS, &silence_rows(&visit, &silences, &times))))
         (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &common, &meant)))
         (panel("rules", "Rules", &html! { (command("tidemill alert rules")) },
-            &wide_table("Rules", rule::COLUMNS, &rule::rows(&visit.state.inner().parts.rules))))
+            &wide_table("Rules", RULE_COLUMNS, &rule_rows(&visit.state.inner().parts.rules))))
     };
     let frame =
         Frame { visit: &visit, common: &common, section: Section::Alerts, title: None, page: Page::Alerts };
@@ -144,4 +144,40 @@ fn silence_form(visit: &PageContext, common: &PageSnapshot, meant: &Meant) -> Ma
 fn known<'a>(id: &str, values: impl Iterator<Item = &'a str>) -> Markup {
     let values: std::collections::BTreeSet<&str> = values.collect();
     html! { datalist id=(id) { @for value in values { option value=(value) {} } } }
+}
+
+/// The columns of the rules, and whether they are of numbers.
+const RULE_COLUMNS: &[(&str, bool)] =
+    &[("Rule", false), ("Fires when", false), ("For", true), ("Severity", false), ("Tells", false)];
+
+fn rule_rows(rules: &[Rule]) -> Markup {
+    html! {
+        tbody {
+            @if rules.is_empty() {
+                (empty_row(RULE_COLUMNS.len(), &html! { "No rule is in force: all are switched off in the configuration." }))
+            }
+            @for rule in rules { (rule_row(rule)) }
+        }
+    }
+}
+
+fn rule_row(rule: &Rule) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (rule.name()) }
+            td.long {
+                code { (rule.signal()) " " (rule.condition()) }
+                @if !rule.window().is_zero() {
+                    br; span.soft { "the " (rule.aggregate()) " of " (span(rule.window())) }
+                }
+            }
+            td.number {
+                @if rule.hold().is_zero() { span.soft { "at once" } } @else { (span(rule.hold())) }
+            }
+            td { (rule.severity()) }
+            td.long {
+                @if rule.channels().is_empty() { span.soft { "nobody" } } @else { (rule.channels().join(", ")) }
+            }
+        }
+    }
 }

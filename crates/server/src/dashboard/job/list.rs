@@ -1,8 +1,7 @@
 //! Jobs, one row each: on the page and in its patches. A row is the same for everybody, so what only some may do is a link
 //! to where it can be done.
 
-use super::state::{JobState, word};
-use super::strip::{CELLS, strip};
+use super::state::{JobState, health, letter, word};
 use super::view::JobsView;
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::part::{command, empty_row, encoded};
@@ -11,6 +10,7 @@ use crate::state::State;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
+use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::track::{Outcomes, median};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::job::{LastExecution, RunRecord};
@@ -235,6 +235,39 @@ fn next_run(job: &Job, times: &Times) -> Markup {
         None if is_paused => html! { "paused" },
         None => html! { span.soft { "no schedule" } },
     }
+}
+
+/// How many cells a strip has.
+const CELLS: u32 = 20;
+
+/// The last executions of a job as a strip of cells, the oldest first; `runs` come newest first.
+fn strip(runs: &[RunRecord]) -> Markup {
+    html! {
+        @if runs.is_empty() {
+            span.soft { "none" }
+        } @else {
+            span.strip role="img" aria-label=(told(runs)) {
+                @for run in runs.iter().rev() {
+                    span.cell.(health(run.status).class()) title=(about(run)) { (letter(run.status)) }
+                }
+            }
+        }
+    }
+}
+
+/// The strip in words, for those who do not see it.
+fn told(runs: &[RunRecord]) -> String {
+    let counted = BatchStatus::ALL.into_iter().filter_map(|status| {
+        let count = runs.iter().filter(|run| run.status == status).count();
+        (count > 0).then(|| format!("{count} {status}"))
+    });
+    let parts: Vec<String> = counted.collect();
+    format!("The last {} executions: {}", runs.len(), parts.join(", "))
+}
+
+fn about(run: &RunRecord) -> String {
+    let length = run.length().map(|length| format!(", took {}", took(length))).unwrap_or_default();
+    format!("#{} {}, {}{length}", run.id, run.status, run.created_at)
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod state;
-pub(crate) mod strip;
 pub(crate) mod view;
 
 pub(crate) use detail::job;

@@ -8,7 +8,6 @@ pub(crate) mod address;
 pub(crate) mod bar;
 pub(crate) mod graph;
 pub(crate) mod list;
-pub(crate) mod live;
 pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod settings;

@@ -3,11 +3,10 @@
 //!
 //! Reading order: `filter` (what is asked for), [`board`] (what is told, as regions), `row` (one render of it), [`page`],
 //! [`order`] (what can be done with a render); [`one`] (a single render) with `attempt`, `report`, `text` and [`poster`];
-//! [`worker`], [`composition`], and [`live`] (what changes by itself).
+//! [`worker`] and [`composition`].
 
 pub(crate) mod board;
 pub(crate) mod composition;
-pub(crate) mod live;
 pub(crate) mod one;
 pub(crate) mod order;
 pub(crate) mod page;

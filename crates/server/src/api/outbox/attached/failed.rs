@@ -1,7 +1,7 @@
 //! Rows of attached tables that have FAILED, and what operators do about them.
 
 use super::{named, object};
-use crate::api::{QueryString, limit};
+use crate::api::{QueryString, limit, page_of};
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
 use crate::state::State;
@@ -117,12 +117,9 @@ pub(crate) async fn list(
     let skipped = if asked.skipped { Skipped::Too } else { Skipped::Not };
     let mut tx = state.read().await?;
     let table = tx.outbox().attached_table(&name).await?;
-    // One more than asked for tells whether there is a next page.
-    let mut records = tx.outbox().attached_failed(&table, after, limit + 1, skipped).await?;
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
-    Ok(Json(FailedRows { items: records.into_iter().map(FailedRow::from).collect(), next }))
+    let records = tx.outbox().attached_failed(&table, after, limit + 1, skipped).await?;
+    let (items, next) = page_of(records, limit, |record| record.id.get());
+    Ok(Json(FailedRows { items, next }))
 }
 
 impl ActionBody for OrderRows {

@@ -1,7 +1,7 @@
 //! The three requests of the document, carried out.
 
+use super::UnknownPool;
 use super::answer::{AcquireAnswer, StatusAnswer};
-use super::options::UnknownPool;
 use super::request::{Acquire, Holder as AskedHolder, Outcome, PoolKey, Release, Request, Status};
 use super::told;
 use crate::access::Principal;

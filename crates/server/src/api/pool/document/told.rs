@@ -1,7 +1,7 @@
 //! What was decided about a request, in the words of the document.
 
+use super::DocumentOptions;
 use super::answer::{AcquireAnswer, Granted, ReleaseAnswer, Source, Usage, Waiting};
-use super::options::DocumentOptions;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
