@@ -3,8 +3,8 @@
 use crate::access::Principal;
 use crate::problem::Problem;
 use crate::state::State;
-use axum::Extension;
-use axum::extract::State as Given;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
@@ -13,68 +13,78 @@ use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 use tidemill_store::idempotency::Claim;
 
-/// Who asks for a change, and of which server.
-pub(crate) type Caller = (Given<State>, Extension<Principal>, HeaderMap);
-
 const KEY: &str = "idempotency-key";
 const KEY_CHARS_MAX: usize = 200;
 
-/// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an
-/// `Idempotency-Key` header the key is claimed and the answer kept in the same transaction, so a request that is
-/// sent twice has one effect. `what` is the whole request as text.
-pub(crate) async fn run(
-    state: &State,
-    principal: &Principal,
-    object: &str,
-    headers: &HeaderMap,
-    what: &str,
-    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
-) -> Result<Response, Problem> {
-    principal.check_scope(object)?;
-    run_finding(state, principal, headers, what, change).await
+/// Who asks for a change, of which server, and with which headers.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) state: State,
+    pub(crate) principal: Principal,
+    pub(crate) headers: HeaderMap,
 }
 
-/// [`run`], for a change whose object is not known before it is looked for: `change` itself checks the scope. An answer
-/// that was given before is given again also when the object is gone by now.
-pub(crate) async fn run_finding(
-    state: &State,
-    principal: &Principal,
-    headers: &HeaderMap,
-    what: &str,
-    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
-) -> Result<Response, Problem> {
-    let (status, body) = once(state, principal, headers, what, change).await?;
-    Ok(answer(status, body))
+impl FromRequestParts<State> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let principal = parts.extensions.get::<Principal>().cloned().ok_or_else(Problem::unguarded)?;
+        Ok(Self { state: state.clone(), principal, headers: parts.headers.clone() })
+    }
 }
 
-/// [`run_finding`], for those who add something to the answer: its status and its body.
-pub(crate) async fn once(
-    state: &State,
-    principal: &Principal,
-    headers: &HeaderMap,
-    what: &str,
-    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
-) -> Result<(u16, String), Problem> {
-    let key = key(headers)?;
-    let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
-    let mut tx = state.store().begin().await?;
-    if let Some(key) = key {
-        match tx.idempotency().claim(&principal.caller, key, &fingerprint).await? {
-            Claim::New => {}
-            Claim::Answered { status, body } => return Ok((status, body)),
-            Claim::Mismatch => {
-                let remedy = "use a new key for a new request";
-                return Err(Problem::new(Code::KeyReused, "the key belongs to another request", remedy));
+impl Caller {
+    /// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an
+    /// `Idempotency-Key` header the key is claimed and the answer kept in the same transaction, so a request that is
+    /// sent twice has one effect. `what` is the whole request as text.
+    pub(crate) async fn run(
+        &self,
+        object: &str,
+        what: &str,
+        change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+    ) -> Result<Response, Problem> {
+        self.principal.check_scope(object)?;
+        self.run_finding(what, change).await
+    }
+
+    /// [`run`](Self::run), for a change whose object is not known before it is looked for: `change` itself checks the
+    /// scope. An answer that was given before is given again also when the object is gone by now.
+    pub(crate) async fn run_finding(
+        &self,
+        what: &str,
+        change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+    ) -> Result<Response, Problem> {
+        let (status, body) = self.once(what, change).await?;
+        Ok(answer(status, body))
+    }
+
+    /// [`run_finding`](Self::run_finding), for those who add something to the answer: its status and its body.
+    pub(crate) async fn once(
+        &self,
+        what: &str,
+        change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+    ) -> Result<(u16, String), Problem> {
+        let (key, caller) = (key(&self.headers)?, &self.principal.caller);
+        let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
+        let mut tx = self.state.store().begin().await?;
+        if let Some(key) = key {
+            match tx.idempotency().claim(caller, key, &fingerprint).await? {
+                Claim::New => {}
+                Claim::Answered { status, body } => return Ok((status, body)),
+                Claim::Mismatch => {
+                    let remedy = "use a new key for a new request";
+                    return Err(Problem::new(Code::KeyReused, "the key belongs to another request", remedy));
+                }
             }
         }
+        let (status, body) = change(&mut tx).await?;
+        let body = body.to_string();
+        if let Some(key) = key {
+            tx.idempotency().save_answer(caller, key, status.as_u16(), &body).await?;
+        }
+        tx.commit().await?;
+        Ok((status.as_u16(), body))
     }
-    let (status, body) = change(&mut tx).await?;
-    let body = body.to_string();
-    if let Some(key) = key {
-        tx.idempotency().save_answer(&principal.caller, key, status.as_u16(), &body).await?;
-    }
-    tx.commit().await?;
-    Ok((status.as_u16(), body))
 }
 
 /// An answer in JSON.

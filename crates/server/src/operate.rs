@@ -1,7 +1,6 @@
 //! The actions of operators: one handler for programs, and one way to run an action for programs and forms alike.
 //! What is declared about an action stands in [`tidemill_domain::action`]; what it does stands with its noun.
 
-use crate::access::Principal;
 use crate::api::alert::{CreateSilence, EndSilence};
 use crate::api::outbox::attached::failed::OrderRows;
 use crate::api::outbox::failed_event::bulk::{ManyEvents, RedirectEvents};
@@ -10,9 +9,8 @@ use crate::api::{self, Body};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, delete, on, post};
 use serde::de::DeserializeOwned;
@@ -96,9 +94,7 @@ pub(crate) enum Parameters {
 #[derive(Debug)]
 pub(crate) struct ActionRequest<'a> {
     pub(crate) action: Action,
-    pub(crate) state: &'a State,
-    pub(crate) principal: &'a Principal,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) caller: &'a Caller,
     /// The whole request as text.
     pub(crate) what: String,
     /// What the address has in its places; the last of them names the object.
@@ -113,8 +109,7 @@ pub(crate) type Outcome = Result<(StatusCode, Value), Problem>;
 impl ActionRequest<'_> {
     /// Does it in a transaction, or answers as before.
     pub(crate) async fn run(&self) -> Result<(u16, String), Problem> {
-        let Self { state, principal, headers, what, .. } = self;
-        mutation::once(state, principal, headers, what, async |tx| perform(self, tx).await).await
+        self.caller.once(&self.what, async |tx| perform(self, tx).await).await
     }
 
     /// What names the object.
@@ -128,7 +123,12 @@ impl ActionRequest<'_> {
     }
 
     pub(crate) fn actor(&self) -> Actor {
-        self.principal.actor()
+        self.caller.principal.actor()
+    }
+
+    /// Refuses an object beyond the caller's scopes.
+    pub(crate) fn check_scope(&self, object: &str) -> Result<(), Problem> {
+        self.caller.principal.check_scope(object)
     }
 
     /// The reason of an action that needs one.
@@ -206,12 +206,10 @@ async fn by_api<B: ActionBody>(
     places: Vec<String>,
     body: B,
 ) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = &caller;
     let declared = action.declaration();
     let what = format!("{} {} {places:?} {}", declared.method, declared.path, json!(body));
     let (reason, parameters) = (body.reason().map(checked).transpose()?, body.parameters()?);
-    let places = &places;
-    let request = ActionRequest { action, state, principal, headers, what, places, reason, parameters };
+    let request = ActionRequest { action, caller: &caller, what, places: &places, reason, parameters };
     let (status, body) = request.run().await?;
     Ok(mutation::answer(status, body))
 }

@@ -52,6 +52,11 @@ pub struct ProblemBody {
 }
 
 impl Problem {
+    /// A request that did not pass the layer that says who it is.
+    pub(crate) fn unguarded() -> Self {
+        Self::new(Code::Unexpected, "the request passed no guard", "report it")
+    }
+
     /// A problem with the status that belongs to its code.
     pub fn new(code: Code, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::with_status(status_of(code), code, detail, remedy)

@@ -161,7 +161,7 @@ pub(crate) async fn silence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let Parameters::Silence { rule, subject: about, length, reason } = &request.parameters else {
         return Err(request.mistaken());
     };
-    request.principal.check_scope(&format!("alert/{rule}"))?;
+    request.check_scope(&format!("alert/{rule}"))?;
     let wanted = SilenceRequest {
         rule: rule.clone(),
         subject: subject(about.as_ref())?,
@@ -179,7 +179,7 @@ pub(crate) async fn unsilence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outco
     let Parameters::EndOfSilence { rule, subject: about } = &request.parameters else {
         return Err(request.mistaken());
     };
-    request.principal.check_scope(&format!("alert/{rule}"))?;
+    request.check_scope(&format!("alert/{rule}"))?;
     if !tx.alerts().unsilence(rule, subject(about.as_ref())?.as_ref(), &request.actor()).await? {
         return Err(Problem::not_found("a silence of this rule and subject"));
     }

@@ -7,15 +7,14 @@ pub mod operate;
 pub mod profile;
 pub mod worker;
 
-use crate::access::Principal;
 use crate::api::{Body, QueryString, id, limit, page_of};
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidemill_domain::code::Code;
@@ -198,35 +197,31 @@ impl From<RenderRecord> for RenderRow {
 
 /// Orders a render. What can be seen to be wrong with it is told before it waits for a worker.
 #[utoipa::path(post, path = "/api/v1/renders", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn order(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<OrderRender>,
-) -> Result<Response, Problem> {
+pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/renders {}", json!(body));
     let text = body.gfx_data.to_string();
     let broadcast_date = body.broadcast_date.as_deref().map(date).transpose()?;
     let deadline = body.deadline.as_deref().map(instant).transpose()?;
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let material = Material::read(tx, &text, body.composition.as_deref()).await?;
-        principal.check_scope(&object(Some(&material.profile.composition)))?;
-        // What may be used is for the workers to say: this server need not know it.
-        material.check(None)?;
-        let order = NewRender {
-            composition: Some(material.profile.composition),
-            data: material.data,
-            cue_item: body.cue_item,
-            priority: body.priority,
-            deadline,
-            broadcast_date,
-        };
-        let submitted = tx.renders().submit(&order, &principal.actor()).await?;
-        let is_new = matches!(submitted, Submitted::New(_));
-        let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-        Ok((status, json!(OrderedRender { id: submitted.id().get(), is_new })))
-    })
-    .await
+    caller
+        .run_finding(&what, async |tx| {
+            let material = Material::read(tx, &text, body.composition.as_deref()).await?;
+            caller.principal.check_scope(&object(Some(&material.profile.composition)))?;
+            // What may be used is for the workers to say: this server need not know it.
+            material.check(None)?;
+            let order = NewRender {
+                composition: Some(material.profile.composition),
+                data: material.data,
+                cue_item: body.cue_item,
+                priority: body.priority,
+                deadline,
+                broadcast_date,
+            };
+            let submitted = tx.renders().submit(&order, &caller.principal.actor()).await?;
+            let is_new = matches!(submitted, Submitted::New(_));
+            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            Ok((status, json!(OrderedRender { id: submitted.id().get(), is_new })))
+        })
+        .await
 }
 
 /// The renders, without what they show.

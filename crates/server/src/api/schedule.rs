@@ -200,14 +200,14 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let name = named(request.object().to_owned())?;
     let unknown = || JobError::UnknownSchedule(name.clone());
     let before = tx.schedules().find(&name).await?.ok_or_else(unknown)?;
-    request.principal.check_scope(&format!("job/{}", before.schedule.job))?;
+    request.check_scope(&format!("job/{}", before.schedule.job))?;
     let actor = request.actor();
     let after = match request.action {
         Action::SchedulePause => tx.schedules().pause(&name, &actor, request.required_reason()).await?,
         Action::ScheduleResume => tx.schedules().resume(&name, &actor, request.reason).await?,
         _ => return Err(request.mistaken()),
     };
-    Ok((StatusCode::OK, json!(shown(after.ok_or_else(unknown)?, request.state))))
+    Ok((StatusCode::OK, json!(shown(after.ok_or_else(unknown)?, &request.caller.state))))
 }
 
 async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {

@@ -2,14 +2,14 @@
 
 use crate::access::Principal;
 use crate::api::Body;
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::State as Given;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
@@ -142,25 +142,21 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Tokens>, Pro
 /// Creates a token. The answer is the only place where its secret is ever shown, so it is not kept for a repeated
 /// request either: with an idempotency key the secret is missing from the second answer.
 #[utoipa::path(post, path = "/api/v1/tokens", request_body = CreateToken, responses((status = 201, body = CreatedToken)))]
-pub(crate) async fn create(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<CreateToken>,
-) -> Result<Response, Problem> {
-    let new = body.checked(&principal)?;
+pub(crate) async fn create(caller: Caller, Body(body): Body<CreateToken>) -> Result<Response, Problem> {
+    let new = body.checked(&caller.principal)?;
     let object = format!("token/{}", new.name);
     let secret = make()?;
     let what = format!("POST /api/v1/tokens {}", json!(body));
     let mut created = None;
-    let response = mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        let record = tx.tokens().create(&secret, &new, &principal.actor()).await?;
-        let token = Token::from(&record);
-        let kept = json!({ "secret": null, "token": token });
-        created = Some(CreatedToken { secret: secret.expose(), token });
-        Ok((StatusCode::CREATED, kept))
-    })
-    .await?;
+    let response = caller
+        .run(&object, &what, async |tx| {
+            let record = tx.tokens().create(&secret, &new, &caller.principal.actor()).await?;
+            let token = Token::from(&record);
+            let kept = json!({ "secret": null, "token": token });
+            created = Some(CreatedToken { secret: secret.expose(), token });
+            Ok((StatusCode::CREATED, kept))
+        })
+        .await?;
     Ok(match created {
         Some(created) => axum::response::IntoResponse::into_response((StatusCode::CREATED, Json(created))),
         None => response,
@@ -171,7 +167,7 @@ pub(crate) async fn create(
 pub(crate) async fn revoke(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let (id, actor) = (request.object(), request.actor());
     let object = format!("token/{id}");
-    request.principal.check_scope(&object)?;
+    request.check_scope(&object)?;
     if !tx.tokens().revoke(id, &actor).await? {
         return Err(Problem::not_found("a valid token with this id"));
     }

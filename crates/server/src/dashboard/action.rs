@@ -5,7 +5,6 @@ use crate::dashboard::form::{self, ActionForm, Fields};
 use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::part::{panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::http::StatusCode;
@@ -61,15 +60,17 @@ pub(crate) async fn perform(
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let Some(action) = visit.state.action() else { return Err(Problem::not_found("this address")) };
-    let (object, headers) = (format!("action/{}", action.name()), form::key_header(&fields.key));
+    let object = format!("action/{}", action.name());
     let what = format!("form: {object}");
-    mutation::run(&visit.state, &visit.principal, &object, &headers, &what, async |tx| {
-        let performed = action.perform().await?;
-        let entry = AuditEntry::new(visit.principal.actor(), action.name(), &performed.object);
-        tx.audit().record(&entry.because(&performed.story)).await?;
-        Ok((StatusCode::OK, json!({ "object": performed.object })))
-    })
-    .await?;
+    visit
+        .caller(&fields.key)
+        .run(&object, &what, async |tx| {
+            let performed = action.perform().await?;
+            let entry = AuditEntry::new(visit.principal.actor(), action.name(), &performed.object);
+            tx.audit().record(&entry.because(&performed.story)).await?;
+            Ok((StatusCode::OK, json!({ "object": performed.object })))
+        })
+        .await?;
     Ok(Redirect::to(&format!("{}#leases", home(&visit.state))))
 }
 

@@ -22,15 +22,12 @@ const FILE_ROWS: u32 = 5000;
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct AuditQuery {
-    #[serde(default)]
     actor: String,
-    #[serde(default)]
     action: String,
-    #[serde(default)]
     object: String,
     before: Option<i64>,
-    #[serde(default)]
     format: String,
 }
 

@@ -148,23 +148,21 @@ async fn run(
     places: &[String],
     fields: &ActionForm,
 ) -> Result<String, Problem> {
-    let (state, principal) = (&visit.state, &visit.principal);
     let reason = reason(action, fields)?;
     let object = places.last().map_or("", String::as_str);
     if action.declaration().confirmation == Confirmation::Number {
         form::confirmed(&fields.confirm, id(object)?)?;
     }
-    let headers = match action {
+    let caller = match action {
         // One form has the buttons of many pools, so its key alone does not name what was wanted.
         Action::PoolPause | Action::PoolResume if !fields.key.is_empty() => {
-            form::key_header(&format!("{}/{}/{object}", fields.key, action.verb()))
+            visit.caller(&format!("{}/{}/{object}", fields.key, action.verb()))
         }
-        _ => form::key_header(&fields.key),
+        _ => visit.caller(&fields.key),
     };
     let parameters = parameters(action, fields);
     let what = format!("form: {action} {places:?} {reason:?} {parameters:?}");
-    let request =
-        ActionRequest { action, state, principal, headers: &headers, what, places, reason, parameters };
+    let request = ActionRequest { action, caller: &caller, what, places, reason, parameters };
     match (request.run().await, action) {
         // What has ended already need not be ended.
         (Err(problem), Action::AlertUnsilence | Action::TokenRevoke)
@@ -205,9 +203,7 @@ fn parameters(action: Action, fields: &ActionForm) -> Parameters {
 async fn restart(visit: &PageContext, places: &[String], fields: &ActionForm) -> Result<String, Problem> {
     let (id, action) = (execution_id(places)?, Action::ExecutionRestart);
     let asked = RestartRequest {
-        state: visit.state.clone(),
-        principal: visit.principal.clone(),
-        headers: form::key_header(&fields.key),
+        caller: visit.caller(&fields.key),
         what: format!("form: {action} {id} {} {}", fields.reason, fields.accept_change),
         id,
         accept_change: fields.accept_change == "yes",

@@ -1,15 +1,16 @@
 //! Who looks at a page, where, and how they like it.
 
 use crate::access::{Principal, Via};
+use crate::dashboard::form;
 use crate::dashboard::instant::Times;
 use crate::dashboard::preferences::{Preferences, ReadOnly};
 use crate::dashboard::region::Buttons;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tidemill_domain::access::Permission;
-use tidemill_domain::code::Code;
 use tidemill_domain::time::Timestamp;
 
 /// Where the overview is: the base path, or the root when there is none.
@@ -35,7 +36,6 @@ impl FromRequestParts<State> for PageContext {
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
         let principal = parts.extensions.get::<Principal>().cloned();
-        let unguarded = || Problem::new(Code::Unexpected, "the request passed no guard", "report it");
         let is_answer = !parts.method.is_safe();
         let (path, query) = if is_answer {
             (parts.uri.path().rsplit_once('/').map_or("", |(above, _)| above), None)
@@ -46,7 +46,7 @@ impl FromRequestParts<State> for PageContext {
         let query = query.map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             state: state.clone(),
-            principal: principal.ok_or_else(unguarded)?,
+            principal: principal.ok_or_else(Problem::unguarded)?,
             preferences: Preferences::of(&parts.headers),
             address: format!("{page}{query}"),
             is_answer,
@@ -55,6 +55,12 @@ impl FromRequestParts<State> for PageContext {
 }
 
 impl PageContext {
+    /// The visitor as who asks for a change by a form with this key.
+    pub(crate) fn caller(&self, key: &str) -> Caller {
+        let (state, principal) = (self.state.clone(), self.principal.clone());
+        Caller { state, principal, headers: form::key_header(key) }
+    }
+
     /// How instants are told to this visitor.
     pub(crate) fn times(&self, now: Timestamp) -> Times {
         Times::new(self.preferences.time, now)

@@ -176,6 +176,15 @@ pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     }
 }
 
+/// The part of an address that asks for these fields again, with `more` at its end. What was left empty is left out.
+pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, more: &str) -> String {
+    let given = fields.into_iter().map(|(name, value)| (name, value.trim()));
+    let given = given.filter(|(_, value)| !value.is_empty());
+    let mut parts: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    parts.extend(Some(more.to_owned()).filter(|more| !more.is_empty()));
+    if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
+}
+
 /// A value in the part of an address after `?`.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

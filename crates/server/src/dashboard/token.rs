@@ -9,7 +9,6 @@ use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
 use crate::dashboard::region::Page;
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
-use crate::mutation;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use axum::response::Html;
@@ -162,19 +161,14 @@ pub(crate) async fn create(
     let object = format!("token/{}", new.name);
     let what = format!("form: create token {}", json!(wanted));
     let mut is_new = false;
-    mutation::run(
-        &visit.state,
-        &visit.principal,
-        &object,
-        &form::key_header(&fields.key),
-        &what,
-        async |tx| {
+    let caller = visit.caller(&fields.key);
+    caller
+        .run(&object, &what, async |tx| {
             let record = tx.tokens().create(&secret, &new, &visit.principal.actor()).await?;
             is_new = true;
             Ok((StatusCode::CREATED, json!({ "token": record.id })))
-        },
-    )
-    .await?;
+        })
+        .await?;
     let above = html! {
         @if is_new {
             div.banner.ok role="status" {

@@ -1,15 +1,13 @@
 //! What an operator may do to an execution: stop it, go on with it, give it up, declare it over.
 
 use super::Execution;
-use crate::access::Principal;
 use crate::api::job::launch::{How, LaunchRequest, accept};
 use crate::api::{Body, id};
+use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome, checked};
 use crate::problem::Problem;
-use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,7 +36,7 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let id = ExecutionId::new(request.id()?);
     let unknown = || JobError::UnknownExecution(id);
     let found = tx.jobs().execution(id).await?.ok_or_else(unknown)?;
-    request.principal.check_scope(&format!("job/{}", found.execution.job))?;
+    request.check_scope(&format!("job/{}", found.execution.job))?;
     let (actor, reason) = (request.actor(), request.required_reason());
     let (status, operated) = match request.action {
         Action::ExecutionStop => {
@@ -59,25 +57,21 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
 
 /// Goes on with an execution. It has a handler of its own, because a launch runs on after its transaction.
 pub(crate) async fn restart(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(text): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<Restart>,
 ) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/executions/{id}/restart {}", json!(body));
-    let asked = RestartRequest { state, principal, headers, what, id, accept_change: body.accept_change };
+    let asked = RestartRequest { caller, what, id, accept_change: body.accept_change };
     accept(asked.launch(reason).await?).await
 }
 
 /// A request to restart an execution, by a program or by a form.
 #[derive(Debug)]
 pub(crate) struct RestartRequest {
-    pub(crate) state: State,
-    pub(crate) principal: Principal,
-    pub(crate) headers: HeaderMap,
+    pub(crate) caller: Caller,
     /// The whole request as text.
     pub(crate) what: String,
     pub(crate) id: ExecutionId,
@@ -87,16 +81,14 @@ pub(crate) struct RestartRequest {
 impl RestartRequest {
     /// The launch that goes on with the execution.
     pub(crate) async fn launch(self, reason: Option<&str>) -> Result<LaunchRequest, Problem> {
-        let Self { state, principal, headers, what, id, accept_change } = self;
-        let mut tx = state.read().await?;
+        let Self { caller, what, id, accept_change } = self;
+        let mut tx = caller.state.read().await?;
         let found = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
         drop(tx);
-        let action = Action::ExecutionRestart.as_str();
-        let audit = reason.map(|reason| {
-            AuditEntry::new(principal.actor(), action, &format!("execution/{id}")).because(reason)
-        });
+        let (actor, action) = (caller.principal.actor(), Action::ExecutionRestart.as_str());
+        let audit =
+            reason.map(|reason| AuditEntry::new(actor, action, &format!("execution/{id}")).because(reason));
         let (parameters, job) = (found.job_parameters()?, found.execution.job);
-        let how = How::Restart;
-        Ok(LaunchRequest { state, principal, headers, what, how, job, parameters, accept_change, audit })
+        Ok(LaunchRequest { caller, what, how: How::Restart, job, parameters, accept_change, audit })
     }
 }

@@ -1,15 +1,12 @@
 //! Launching a job: the answer comes as soon as the execution is recorded; it runs on after that.
 
 use super::{checked, defined};
-use crate::access::Principal;
 use crate::api::Body;
 use crate::api::execution::Execution;
-use crate::mutation;
+use crate::mutation::{self, Caller};
 use crate::problem::Problem;
-use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::Path;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
@@ -50,19 +47,15 @@ struct WrittenOut {
 /// goes on where it ended, one that is complete or running is refused.
 #[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Its name")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
 pub(crate) async fn launch(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(name): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<LaunchJob>,
 ) -> Result<Response, Problem> {
     let name = checked(name)?;
-    let parameters = parameters(&body.parameters, defined(&state, &name)?.parameters())?;
+    let parameters = parameters(&body.parameters, defined(&caller.state, &name)?.parameters())?;
     let what = format!("POST /api/v1/jobs/{name}/executions {}", json!(body));
     accept(LaunchRequest {
-        state,
-        principal,
-        headers,
+        caller,
         what,
         how: How::Launch,
         job: name,
@@ -75,9 +68,7 @@ pub(crate) async fn launch(
 
 /// A launch, with all that is needed to answer the request for it.
 pub(crate) struct LaunchRequest {
-    pub(crate) state: State,
-    pub(crate) principal: Principal,
-    pub(crate) headers: HeaderMap,
+    pub(crate) caller: Caller,
     /// The whole request as text.
     pub(crate) what: String,
     pub(crate) how: How,
@@ -106,7 +97,7 @@ pub(crate) struct Accepted {
 
 /// Launches, and answers with the execution.
 pub(crate) async fn accept(wanted: LaunchRequest) -> Result<Response, Problem> {
-    let state = wanted.state.clone();
+    let state = wanted.caller.state.clone();
     let Accepted { status, body, id } = launched(wanted).await?;
     let mut response = mutation::answer(status, body);
     let place =
@@ -130,24 +121,24 @@ pub(crate) async fn launched(wanted: LaunchRequest) -> Result<Accepted, Problem>
 }
 
 async fn launch_to_the_end(wanted: LaunchRequest) -> Result<Accepted, Problem> {
-    let LaunchRequest { state, principal, headers, what, how, job, parameters, accept_change, audit } =
-        wanted;
-    let launcher = state.launcher().clone().accept_change(accept_change);
-    let actor = principal.actor();
-    principal.check_scope(&format!("job/{job}"))?;
+    let LaunchRequest { caller, what, how, job, parameters, accept_change, audit } = wanted;
+    let launcher = caller.state.launcher().clone().accept_change(accept_change);
+    let actor = caller.principal.actor();
+    caller.principal.check_scope(&format!("job/{job}"))?;
     let mut launching = launcher.launching().await;
-    let (status, body) = mutation::once(&state, &principal, &headers, &what, async |tx| {
-        if let Some(entry) = &audit {
-            tx.audit().record(entry).await?;
-        }
-        let id = match how {
-            How::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
-            How::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
-        };
-        let launched = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
-        Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
-    })
-    .await?;
+    let (status, body) = caller
+        .once(&what, async |tx| {
+            if let Some(entry) = &audit {
+                tx.audit().record(entry).await?;
+            }
+            let id = match how {
+                How::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
+                How::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
+            };
+            let launched = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+            Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
+        })
+        .await?;
     // A request that was answered before has launched nothing now; the execution reports to the database.
     drop(launching.committed());
     let id = serde_json::from_str::<Value>(&body).ok().and_then(|kept| kept["id"].as_i64());

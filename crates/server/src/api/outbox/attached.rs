@@ -5,13 +5,13 @@ pub mod failed;
 
 use crate::api::Body;
 use crate::api::outbox::event::bad_event;
-use crate::mutation::{self, Caller};
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidemill_domain::outbox::attached::{AttachedTable, TableName};
@@ -112,7 +112,7 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<AttachedTabl
 /// work; sent again, the request goes on where it was.
 #[utoipa::path(post, path = "/api/v1/outbox/attached", request_body = AttachTable, responses((status = 201, body = AttachedNow), (status = 400, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn attach(caller: Caller, Body(body): Body<AttachTable>) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = caller;
+    let Caller { state, principal, .. } = &caller;
     let name = named(body.schema.as_deref().unwrap_or("public"), &body.table)?;
     let table = AttachedTable::new(
         name,
@@ -129,15 +129,16 @@ pub(crate) async fn attach(caller: Caller, Body(body): Body<AttachTable>) -> Res
     let warnings = state.store().examine_table(&table).await?.warnings;
     let actor = principal.actor();
     let what = format!("POST /api/v1/outbox/attached {}", json!(body));
-    mutation::run(&state, &principal, &object(&table.topic), &headers, &what, async |tx| {
-        // To send its events elsewhere is to take them from where they go now.
-        if let Some(before) = tx.outbox().lock_attached_tables(&table.name).await? {
-            principal.check_scope(&object(&before.topic))?;
-        }
-        tx.outbox().attach_table(&table, &actor).await?;
-        Ok((StatusCode::CREATED, json!(AttachedNow { table: table.name.to_string(), warnings })))
-    })
-    .await
+    caller
+        .run(&object(&table.topic), &what, async |tx| {
+            // To send its events elsewhere is to take them from where they go now.
+            if let Some(before) = tx.outbox().lock_attached_tables(&table.name).await? {
+                principal.check_scope(&object(&before.topic))?;
+            }
+            tx.outbox().attach_table(&table, &actor).await?;
+            Ok((StatusCode::CREATED, json!(AttachedNow { table: table.name.to_string(), warnings })))
+        })
+        .await
 }
 
 /// Stops serving a table; its indexes stay.
@@ -146,16 +147,17 @@ pub(crate) async fn detach(
     caller: Caller,
     Path((schema, table)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = caller;
+    let principal = &caller.principal;
     let (name, actor) = (named(&schema, &table)?, principal.actor());
     let what = format!("DELETE /api/v1/outbox/attached/{schema}/{table}");
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let table = tx.outbox().attached_table(&name).await?;
-        principal.check_scope(&object(&table.topic))?;
-        tx.outbox().detach_table(&name, &actor).await?;
-        Ok((StatusCode::OK, json!({})))
-    })
-    .await
+    caller
+        .run_finding(&what, async |tx| {
+            let table = tx.outbox().attached_table(&name).await?;
+            principal.check_scope(&object(&table.topic))?;
+            tx.outbox().detach_table(&name, &actor).await?;
+            Ok((StatusCode::OK, json!({})))
+        })
+        .await
 }
 
 /// A name that is accepted.

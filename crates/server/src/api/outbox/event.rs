@@ -1,15 +1,14 @@
 //! The events of the outbox: writing one, and looking at them. What an event says is shown of one at a time, to those who
 //! may see payloads.
 
-use crate::access::Principal;
 use crate::api::{Body, QueryString, id, limit, page_of};
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -192,23 +191,21 @@ impl From<EventDetail> for OneEvent {
 
 /// Writes an event, which relays publish.
 #[utoipa::path(post, path = "/api/v1/outbox/events", request_body = AddEvent, responses((status = 201, body = AddedEvent), (status = 400, body = crate::problem::ProblemBody)))]
-pub(crate) async fn add(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<AddEvent>,
-) -> Result<Response, Problem> {
+pub(crate) async fn add(caller: Caller, Body(body): Body<AddEvent>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/outbox/events {}", json!(body));
     let AddEvent { aggregate_type, aggregate_id, event_type, topic, payload, headers: words } = body;
     let event = NewEvent::new(aggregate_type, aggregate_id, event_type, topic, payload.stored()?);
     let event = event.and_then(|event| event.with_headers(words)).map_err(|bad| bad_event(&bad))?;
     let object = format!("outbox/{}", event.topic());
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        let id = tx.publish(&event).await?;
-        tx.audit().record(&AuditEntry::new(principal.actor(), "event.add", &format!("event/{id}"))).await?;
-        Ok((StatusCode::CREATED, json!(AddedEvent { id: id.get(), slot: event.slot().get() })))
-    })
-    .await
+    caller
+        .run(&object, &what, async |tx| {
+            let id = tx.publish(&event).await?;
+            tx.audit()
+                .record(&AuditEntry::new(caller.principal.actor(), "event.add", &format!("event/{id}")))
+                .await?;
+            Ok((StatusCode::CREATED, json!(AddedEvent { id: id.get(), slot: event.slot().get() })))
+        })
+        .await
 }
 
 /// What no sink would take.

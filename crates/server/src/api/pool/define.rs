@@ -1,15 +1,12 @@
 //! Pools are made, changed, paused and removed.
 
 use super::{PoolCapacity, find, named, object, shown, unknown};
-use crate::access::Principal;
 use crate::api::Body;
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome, checked};
 use crate::problem::Problem;
-use crate::state::State;
-use axum::Extension;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -165,39 +162,34 @@ fn bad(field: &str, why: impl AsRef<str>) -> Problem {
 
 /// Makes a pool.
 #[utoipa::path(post, path = "/api/v1/pools", request_body = CreatePool, responses((status = 201, body = super::Pool), (status = 400, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
-pub(crate) async fn create(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<CreatePool>,
-) -> Result<Response, Problem> {
+pub(crate) async fn create(caller: Caller, Body(body): Body<CreatePool>) -> Result<Response, Problem> {
     let name: PoolName = read("name", &body.name)?;
     let max_units = body.settings.max_units.ok_or_else(|| bad("max_units", "it is missing"))?;
     let settings = body.settings.over(Settings::new(name.clone(), max_units))?;
     let what = format!("POST /api/v1/pools {}", json!(body));
-    mutation::run(&state, &principal, &object(&name), &headers, &what, async |tx| {
-        defined(tx.pools().create(&settings, &principal.actor()).await?, &name)?;
-        answer(tx, StatusCode::CREATED, &name).await
-    })
-    .await
+    caller
+        .run(&object(&name), &what, async |tx| {
+            defined(tx.pools().create(&settings, &caller.principal.actor()).await?, &name)?;
+            answer(tx, StatusCode::CREATED, &name).await
+        })
+        .await
 }
 
 /// Changes a pool. Whoever holds units keeps them, also when the limit is lowered under what is in use.
 #[utoipa::path(patch, path = "/api/v1/pools/{name}", params(("name" = String, Path, description = "Its name")), request_body = ChangePool, responses((status = 200, body = super::Pool), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn change(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(name): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<ChangePool>,
 ) -> Result<Response, Problem> {
     let name = named(&name)?;
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("PATCH /api/v1/pools/{name} {}", json!(body));
-    mutation::run(&state, &principal, &object(&name), &headers, &what, async |tx| {
-        apply(tx, &name, &principal.actor(), reason, |settings| body.settings.over(settings)).await
-    })
-    .await
+    caller
+        .run(&object(&name), &what, async |tx| {
+            apply(tx, &name, &caller.principal.actor(), reason, |settings| body.settings.over(settings)).await
+        })
+        .await
 }
 
 /// Changes the settings as they are now, and answers with the pool as it is then.
@@ -217,11 +209,12 @@ pub(crate) async fn apply(
 /// Pauses, resumes or removes a pool.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let name = named(request.object())?;
-    request.principal.check_scope(&object(&name))?;
+    request.check_scope(&object(&name))?;
     let (actor, reason) = (request.actor(), request.reason);
     match request.action {
         Action::PoolPause => {
-            let (by, at) = (request.principal.name.clone(), request.state.inner().parts.clock.now());
+            let (by, at) =
+                (request.caller.principal.name.clone(), request.caller.state.inner().parts.clock.now());
             let pause = Pause { by, reason: request.required_reason().to_owned(), at };
             apply(tx, &name, &actor, reason, |settings| {
                 let settings = Settings { paused: Some(pause), ..settings };

@@ -115,7 +115,7 @@ pub(crate) async fn give_back(
 pub(crate) async fn release(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = lease_id(request.object())?;
     let found = tx.pools().ticket(id).await?.ok_or_else(|| gone().as_missing())?;
-    usable(request.principal, found)?;
+    usable(&request.caller.principal, found)?;
     match tx.pools().release_ticket(id, &request.actor(), request.required_reason()).await? {
         Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
         None => Err(gone()),

@@ -1,15 +1,14 @@
 //! Field mappings: on which layers of a template the fields of renders are shown.
 
 use super::object;
-use crate::access::Principal;
 use crate::api::{Body, QueryString};
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidemill_domain::code::Code;
@@ -157,44 +156,41 @@ pub(crate) async fn list(
 
 /// Brings rows, all or none; those that are there for the same field are replaced.
 #[utoipa::path(post, path = "/api/v1/render-mappings", request_body = FieldMappings, responses((status = 200, body = Changed), (status = 400, body = crate::problem::ProblemBody)))]
-pub(crate) async fn save(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<FieldMappings>,
-) -> Result<Response, Problem> {
+pub(crate) async fn save(caller: Caller, Body(body): Body<FieldMappings>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-mappings {}", json!(body));
     let rows: Vec<MappingRow> = body.items.into_iter().map(MappingRow::from).collect();
     mapping::read(&rows)
         .map_err(|bad| Problem::new(bad.code(), bad.to_string(), "correct these rows, counted from 1"))?;
     for row in &rows {
-        principal.check_scope(&object(Some(&row.composition)))?;
+        caller.principal.check_scope(&object(Some(&row.composition)))?;
     }
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let count = tx.renders().save_field_mappings(&rows, &principal.actor()).await?;
-        Ok((StatusCode::OK, json!(Changed { count })))
-    })
-    .await
+    caller
+        .run_finding(&what, async |tx| {
+            let count = tx.renders().save_field_mappings(&rows, &caller.principal.actor()).await?;
+            Ok((StatusCode::OK, json!(Changed { count })))
+        })
+        .await
 }
 
 /// Forgets the rows of a composition, or one of them.
 #[utoipa::path(delete, path = "/api/v1/render-mappings/{name}", params(("name" = String, Path, description = "The composition"), ForgetMapping), responses((status = 200, body = Changed), (status = 404, body = crate::problem::ProblemBody)))]
 pub(crate) async fn remove(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(name): Path<String>,
     QueryString(asked): QueryString<ForgetMapping>,
-    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-mappings/{}", json!([name, asked.field]));
-    mutation::run(&state, &principal, &object(Some(&name)), &headers, &what, async |tx| {
-        let count =
-            tx.renders().delete_field_mappings(&name, asked.field.as_deref(), &principal.actor()).await?;
-        if count == 0 {
-            let detail = format!("nothing of the composition {name:?} is mapped so");
-            return Err(Problem::new(Code::UnknownComposition, detail, "list the mappings"));
-        }
-        Ok((StatusCode::OK, json!(Changed { count })))
-    })
-    .await
+    caller
+        .run(&object(Some(&name)), &what, async |tx| {
+            let count = tx
+                .renders()
+                .delete_field_mappings(&name, asked.field.as_deref(), &caller.principal.actor())
+                .await?;
+            if count == 0 {
+                let detail = format!("nothing of the composition {name:?} is mapped so");
+                return Err(Problem::new(Code::UnknownComposition, detail, "list the mappings"));
+            }
+            Ok((StatusCode::OK, json!(Changed { count })))
+        })
+        .await
 }

@@ -16,13 +16,13 @@ use tidemill_store::render::{Ordered, RENDER_WAITING};
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = RenderId::new(request.id()?);
     let before = find(tx, id).await?;
-    request.principal.check_scope(&object(before.composition.as_deref()))?;
+    request.check_scope(&object(before.composition.as_deref()))?;
     let (actor, reason) = (request.actor(), request.reason);
     let ordered = match request.action {
         Action::RenderCancel => tx.renders().cancel(id, &actor, reason).await?,
         Action::RenderRetry => tx.renders().retry(id, &actor, reason).await?,
         Action::RenderRecover => {
-            let policy = &request.state.inner().parts.render.policy;
+            let policy = &request.caller.state.inner().parts.render.policy;
             tx.renders().recover(id, policy, &actor, reason).await?
         }
         _ => return Err(request.mistaken()),
@@ -41,7 +41,7 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
 }
 
 pub(crate) fn poll(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
-    request.principal.check_scope("render/poll")?;
+    request.check_scope("render/poll")?;
     tx.wake(RENDER_WAITING);
     Ok((StatusCode::ACCEPTED, json!({})))
 }

@@ -2,15 +2,14 @@
 
 use super::mapping::Changed;
 use super::object;
-use crate::access::Principal;
 use crate::api::Body;
-use crate::mutation;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Json;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -150,46 +149,38 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderProfil
 
 /// Brings profiles, all or none; those of the same compositions are replaced.
 #[utoipa::path(post, path = "/api/v1/render-profiles", request_body = RenderProfiles, responses((status = 200, body = Changed), (status = 400, body = crate::problem::ProblemBody)))]
-pub(crate) async fn save(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<RenderProfiles>,
-) -> Result<Response, Problem> {
+pub(crate) async fn save(caller: Caller, Body(body): Body<RenderProfiles>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-profiles {}", json!(body));
     let numbered = (1_usize..).zip(body.items);
     let profiles: Vec<Profile> =
         numbered.map(|(number, profile)| profile.checked(number)).collect::<Result<_, _>>()?;
     let mut seen = BTreeSet::new();
     for profile in &profiles {
-        principal.check_scope(&object(Some(&profile.composition)))?;
+        caller.principal.check_scope(&object(Some(&profile.composition)))?;
         if !seen.insert(&profile.composition) {
             let detail = format!("there are two profiles of {:?}", profile.composition);
             return Err(Problem::new(Code::BadProfile, detail, "send one of them"));
         }
     }
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let count = tx.renders().save_profiles(&profiles, &principal.actor()).await?;
-        Ok((StatusCode::OK, json!(Changed { count })))
-    })
-    .await
+    caller
+        .run_finding(&what, async |tx| {
+            let count = tx.renders().save_profiles(&profiles, &caller.principal.actor()).await?;
+            Ok((StatusCode::OK, json!(Changed { count })))
+        })
+        .await
 }
 
 /// Forgets a profile.
 #[utoipa::path(delete, path = "/api/v1/render-profiles/{name}", params(("name" = String, Path, description = "The composition")), responses((status = 200, body = Changed), (status = 404, body = crate::problem::ProblemBody)))]
-pub(crate) async fn remove(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(crate) async fn remove(caller: Caller, Path(name): Path<String>) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-profiles/{}", json!(name));
-    mutation::run(&state, &principal, &object(Some(&name)), &headers, &what, async |tx| {
-        if !tx.renders().delete_profile(&name, &principal.actor()).await? {
-            let detail = format!("there is no profile of the composition {name:?}");
-            return Err(Problem::new(Code::UnknownComposition, detail, "list the profiles"));
-        }
-        Ok((StatusCode::OK, json!(Changed { count: 1 })))
-    })
-    .await
+    caller
+        .run(&object(Some(&name)), &what, async |tx| {
+            if !tx.renders().delete_profile(&name, &caller.principal.actor()).await? {
+                let detail = format!("there is no profile of the composition {name:?}");
+                return Err(Problem::new(Code::UnknownComposition, detail, "list the profiles"));
+            }
+            Ok((StatusCode::OK, json!(Changed { count: 1 })))
+        })
+        .await
 }

@@ -25,10 +25,9 @@ const HOURS: [(u32, &str); 5] =
 
 /// What is to be silenced, as far as the way to the form says it.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Meant {
-    #[serde(default)]
     rule: String,
-    #[serde(default)]
     subject: String,
 }
 

@@ -127,9 +127,7 @@ async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) ->
     let said: Vec<&(String, String)> =
         fields.iter().filter(|(name, _)| name != "form_token" && name != "key").collect();
     let accepted = launched(LaunchRequest {
-        state: visit.state.clone(),
-        principal: visit.principal.clone(),
-        headers: form::key_header(filled(fields, "key")),
+        caller: visit.caller(filled(fields, "key")),
         what: format!("form: run job {name} {said:?}"),
         how: How::Launch,
         job: name.to_owned(),

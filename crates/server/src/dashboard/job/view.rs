@@ -8,12 +8,11 @@ const TEXT_CHARS_MAX: usize = 100;
 
 /// Which jobs somebody wants to see; all when it says nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct JobsView {
     /// Only those with this in their name.
-    #[serde(default)]
     text: String,
     /// Only those whose last execution is like this.
-    #[serde(default)]
     status: String,
 }
 

@@ -177,10 +177,9 @@ fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
 
 /// What of it is asked for. Words that are not known are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct PoolPageQuery {
-    #[serde(default)]
     tab: String,
-    #[serde(default)]
     range: String,
     before: Option<String>,
     paused: Option<String>,

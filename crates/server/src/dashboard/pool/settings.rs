@@ -1,7 +1,6 @@
 //! What is set about a pool, and a change of it: what it would come to is told before it is done.
 
 use super::address::{PoolPage, Range, Tab};
-use crate::access::Principal;
 use crate::api::QueryString;
 use crate::api::pool::define::{self, PoolSettings};
 use crate::api::pool::{find, named, object, unknown};
@@ -12,9 +11,7 @@ use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plural, refused};
 use crate::dashboard::region::Page;
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
-use crate::mutation;
 use crate::problem::Problem;
-use crate::state::State;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -239,7 +236,7 @@ pub(crate) async fn change(
     let thought =
         Thought { max_units: *max_units, threshold_percent: *threshold_percent, policy: policy.clone() };
     let mut is_stale = false;
-    let done = give(&visit.state, &visit.principal, &name, &fields, &thought, &mut is_stale).await;
+    let done = give(&visit, &name, &fields, &thought, &mut is_stale).await;
     if is_stale {
         let above = html! {
             p.banner.bad role="alert" { "Somebody has changed the pool meanwhile. This is what it comes to now." }
@@ -253,27 +250,27 @@ pub(crate) async fn change(
 }
 
 async fn give(
-    state: &State,
-    principal: &Principal,
+    visit: &PageContext,
     name: &PoolName,
     fields: &Changing,
     thought: &Thought,
     is_stale: &mut bool,
 ) -> Result<(), Problem> {
     let reason = Some(fields.reason.trim()).filter(|reason| !reason.is_empty());
-    let headers = form::key_header(&fields.key);
     let what = format!("form: change pool {name} {thought:?} from {} {reason:?}", fields.before);
-    mutation::run(state, principal, &object(name), &headers, &what, async |tx| {
-        let after = |settings: Settings| {
-            if fingerprint(&settings) != fields.before {
-                *is_stale = true;
-                return Err(Problem::bad_request("the pool was changed meanwhile", "look at it again"));
-            }
-            thought.wish().over(settings)
-        };
-        define::apply(tx, name, &principal.actor(), reason, after).await
-    })
-    .await?;
+    visit
+        .caller(&fields.key)
+        .run(&object(name), &what, async |tx| {
+            let after = |settings: Settings| {
+                if fingerprint(&settings) != fields.before {
+                    *is_stale = true;
+                    return Err(Problem::bad_request("the pool was changed meanwhile", "look at it again"));
+                }
+                thought.wish().over(settings)
+            };
+            define::apply(tx, name, &visit.principal.actor(), reason, after).await
+        })
+        .await?;
     Ok(())
 }
 

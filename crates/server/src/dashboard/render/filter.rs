@@ -1,23 +1,19 @@
 //! Which renders a page is to show, as its address says it.
 
 use crate::api::render::{date, status};
-use crate::dashboard::part::encoded;
+use crate::dashboard::part::query;
 use crate::problem::Problem;
 use serde::Deserialize;
-use std::fmt::Write as _;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{RenderFilter, RenderRecord};
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct RenderQuery {
-    #[serde(default)]
     pub(super) status: String,
-    #[serde(default)]
     pub(super) composition: String,
-    #[serde(default)]
     pub(super) text: String,
-    #[serde(default)]
     pub(super) date: String,
     before: Option<i64>,
 }
@@ -76,21 +72,13 @@ impl RenderQuery {
 
     /// The part of the address that asks for the same in another status, with `more` at its end.
     pub(super) fn query(&self, status: &str, more: &str) -> String {
-        let mut query = String::new();
         let fields = [
             ("status", status),
             ("composition", &self.composition),
             ("text", &self.text),
             ("date", &self.date),
         ];
-        for (name, value) in fields {
-            if let Some(value) = given(value) {
-                let _infallible = write!(query, "{name}={}&", encoded(value));
-            }
-        }
-        let query = format!("{query}{more}");
-        let query = query.trim_end_matches('&');
-        if query.is_empty() { String::new() } else { format!("?{query}") }
+        query(fields, more)
     }
 }
 

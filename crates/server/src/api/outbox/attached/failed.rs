@@ -147,7 +147,7 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         _ => return Err(request.mistaken()),
     };
     let table = tx.outbox().attached_table(&named(schema, table)?).await?;
-    request.principal.check_scope(&object(&table.topic))?;
+    request.check_scope(&object(&table.topic))?;
     let (actor, reason) = (request.actor(), request.required_reason());
     let ordered = tx.outbox().order_attached(&table, order, ids, &actor, reason).await?;
     let refused = ordered.refused.into_iter().map(|(id, refusal)| RefusedRow {

@@ -114,8 +114,8 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         (Action::EventsReplay, None) => &Verb::Replay,
         _ => return Err(request.mistaken()),
     };
-    check_target(request.principal, verb)?;
-    request.principal.check_scope(&match selection {
+    check_target(&request.caller.principal, verb)?;
+    request.check_scope(&match selection {
         Selection::Matching { filter, .. } => object(filter.topic.as_deref()),
         Selection::One(_) | Selection::Selected(_) => object(None),
     })?;

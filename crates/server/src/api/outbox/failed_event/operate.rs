@@ -87,10 +87,10 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         (_, Parameters::Event(verb)) => verb,
         _ => return Err(request.mistaken()),
     };
-    check_target(request.principal, verb)?;
+    check_target(&request.caller.principal, verb)?;
     let unknown = || refused(id, FailedEventRefusal::Unknown);
     let found = tx.outbox().failed_event(id).await?.ok_or_else(unknown)?;
-    request.principal.check_scope(&object(found.record.topic.as_deref()))?;
+    request.check_scope(&object(found.record.topic.as_deref()))?;
     let operation = Operation { verb, actor: &request.actor(), reason: request.required_reason(), limit: 1 };
     let operated = tx.outbox().operate(&Selection::One(id), &operation).await?;
     if let Some((id, refusal)) = operated.refused.first() {

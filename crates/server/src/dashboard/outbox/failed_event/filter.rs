@@ -1,6 +1,6 @@
 //! Which events a page is to show, as its address says it.
 
-use crate::dashboard::part::encoded;
+use crate::dashboard::part::query;
 use crate::problem::Problem;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -14,27 +14,18 @@ const OPEN: &str = "open";
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct FailedEventQuery {
-    #[serde(default)]
     pub(super) state: String,
-    #[serde(default)]
     pub(super) topic: String,
-    #[serde(default)]
     pub(super) event_type: String,
-    #[serde(default)]
     pub(super) aggregate_type: String,
-    #[serde(default)]
     pub(super) aggregate_id: String,
-    #[serde(default)]
     pub(super) error: String,
-    #[serde(default)]
     pub(super) slot: String,
-    #[serde(default)]
     pub(super) after: String,
     /// What was just done, and to how many.
-    #[serde(default)]
     pub(super) done: String,
-    #[serde(default)]
     pub(super) count: String,
 }
 
@@ -122,15 +113,7 @@ impl FailedEventQuery {
 
     /// The part of the address that asks for the same, with `more` at its end.
     pub(super) fn query(&self, more: &str) -> String {
-        let mut query = String::new();
-        for (name, value) in self.named() {
-            if let Some(value) = given(value) {
-                let _infallible = write!(query, "{name}={}&", encoded(&value));
-            }
-        }
-        let query = format!("{query}{more}");
-        let query = query.trim_end_matches('&');
-        if query.is_empty() { String::new() } else { format!("?{query}") }
+        query(self.named(), more)
     }
 
     /// The same as hidden fields of a form.

@@ -233,13 +233,10 @@ async fn run_all(action: Action, visit: &PageContext, pairs: &Pairs, meant: &Mea
     };
     // As many as were counted, and no event that came since for ever.
     for turn in 0..=(COUNT_MAX / BATCH) {
-        let headers =
-            if key.is_empty() { form::key_header("") } else { form::key_header(&format!("{key}/{turn}")) };
+        let caller = if key.is_empty() { visit.caller("") } else { visit.caller(&format!("{key}/{turn}")) };
         let request = ActionRequest {
             action,
-            state: &visit.state,
-            principal: &visit.principal,
-            headers: &headers,
+            caller: &caller,
             what: format!("form: {action} {meant:?} {turn} {reason}"),
             places: &[],
             reason: Some(reason),
