@@ -160,7 +160,7 @@ impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let one = |problem: &ConfigError| {
             Self::new(problem.code(), problem.to_string(), problem.fix())
-                .because(&problem.why())
+                .because(problem.why())
                 .because_of(problem)
         };
         match error.problems() {

@@ -38,16 +38,14 @@ pub(super) fn run(arguments: &Config, context: &Context) -> Result<Exit, Failure
 fn show(origin: bool, context: &Context) -> Result<Exit, Failure> {
     let columns: &[&str] = if origin { &["key", "value", "origin"] } else { &["key", "value"] };
     let mut listing = Listing::new("tidemill.config/v1", columns, "No keys.");
-    for value in &context.loaded().values {
-        let shown = if value.shown.is_empty() { Value::Null } else { json!(value.shown) };
-        let mut row = vec![json!(value.key.path), shown];
-        if origin {
-            row.push(json!(value.origin.to_string()));
-        }
-        listing.push(row);
-    }
-    for value in &context.loaded().sections {
-        let mut row = vec![json!(value.path), json!(value.shown)];
+    let loaded = context.loaded();
+    let keys = loaded.values.iter().map(|value| match value.shown.as_str() {
+        "" => (value, Value::Null),
+        shown => (value, json!(shown)),
+    });
+    let of_sections = loaded.sections.iter().map(|value| (value, json!(value.shown)));
+    for (value, shown) in keys.chain(of_sections) {
+        let mut row = vec![json!(value.path), shown];
         if origin {
             row.push(json!(value.origin.to_string()));
         }

@@ -5,7 +5,7 @@ mod background;
 use crate::commands::render::{Setup, worker as render_worker};
 use crate::commands::shutdown::{self, Signals};
 use crate::commands::{Flag, given, relay, render};
-use crate::config::{Auth, Tls};
+use crate::config::{Auth, Tls, Value};
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -282,11 +282,12 @@ fn rules(context: &Context) -> Vec<Rule> {
 
 fn configuration(context: &Context) -> Vec<ConfigLine> {
     let loaded = context.loaded();
-    let keys = loaded.values.iter().map(|value| (value.key.path.to_owned(), &value.shown, &value.origin));
-    let sections = loaded.sections.iter().map(|value| (value.path.clone(), &value.shown, &value.origin));
-    keys.chain(sections)
-        .map(|(key, shown, origin)| ConfigLine { key, value: shown.clone(), origin: origin.to_string() })
-        .collect()
+    let line = |value: &Value| ConfigLine {
+        key: value.path.clone(),
+        value: value.shown.clone(),
+        origin: value.origin.to_string(),
+    };
+    loaded.values.iter().chain(&loaded.sections).map(line).collect()
 }
 
 /// Becomes true at SIGTERM or SIGINT, or when the sender says so.

@@ -1,13 +1,13 @@
 //! The alert sections: rules, which begin with the shipped ones, and webhooks.
 
-use super::check::Checked;
 use super::choice::WebhookFormat;
 use super::error::ConfigError;
 use super::origin::Origin;
 use super::secret::Secret;
 use super::section::{RULES, WEBHOOKS};
-use super::table::{Entry, Fields, Tables, refuse};
+use super::table::{Entry, Fields, Tables};
 use tidemill_domain::alert::{Condition, Rule, RuleFields};
+use tidemill_domain::duration;
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::alert::{channel, default_rules, signal};
 
@@ -59,43 +59,45 @@ pub(super) fn read(tables: &mut Tables<'_>) -> Alert {
 fn defaults(rule: &Rule) -> Fields {
     let condition = rule.condition();
     let values = [
-        ("signal", Checked::Text(rule.signal().to_owned())),
-        (condition.as_str(), Checked::Decimal(condition.threshold())),
-        ("aggregate", Checked::Word(rule.aggregate().as_str())),
-        ("window", Checked::Duration(rule.window())),
-        ("for", Checked::Duration(rule.hold())),
-        ("severity", Checked::Word(rule.severity().as_str())),
-        ("channels", Checked::Names(rule.channels().to_vec())),
+        ("signal", rule.signal().to_owned()),
+        (condition.as_str(), condition.threshold().to_string()),
+        ("aggregate", rule.aggregate().to_string()),
+        ("window", duration::show(rule.window())),
+        ("for", duration::show(rule.hold())),
+        ("severity", rule.severity().to_string()),
+        ("channels", rule.channels().join("\n")),
     ];
-    values.into_iter().map(|(leaf, value)| (leaf, (value, Origin::Default))).collect()
+    values.into_iter().map(|(leaf, value)| (leaf, (Secret::new(value), Origin::Default))).collect()
 }
 
 fn rule(entry: &Entry, webhooks: &[String]) -> Result<RuleSettings, ConfigError> {
     let (name, path) = (&entry.name, &entry.path);
     let all = signal::names().collect::<Vec<_>>().join(", ");
-    let Some((Checked::Text(signal), signal_origin)) = entry.fields.get("signal") else {
+    let Some(signal) = entry.get::<Option<String>>("signal") else {
         let shipped = default_rules();
         let near = nearest(name, shipped.iter().map(Rule::name));
         let fix = near.map(|near| format!("did you mean {}.{near}?", RULES.path));
         let fix = fix.unwrap_or_else(|| format!("add signal with one of {all}"));
         return Err(entry.refuse("a rule watches a signal, and this one names none", fix));
     };
-    if signal::names().all(|known| known != signal.as_str()) {
-        let fix = match nearest(signal, signal::names()) {
+    if signal::names().all(|known| known != signal) {
+        let fix = match nearest(&signal, signal::names()) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("set {path}.signal to one of {all}"),
         };
+        let (path, origin) = (format!("{path}.signal"), entry.origin_of("signal"));
         let why = format!("allowed: one of {all}");
-        return Err(refuse(format!("{path}.signal"), signal_origin, Some(signal), why, fix));
+        return Err(ConfigError::bad_value(&path, origin, Some(&signal), why, fix));
     }
-    let condition = match (entry.fields.get("above"), entry.fields.get("below")) {
-        (Some((Checked::Decimal(above), _)), None) => Condition::Above(*above),
-        (None, Some((Checked::Decimal(below), _))) => Condition::Below(*below),
-        (Some(_), Some((_, origin))) => {
-            let why = "a rule has one threshold, and this one has both above and below".to_owned();
-            return Err(refuse(path.clone(), origin, None, why, "take one of them out".to_owned()));
+    let condition = match (entry.get("above"), entry.get("below")) {
+        (Some(above), None) => Condition::Above(above),
+        (None, Some(below)) => Condition::Below(below),
+        (Some(_), Some(_)) => {
+            let why = "a rule has one threshold, and this one has both above and below";
+            let fix = "take one of them out";
+            return Err(ConfigError::bad_value(path, entry.origin_of("below"), None, why, fix));
         }
-        _ => {
+        (None, None) => {
             let why = "a rule has a threshold, and this one has none";
             return Err(entry.refuse(why, "add above = 1 or below = 1"));
         }
@@ -104,7 +106,7 @@ fn rule(entry: &Entry, webhooks: &[String]) -> Result<RuleSettings, ConfigError>
     check_channels(&channels, entry, webhooks)?;
     let fields = RuleFields {
         name: name.clone(),
-        signal: signal.clone(),
+        signal,
         condition,
         aggregate: entry.get("aggregate"),
         window: entry.get("window"),
@@ -122,13 +124,13 @@ fn check_channels(channels: &[String], entry: &Entry, webhooks: &[String]) -> Re
     let known = || std::iter::once(channel::LOG).chain(webhooks.iter().map(String::as_str));
     for name in channels {
         if known().all(|known| known != name) {
-            let origin = entry.fields.get("channels").map_or(&Origin::Default, |(_, origin)| origin);
             let fix = match nearest(name, known()) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("add a table [{}.{name}] with its url, or take the name out", WEBHOOKS.path),
             };
             let why = format!("the channels are {}", known().collect::<Vec<_>>().join(", "));
-            return Err(refuse(format!("{}.channels", entry.path), origin, Some(name), why, fix));
+            let (path, origin) = (format!("{}.channels", entry.path), entry.origin_of("channels"));
+            return Err(ConfigError::bad_value(&path, origin, Some(name), why, fix));
         }
     }
     Ok(())
@@ -139,10 +141,8 @@ fn webhook(entry: &Entry) -> Result<WebhookSettings, ConfigError> {
         let why = "log is the channel that writes to the log of the process";
         return Err(entry.refuse(why, "choose another name"));
     }
-    let Some(url) = entry.get("url") else {
-        let why = "a webhook has a URL, and this one has none";
-        return Err(entry.refuse(why, "add url = \"https://host/path\""));
-    };
+    let why = "a webhook has a URL, and this one has none";
+    let url = entry.require("url", why, "add url = \"https://host/path\"")?;
     Ok(WebhookSettings {
         name: entry.name.clone(),
         url,

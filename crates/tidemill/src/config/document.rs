@@ -1,12 +1,11 @@
 //! Reading a TOML file into the layers, with the place of each value and of everything that is unknown.
 
-use super::alias::{self, Alias};
-use super::error::{ConfigError, excerpt};
+use super::error::ConfigError;
 use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
 use super::origin::Origin;
+use super::place::{Alias, Place, keys_below, names_below, place, section_at};
 use super::secret::Secret;
-use super::section::{self, Place};
 use std::path::Path;
 use tidemill_domain::nearest::nearest;
 use toml::Spanned;
@@ -19,21 +18,21 @@ pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
         Err(error) => {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
             let origin = Cursor::new(path, &valid).at(valid.len());
-            let why = "the byte at this place is not UTF-8".to_owned();
-            return layers.problems.push(ConfigError::BadSyntax { origin: Box::new(origin), why });
+            let why = "the byte at this place is not UTF-8";
+            return layers.problems.push(ConfigError::bad_syntax(&origin, why));
         }
     };
     match DeTable::parse(text) {
         Ok(table) => {
             let mut findings = Vec::new();
             walk(table.get_ref(), "", &mut findings);
-            place(path, text, findings, layers);
+            locate(path, text, findings, layers);
         }
         Err(error) => {
             // The error itself holds the whole file, so only its place and its words are kept.
             let offset = error.span().map_or(0, |span| span.start);
-            let origin = Box::new(Cursor::new(path, text).at(offset));
-            layers.problems.push(ConfigError::BadSyntax { origin, why: error.message().to_owned() });
+            let origin = Cursor::new(path, text).at(offset);
+            layers.problems.push(ConfigError::bad_syntax(&origin, error.message()));
         }
     }
 }
@@ -67,39 +66,21 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
             findings.push(stranger(offset, prefix, name.get_ref()));
             continue;
         }
-        let (place, alias) = (section::place(&path), alias::find(&path));
-        let key = match place {
-            Some(Place::Field(key)) => Some(key),
-            Some(_) => None,
-            None => alias.map(Alias::key).or_else(|| key::find(&path)),
-        };
-        if let Some(key) = key {
-            findings.push(value_of(key, alias, offset, path, value));
-            continue;
-        }
-        let names = match place {
-            Some(_) => section::names_below(&path),
-            None if alias::is_table(&path) => alias::names_below(&path),
-            None => key::names_below(&path),
-        };
-        match (value.get_ref(), place) {
-            (_, Some(Place::Nothing)) => findings.push(match section::place(prefix) {
-                Some(Place::Names(section)) => unknown(offset, path, section.naming.rule().to_owned()),
-                _ => stranger(offset, prefix, name.get_ref()),
-            }),
-            (DeValue::Table(inner), Some(_)) => walk(inner, &path, findings),
-            (_, Some(Place::Names(_))) => {
+        match (place(&path), value.get_ref()) {
+            (Place::Key(key, alias), _) => findings.push(value_of(key, alias, offset, path, value)),
+            (Place::Table | Place::Section, DeValue::Table(inner)) => walk(inner, &path, findings),
+            (Place::Table, _) => {
+                let why = format!("{path} is a table with the keys {}", keys_below(&path).join(", "));
+                findings.push(unknown(offset, path, why));
+            }
+            (Place::Section, _) => {
                 let why = format!("{path} holds one table for each name, such as [{path}.NAME]");
                 findings.push(unknown(offset, path, why));
             }
-            (DeValue::Table(inner), None) if !names.is_empty() || section::is_above_one(&path) => {
-                walk(inner, &path, findings);
-            }
-            _ if names.is_empty() => findings.push(stranger(offset, prefix, name.get_ref())),
-            _ => {
-                let why = format!("{path} is a table with the keys {}", names.join(", "));
-                findings.push(unknown(offset, path, why));
-            }
+            (Place::Nothing, _) => findings.push(match section_at(prefix) {
+                Some(section) => unknown(offset, path, section.naming.rule().to_owned()),
+                None => stranger(offset, prefix, name.get_ref()),
+            }),
         }
     }
 }
@@ -138,9 +119,7 @@ fn lines(items: &DeArray<'_>) -> String {
 
 /// A name that does not exist below `prefix`.
 fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
-    let mut siblings = key::names_below(prefix);
-    siblings.extend(section::names_below(prefix));
-    siblings.extend(alias::names_below(prefix));
+    let siblings = names_below(prefix);
     let why = match prefix {
         "" => format!("the names at the top are {}", siblings.join(", ")),
         _ => format!("the keys of {prefix} are {}", siblings.join(", ")),
@@ -184,7 +163,7 @@ fn decimal(number: &DeInteger<'_>) -> String {
 }
 
 /// Gives each finding its line and column, in the order of the file.
-fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layers) {
+fn locate(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layers) {
     findings.sort_by_key(|finding| finding.offset);
     let mut cursor = Cursor::new(path, text);
     let mut aliased = Vec::new();
@@ -198,12 +177,9 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
                     None => layers.give(path, given),
                 }
             }
-            Content::Unknown { why, nearest } => layers.problems.push(ConfigError::UnknownKey {
-                name: excerpt(&path),
-                origin: Box::new(origin),
-                why,
-                nearest,
-            }),
+            Content::Unknown { why, nearest } => {
+                layers.problems.push(ConfigError::unknown_key(&path, &origin, why, nearest));
+            }
         }
     }
     // Only now is it known what else the file says.

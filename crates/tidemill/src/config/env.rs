@@ -4,8 +4,7 @@ use super::error::{ConfigError, excerpt};
 use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
 use super::origin::Origin;
-use super::secret::Secret;
-use super::url;
+use super::secret::{Secret, holds_password};
 use std::path::Path;
 use tidemill_domain::job::command;
 use tidemill_domain::nearest::nearest;
@@ -76,7 +75,7 @@ fn is_for_database_of_document(environment: &[(String, String)]) -> bool {
 /// seen; of any other address every part may be one.
 pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = String> {
     let is_secret = |key: &Key, name: &str| match key.kind {
-        Kind::Url => find(environment, name).is_some_and(url::holds_password),
+        Kind::Url => find(environment, name).is_some_and(holds_password),
         _ => key.may_be_secret(),
     };
     key::all().flat_map(move |key| {
@@ -95,13 +94,9 @@ fn given_twice(environment: &[(String, String)], key: &Key) -> Option<ConfigErro
     let (name, file_name) = (key.env_name(), key.env_file_name()?);
     find(environment, &name)?;
     find(environment, &file_name)?;
-    Some(ConfigError::BadValue {
-        name: key.path.to_owned(),
-        value: None,
-        why: format!("both {name} and {file_name} are set, and they may differ"),
-        fix: format!("unset {name} or {file_name}"),
-        origin: Box::new(Origin::Env(file_name)),
-    })
+    let why = format!("both {name} and {file_name} are set, and they may differ");
+    let fix = format!("unset {name} or {file_name}");
+    Some(ConfigError::bad_value(key.path, &Origin::Env(file_name), None, why, fix))
 }
 
 fn unknown(name: &str) -> ConfigError {
@@ -111,12 +106,9 @@ fn unknown(name: &str) -> ConfigError {
     // All names share the prefix, which would make any two of them look alike.
     let ours = names.iter().filter_map(|name| name.strip_prefix(PREFIX));
     let near = name.strip_prefix(PREFIX).and_then(|name| nearest(name, ours));
-    ConfigError::UnknownKey {
-        name: excerpt(name),
-        origin: Box::new(Origin::Env(excerpt(name))),
-        why: format!("names that begin with {PREFIX} belong to the configuration, and it has no such key"),
-        nearest: near.map(|near| format!("{PREFIX}{near}")),
-    }
+    let near = near.map(|near| format!("{PREFIX}{near}"));
+    let why = format!("names that begin with {PREFIX} belong to the configuration, and it has no such key");
+    ConfigError::unknown_key(name, &Origin::Env(excerpt(name)), why, near)
 }
 
 /// Whether a variable with our prefix is read elsewhere, or is not ours in spite of it.

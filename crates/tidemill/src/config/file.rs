@@ -25,7 +25,7 @@ impl Unread {
     }
 
     /// As the problem of the file `path`, which `origin` named.
-    pub(super) fn problem(self, path: &Path, origin: Origin) -> ConfigError {
+    pub(super) fn problem(self, path: &Path, origin: &Origin) -> ConfigError {
         let why = match &self {
             Self::Failed(_) if self.is_missing() => "there is no such file".to_owned(),
             Self::Failed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -40,7 +40,7 @@ impl Unread {
             Self::Failed(error) => Some(error),
             Self::TooLarge(_) | Self::NotText => None,
         };
-        ConfigError::FileUnreadable { path: path.to_owned(), origin: Box::new(origin), why, source }
+        ConfigError::file_unreadable(path, origin, why, source)
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     fn a_refusal_of_the_system_is_told_and_kept() {
         let unread = Unread::Failed(PermissionDenied.into());
 
-        let problem = unread.problem(Path::new("/etc/x"), Origin::Default);
+        let problem = unread.problem(Path::new("/etc/x"), &Origin::Default);
 
         assert_eq!(problem.to_string(), "the file /etc/x cannot be read");
         assert_eq!(problem.why(), "this user may not read it or may not enter its folder");

@@ -114,6 +114,11 @@ impl Key {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
+    /// Whether it is a key of the named tables of a section.
+    pub(super) fn is_of_section(&self) -> bool {
+        self.path.contains(".NAME.")
+    }
+
     /// Whether its value, or a part of it, must not be shown.
     pub fn may_be_secret(&self) -> bool {
         matches!(self.kind, Kind::Url | Kind::Secret | Kind::WebhookUrl)
@@ -170,20 +175,6 @@ pub fn find(path: &str) -> Option<&'static Key> {
     all().find(|key| key.path == path)
 }
 
-/// The names that may stand directly below `table` (the top is ""), each once: keys and further tables.
-pub(super) fn names_below(table: &str) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for key in all() {
-        let below = match table {
-            "" => Some(key.path),
-            _ => key.path.strip_prefix(table).and_then(|rest| rest.strip_prefix('.')),
-        };
-        let name = below.and_then(|rest| rest.split('.').next());
-        names.extend(name.filter(|name| !names.contains(name)));
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,25 +190,5 @@ mod tests {
             assert!(key.doc.ends_with('.'), "{}", key.path);
             assert_eq!(find(key.path), Some(key));
         }
-    }
-
-    #[test]
-    fn no_key_is_also_a_table() {
-        for key in all() {
-            assert!(names_below(key.path).is_empty(), "{}", key.path);
-        }
-    }
-
-    #[test]
-    fn names_are_listed_once_per_table() {
-        assert_eq!(
-            names_below(""),
-            [
-                "database", "process", "server", "jobs", "pools", "outbox", "render", "lambda", "log",
-                "output", "color"
-            ]
-        );
-        assert_eq!(names_below("process"), ["name", "lease"]);
-        assert!(names_below("proc").is_empty());
     }
 }

@@ -3,8 +3,7 @@
 use super::error::ConfigError;
 use super::key::{Key, Kind};
 use super::origin::Origin;
-use super::secret::Secret;
-use super::url;
+use super::secret::{Secret, holds_password};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -53,7 +52,7 @@ impl Given {
         let is_exposed = matches!(self.origin, Origin::File { .. } | Origin::Flag(_));
         let is_secret = match self.key.kind {
             Kind::Secret => !self.text.expose().is_empty(),
-            Kind::Url | Kind::WebhookUrl => url::holds_password(self.text.expose()),
+            Kind::Url | Kind::WebhookUrl => holds_password(self.text.expose()),
             _ => false,
         };
         is_exposed && is_secret && self.reference().is_none()
@@ -79,9 +78,7 @@ impl Layers {
             self.secret_variables.insert(name.to_owned());
         }
         if given.is_open_secret() {
-            let origin = Box::new(given.origin);
-            self.problems.push(ConfigError::OpenSecret { key: given.key, name: path, origin });
-            return;
+            return self.problems.push(ConfigError::open_secret(given.key, &path, &given.origin));
         }
         // Of the two thresholds only one makes sense, so that of a stronger file covers the other of a weaker.
         let other = match path.rsplit_once('.') {

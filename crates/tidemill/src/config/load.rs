@@ -1,6 +1,6 @@
 //! Loading: read all layers, settle each key, report every problem.
 
-use super::check::{self, Checked, Field, Values};
+use super::check::{self, Values};
 use super::document;
 use super::env;
 use super::error::ConfigError;
@@ -9,11 +9,12 @@ use super::key::{self, Key};
 use super::layer::{Form, Given, Layers, Reference};
 use super::origin::Origin;
 use super::secret::Secret;
-use super::section::CONNECTIONS;
-use super::settings::{Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings};
+use super::settings::{
+    Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,
+};
 use super::sources::Sources;
 use super::table::Tables;
-use super::{alert, connection, named};
+use super::{alert, named};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ pub struct Loaded {
     /// Each key with its value as it may be shown and who set it, in the order of the table.
     pub values: Vec<Value>,
     /// Each key of each section with its value, in the order of the sections.
-    pub sections: Vec<SectionValue>,
+    pub sections: Vec<Value>,
     /// The configuration files that were read, weakest first.
     pub files: Vec<PathBuf>,
     /// The environment variables that hold secrets: those of keys, and those that files name.
@@ -35,17 +36,9 @@ pub struct Loaded {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
     pub key: &'static Key,
-    /// The value with secrets as `***`; empty when it is not set and has no default.
-    pub shown: String,
-    pub origin: Origin,
-}
-
-/// The value of one key of a section, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SectionValue {
-    /// The whole path of the key, such as `alert.rules.slow.above`.
+    /// The whole path; for a key of a section, with the name of its table, such as `alert.rules.slow.above`.
     pub path: String,
-    /// The value with secrets as `***`.
+    /// The value with secrets as `***`; empty when it is not set and has no default.
     pub shown: String,
     pub origin: Origin,
 }
@@ -88,14 +81,14 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             },
             None => (check::default(key), Origin::Default),
         };
-        let shown = value.as_ref().map_or_else(String::new, |value| check::shown(key, value));
-        values.push(Value { key, shown, origin });
+        let shown = value.as_ref().map_or_else(String::new, |value| check::shown(key.kind, value));
+        values.push(Value { key, path: key.path.to_owned(), shown, origin });
         checked.extend(value.map(|value| (key.path, value)));
     }
     let mut tables = Tables { given: &given, sources, problems: &mut problems, shown: Vec::new() };
     let alert = alert::read(&mut tables);
     let issuers = named::issuers(&mut tables);
-    let connections = tables.read(&CONNECTIONS, connection::connection);
+    let connections = named::connections(&mut tables);
     let lambda_keys = named::lambda_keys(&mut tables);
     let probes = named::probes(&mut tables);
     let routes = named::routes(&mut tables);
@@ -104,6 +97,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     if let Some(error) = ConfigError::of(problems) {
         return Err(error);
     }
+    let Top { output, color } = Top::read(&checked);
     let settings = Settings {
         database: Database::read(&checked),
         process: Process::read(&checked),
@@ -115,8 +109,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         render: Render::read(&checked),
         lambda: Lambda::read(&checked),
         log: Log::read(&checked),
-        output: Field::read(checked.get("output")),
-        color: Field::read(checked.get("color")),
+        output,
+        color,
         alert,
         issuers,
         connections,
@@ -144,7 +138,7 @@ fn read_files(sources: &Sources, layers: &mut Layers) {
                 layers.files.push(path);
             }
             Err(unread) if unread.is_missing() && named_by == Origin::Default => {}
-            Err(unread) => layers.problems.push(unread.problem(&path, named_by)),
+            Err(unread) => layers.problems.push(unread.problem(&path, &named_by)),
         }
     }
 }
@@ -169,33 +163,30 @@ fn read_flags(sources: &Sources, layers: &mut Layers) {
                 let text = Secret::new(text.as_str());
                 layers.give(key.path.to_owned(), Given { key, text, form: Form::Plain, origin });
             }
-            None => layers.problems.push(ConfigError::UnknownKey {
-                name: (*path).to_owned(),
-                origin: Box::new(origin),
-                why: "the flag sets a key that does not exist".to_owned(),
-                nearest: None,
-            }),
+            None => {
+                let why = "the flag sets a key that does not exist".to_owned();
+                layers.problems.push(ConfigError::unknown_key(path, &origin, why, None));
+            }
         }
     }
 }
 
-/// The checked value of the key at `path`.
-pub(super) fn settle(given: &Given, path: &str, sources: &Sources) -> Result<Checked, ConfigError> {
+/// The checked value of the key at `path`, which for a key of a section is not that of its template.
+pub(super) fn settle(given: &Given, path: &str, sources: &Sources) -> Result<Secret, ConfigError> {
     let text = text_of(given, path, sources)?;
-    check::check(given.key, text.expose(), given.form).map_err(|refusal| ConfigError::BadValue {
-        name: path.to_owned(),
-        origin: Box::new(given.origin.clone()),
-        value: refusal.value,
-        why: refusal.why,
-        // The key of a section only knows its template.
-        fix: refusal.fix.replace(given.key.path, path),
+    let checked = check::check(given.key.kind, text.expose(), given.form);
+    checked.map(Secret::new).map_err(|fix| {
+        let allowed = given.key.kind.allowed();
+        let value = (!given.key.may_be_secret()).then(|| text.expose());
+        let fix = fix.unwrap_or_else(|| format!("set {path} to {allowed}"));
+        ConfigError::bad_value(path, &given.origin, value, format!("allowed: {allowed}"), fix)
     })
 }
 
 /// The text itself, fetched from where the given value points when it points somewhere.
 fn text_of(given: &Given, path: &str, sources: &Sources) -> Result<Secret, ConfigError> {
     let fetch = |path: &Path| {
-        let unread = |unread: file::Unread| unread.problem(path, given.origin.clone());
+        let unread = |unread: file::Unread| unread.problem(path, &given.origin);
         file::read_secret(path).map(Secret::new).map_err(unread)
     };
     match (given.reference(), &given.origin) {
@@ -215,11 +206,7 @@ fn not_set(given: &Given, path: &str, name: &str) -> ConfigError {
     // Somebody may have put "env:" before the secret itself. Only what looks like a name is repeated.
     let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
     let variable = if is_name && !name.is_empty() { name } else { "that it names" };
-    ConfigError::BadValue {
-        name: path.to_owned(),
-        origin: Box::new(given.origin.clone()),
-        value: None,
-        why: format!("the environment variable {variable} is not set, or not to UTF-8 text"),
-        fix: "set the variable, or correct the name after \"env:\"".to_owned(),
-    }
+    let why = format!("the environment variable {variable} is not set, or not to UTF-8 text");
+    let fix = "set the variable, or correct the name after \"env:\"";
+    ConfigError::bad_value(path, &given.origin, None, why, fix)
 }

@@ -9,10 +9,8 @@ pub mod key;
 
 pub mod alert;
 
-mod alias;
 mod check;
 mod choice;
-mod connection;
 mod document;
 mod env;
 mod error;
@@ -21,12 +19,12 @@ mod layer;
 mod load;
 mod named;
 mod origin;
+mod place;
 mod secret;
 mod section;
 mod settings;
 mod sources;
 mod table;
-mod url;
 
 #[cfg(test)]
 mod tests;
@@ -36,12 +34,13 @@ pub use choice::{
     LambdaSignature, LogFormat, LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
     WebhookFormat,
 };
-pub use connection::ConnectionSettings;
 pub use error::ConfigError;
 pub use key::{Key, Kind};
-pub use load::{Loaded, SectionValue, Value, load};
-pub use named::{IssuerKey, IssuerSettings, RenderKey};
+pub use load::{Loaded, Value, load};
+pub use named::{ConnectionSettings, IssuerKey, IssuerSettings, RenderKey};
 pub use origin::Origin;
 pub use secret::Secret;
-pub use settings::{Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings};
+pub use settings::{
+    Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,
+};
 pub use sources::Sources;

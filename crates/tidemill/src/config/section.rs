@@ -31,13 +31,6 @@ pub(super) enum Naming {
 }
 
 impl Naming {
-    fn allows(self, name: &str) -> bool {
-        match self {
-            Self::Own => rule::is_name(name),
-            Self::Pool => name.parse::<PoolName>().is_ok(),
-        }
-    }
-
     /// What is allowed, as it is told to people.
     pub(super) const fn rule(self) -> &'static str {
         match self {
@@ -169,91 +162,16 @@ section! {
         "The key: 32 random bytes in base64 or as 64 hexadecimal digits.";
 }
 
-static ALL: [&Section; 8] =
+pub(super) static ALL: [&Section; 8] =
     [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES, &RENDER_KEYS];
 
-/// The tables that hold nothing but sections. A section may also stand at the top, or among keys.
-const GROUPS: [&str; 2] = ["alert", "jwt"];
-
-/// What may stand at a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// The table that holds the sections.
-    Group,
-    /// The table that holds the named ones.
-    Names(&'static Section),
-    Entry(&'static Section),
-    /// One key of one of them.
-    Field(&'static Key),
-    /// Below the sections, but no name and no key.
-    Nothing,
-}
-
-/// What may stand at `path`; nothing when it is not about sections.
-pub(super) fn place(path: &str) -> Option<Place> {
-    if GROUPS.contains(&path) {
-        return Some(Place::Group);
-    }
-    let below = |section: &Section| match path.strip_prefix(section.path) {
-        Some(rest) if rest.is_empty() || rest.starts_with('.') => Some(rest),
-        _ => None,
-    };
-    let Some((section, rest)) =
-        ALL.into_iter().find_map(|section| below(section).map(|rest| (section, rest)))
-    else {
-        let first = path.split('.').next().unwrap_or(path);
-        return GROUPS.contains(&first).then_some(Place::Nothing);
-    };
-    let mut words = rest.split('.').skip(1);
-    let (name, leaf, more) = (words.next(), words.next(), words.next());
-    Some(match (name, leaf, more) {
-        (None, ..) => Place::Names(section),
-        (Some(name), None, _) if section.naming.allows(name) => Place::Entry(section),
-        (Some(_), Some(leaf), None) => section.field(leaf).map_or(Place::Nothing, Place::Field),
-        _ => Place::Nothing,
-    })
-}
-
-/// The names that may stand directly below `table`, where they are fixed.
-pub(super) fn names_below(table: &str) -> Vec<&'static str> {
-    match place(table) {
-        _ if table.is_empty() => {
-            let at_top = ALL.into_iter().map(|section| section.path).filter(|path| !path.contains('.'));
-            GROUPS.into_iter().chain(at_top).collect()
-        }
-        Some(Place::Group) => {
-            let inside = ALL.into_iter().filter(|section| section.path.starts_with(&format!("{table}.")));
-            inside.map(|section| leaf_of(section.path)).collect()
-        }
-        Some(Place::Entry(section)) => section.fields.iter().map(|key| key.leaf()).collect(),
-        Some(_) => Vec::new(),
-        // A table of keys that also holds a section.
-        None => below(table).map(|section| leaf_of(section.path)).collect(),
-    }
-}
-
-/// Whether a section lies directly below `table`, beside its keys.
-pub(super) fn is_above_one(table: &str) -> bool {
-    below(table).next().is_some()
-}
-
-fn below(table: &str) -> impl Iterator<Item = &'static Section> {
-    let above = |section: &Section| section.path.rsplit_once('.').map(|(above, _)| above);
-    ALL.into_iter().filter(move |section| above(section) == Some(table))
-}
-
 impl Section {
-    pub(super) fn field(&self, leaf: &str) -> Option<&'static Key> {
-        self.fields.iter().find(|key| key.leaf() == leaf)
+    pub(super) fn allows(&self, name: &str) -> bool {
+        match self.naming {
+            Naming::Own => rule::is_name(name),
+            Naming::Pool => name.parse::<PoolName>().is_ok(),
+        }
     }
-}
-
-pub(super) fn is_template(key: &Key) -> bool {
-    ALL.iter().any(|section| section.fields.iter().any(|field| field.path == key.path))
-}
-
-fn leaf_of(path: &'static str) -> &'static str {
-    path.rsplit('.').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -261,55 +179,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_path_has_its_place() {
-        assert_eq!(place("alert"), Some(Place::Group));
-        assert_eq!(place("alert.rules"), Some(Place::Names(&RULES)));
-        assert_eq!(place("alert.webhooks.pager"), Some(Place::Entry(&WEBHOOKS)));
-        assert_eq!(place("alert.rules.slow.for"), RULES.field("for").map(Place::Field));
-        assert_eq!(place("lambda.keys.etl.secret"), KEYS.field("secret").map(Place::Field));
-        assert_eq!((place("lambda"), place("lambda.function")), (None, None));
-        assert_eq!(names_below("lambda"), ["keys"]);
-        assert_eq!(place("connections"), Some(Place::Names(&CONNECTIONS)));
-        assert_eq!(place("connections.shop"), Some(Place::Entry(&CONNECTIONS)));
-        assert_eq!(place("connections.shop.url"), CONNECTIONS.field("url").map(Place::Field));
-        assert_eq!(place("pools.probe.ADW"), Some(Place::Entry(&PROBES)));
-        assert_eq!(place("pools.probe.ADW.every"), PROBES.field("every").map(Place::Field));
-        assert_eq!(place("render.keys.k2026.secret"), RENDER_KEYS.field("secret").map(Place::Field));
-        assert!(is_above_one("pools") && !is_above_one("log") && !is_above_one("pools.probe"));
-        for path in [
-            "pools.probe.-x",
-            "connections.Shop",
-            "connections.shop.user",
-            "alert.rule",
-            "alert.rules.Slow",
-            "alert.rules.slow.fro",
-            "alert.rules.slow.for.x",
-        ] {
-            assert_eq!(place(path), Some(Place::Nothing), "{path}");
-        }
-        for path in [
-            "",
-            "pools",
-            "pools.probes",
-            "alerts",
-            "log",
-            "log.level",
-            "alerts.rules",
-            "connection",
-            "connectionss.a",
-        ] {
-            assert_eq!(place(path), None, "{path}");
-        }
-    }
-
-    #[test]
     fn templates_are_named_by_their_section_and_described() {
         for section in ALL {
             for key in section.fields {
                 assert_eq!(key.path, format!("{}.NAME.{}", section.path, key.leaf()));
-                assert!(key.doc.ends_with('.') && is_template(key), "{}", key.path);
+                assert!(key.doc.ends_with('.') && key.is_of_section(), "{}", key.path);
             }
         }
-        assert!(!is_template(super::super::key::find("log.level").unwrap()));
+        assert!(!super::super::key::find("log.level").unwrap().is_of_section());
     }
 }

@@ -9,9 +9,8 @@ use super::choice::{
     Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
     LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
 };
-use super::connection::ConnectionSettings;
 use super::key::{Key, Kind, duration, number, text};
-use super::named::{IssuerSettings, RenderKey};
+use super::named::{ConnectionSettings, IssuerSettings, RenderKey};
 use super::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,12 +49,12 @@ pub struct Settings {
     pub render_keys: Vec<RenderKey>,
 }
 
-/// Declares a struct for each table of keys: `field: type, kind, default, description`. A field without a default is an
-/// `Option`.
+/// Declares a struct for each table of keys, by what their paths begin with: `field: type, kind, default, description`. A
+/// field without a default is an `Option`.
 macro_rules! settings {
     ($(
         $(#[$about:meta])*
-        $table:literal $name:ident {
+        $prefix:literal $name:ident {
             $($field:ident: $type:ty, $kind:expr, $default:expr, $doc:literal;)+
         }
     )+) => {
@@ -68,26 +67,26 @@ macro_rules! settings {
 
             impl $name {
                 const KEYS: &'static [Key] = &[$(Key {
-                    path: concat!($table, ".", stringify!($field)),
+                    path: concat!($prefix, stringify!($field)),
                     kind: $kind,
                     default: $default,
                     doc: $doc,
                 },)+];
 
                 pub(super) fn read(values: &Values) -> Self {
-                    Self { $($field: Field::read(values.get(concat!($table, ".", stringify!($field)))),)+ }
+                    Self { $($field: Field::read(values.get(concat!($prefix, stringify!($field)))),)+ }
                 }
             }
         )+
 
-        /// The keys of each table, in the order in which they are shown; those without a table are the last.
-        pub(super) static TABLES: &[&[Key]] = &[$($name::KEYS,)+ TOP];
+        /// The keys of each table, in the order in which they are shown.
+        pub(super) static TABLES: &[&[Key]] = &[$($name::KEYS,)+];
     };
 }
 
 settings! {
     /// How the database is reached and used.
-    "database" Database {
+    "database." Database {
         url: Secret, Kind::Url, Some("sqlite://tidemill.db"),
             "The database that holds everything.";
         password: Option<Secret>, Kind::Secret, None,
@@ -107,7 +106,7 @@ settings! {
     }
 
     /// How this process takes part.
-    "process" Process {
+    "process." Process {
         name: Option<String>, text(200), None,
             "The name of this process in lists; host and process id when not set.";
         lease: Duration, duration(1_000, 3_600), Some("15s"),
@@ -115,7 +114,7 @@ settings! {
     }
 
     /// How the server listens.
-    "server" Server {
+    "server." Server {
         listen: SocketAddr, Kind::Address, Some("127.0.0.1:7790"),
             "Where the server listens.";
         base_path: String, Kind::Path, Some(""),
@@ -133,7 +132,7 @@ settings! {
     }
 
     /// How a server runs jobs.
-    "jobs" Jobs {
+    "jobs." Jobs {
         max_running: u32, number(1, 1000), Some("32"),
             "Most executions that a server runs at once.";
         max_partitions: u32, number(0, 1000), Some("4"),
@@ -151,7 +150,7 @@ settings! {
     }
 
     /// What is taken of pools where nothing else is said.
-    "pools" Pools {
+    "pools." Pools {
         default_threshold_percent: u32, number(1, 100), Some("95"),
             "Of a new pool, how much may be in use, in percent.";
         default_wait: Duration, duration(1_000, 3_600), Some("30s"),
@@ -177,7 +176,7 @@ settings! {
     }
 
     /// How relays publish, and what is kept.
-    "outbox" Outbox {
+    "outbox." Outbox {
         sink: Option<String>, text(4096), None,
             "Where relays publish: kafka, file:PATH or stdout; a server has no relay when not set.";
         batch_size: u32, number(1, 10_000), Some("500"),
@@ -217,7 +216,7 @@ settings! {
     }
 
     /// How Kafka is reached.
-    "outbox.kafka" Kafka {
+    "outbox.kafka." Kafka {
         bootstrap_servers: Option<String>, text(4096), None,
             "The brokers of Kafka to begin with: HOST:PORT, several separated by commas.";
         topic_prefix: Option<String>, text(200), None,
@@ -253,7 +252,7 @@ settings! {
     }
 
     /// How renders are made. What of it is a path or a list is read when somebody needs it.
-    "render" Render {
+    "render." Render {
         url: Option<Secret>, Kind::WebhookUrl, None,
             "Where nexrender is; a server renders nothing when not set.";
         secret: Option<Secret>, Kind::Secret, None,
@@ -321,7 +320,7 @@ settings! {
     }
 
     /// How callers in the form of AWS Lambda are known.
-    "lambda" Lambda {
+    "lambda." Lambda {
         function: String, text(64), Some("emr-batch-agent"),
             "The function that callers in the form of AWS Lambda find.";
         signature: LambdaSignature, Kind::Word(LambdaSignature::NAMES), Some("off"),
@@ -329,25 +328,18 @@ settings! {
     }
 
     /// What is logged.
-    "log" Log {
+    "log." Log {
         level: LogLevel, Kind::Word(LogLevel::NAMES), Some("warn"),
             "How much is logged.";
         format: LogFormat, Kind::Word(LogFormat::NAMES), Some("pretty"),
             "What a log line looks like.";
     }
-}
 
-const TOP: &[Key] = &[
-    Key {
-        path: "output",
-        kind: Kind::Word(Output::NAMES),
-        default: Some("table"),
-        doc: "What the answer of a command looks like.",
-    },
-    Key {
-        path: "color",
-        kind: Kind::Word(ColorChoice::NAMES),
-        default: Some("auto"),
-        doc: "Whether output is coloured.",
-    },
-];
+    /// What belongs to no table.
+    "" Top {
+        output: Output, Kind::Word(Output::NAMES), Some("table"),
+            "What the answer of a command looks like.";
+        color: ColorChoice, Kind::Word(ColorChoice::NAMES), Some("auto"),
+            "Whether output is coloured.";
+    }
+}

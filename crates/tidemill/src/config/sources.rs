@@ -89,11 +89,7 @@ fn absolute(value: &OsStr) -> Option<PathBuf> {
 
 fn not_text(name: &OsStr) -> ConfigError {
     let name = excerpt(&name.to_string_lossy());
-    ConfigError::BadValue {
-        value: None,
-        why: "its name or value is not UTF-8 text".to_owned(),
-        fix: format!("set {name} to UTF-8 text, or unset it"),
-        origin: Box::new(Origin::Env(name.clone())),
-        name,
-    }
+    let fix = format!("set {name} to UTF-8 text, or unset it");
+    let origin = Origin::Env(name.clone());
+    ConfigError::bad_value(&name, &origin, None, "its name or value is not UTF-8 text", fix)
 }

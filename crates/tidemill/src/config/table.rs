@@ -1,16 +1,17 @@
 //! Reading the named tables of the sections: their keys, checked, with their defaults below them.
 
-use super::check::{self, Checked, Field};
+use super::check::{self, Field, Setting};
 use super::error::ConfigError;
 use super::layer::Given;
-use super::load::{SectionValue, settle};
+use super::load::{Value, settle};
 use super::origin::Origin;
+use super::secret::Secret;
 use super::section::Section;
 use super::sources::Sources;
 use std::collections::BTreeMap;
 
 /// The checked keys of a named table, by the last part of their path.
-pub(super) type Fields = BTreeMap<&'static str, (Checked, Origin)>;
+pub(super) type Fields = BTreeMap<&'static str, (Secret, Origin)>;
 
 /// What files gave for all sections; collects how it is shown, and what is wrong.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct Tables<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
     pub(super) sources: &'a Sources,
     pub(super) problems: &'a mut Vec<ConfigError>,
-    pub(super) shown: Vec<SectionValue>,
+    pub(super) shown: Vec<Value>,
 }
 
 impl Tables<'_> {
@@ -111,35 +112,37 @@ impl Entry {
         T::read(self.fields.get(leaf).map(|(value, _)| value))
     }
 
+    /// The value of a key that must be there.
+    pub(super) fn require<T: Setting>(&self, leaf: &str, why: &str, fix: &str) -> Result<T, ConfigError> {
+        self.get::<Option<T>>(leaf).ok_or_else(|| self.refuse(why, fix))
+    }
+
+    /// Who set a key.
+    pub(super) fn origin_of(&self, leaf: &str) -> &Origin {
+        self.fields.get(leaf).map_or(&Origin::Default, |(_, origin)| origin)
+    }
+
     /// The place of the first key that somebody wrote.
-    pub(super) fn first_origin(&self) -> &Origin {
+    fn first_origin(&self) -> &Origin {
         let origins = self.fields.values().map(|(_, origin)| origin);
         origins.filter(|origin| **origin != Origin::Default).min().unwrap_or(&Origin::Default)
     }
 
     /// What is wrong with the table as a whole.
     pub(super) fn refuse(&self, why: impl Into<String>, fix: impl Into<String>) -> ConfigError {
-        refuse(self.path.clone(), self.first_origin(), None, why.into(), fix.into())
+        ConfigError::bad_value(&self.path, self.first_origin(), None, why, fix)
     }
 
-    fn shown(&self) -> impl Iterator<Item = SectionValue> {
-        let fields = self.section.fields.iter();
-        fields.filter_map(|key| {
+    /// What is wrong with a key whose value is not shown.
+    pub(super) fn refuse_hidden(&self, leaf: &str, why: impl Into<String>, fix: &str) -> ConfigError {
+        ConfigError::bad_value(&format!("{}.{leaf}", self.path), self.first_origin(), None, why, fix)
+    }
+
+    fn shown(&self) -> impl Iterator<Item = Value> {
+        self.section.fields.iter().filter_map(|key| {
             let (value, origin) = self.fields.get(key.leaf())?;
             let path = format!("{}.{}", self.path, key.leaf());
-            Some(SectionValue { path, shown: check::shown(key, value), origin: origin.clone() })
+            Some(Value { key, path, shown: check::shown(key.kind, value), origin: origin.clone() })
         })
     }
-}
-
-/// What is wrong with a table, or with one key of it.
-pub(super) fn refuse(
-    path: String,
-    origin: &Origin,
-    value: Option<&str>,
-    why: String,
-    fix: String,
-) -> ConfigError {
-    let value = value.map(super::error::excerpt);
-    ConfigError::BadValue { name: path, origin: Box::new(origin.clone()), value, why, fix }
 }

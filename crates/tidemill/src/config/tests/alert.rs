@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::config::alert::RuleSettings;
-use crate::config::{ConfigError, Origin, WebhookFormat};
+use crate::config::{Origin, WebhookFormat};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
@@ -347,7 +347,7 @@ fn a_secret_in_the_open_is_refused_with_the_way_to_hide_it() {
         let problem = stage.load().unwrap_err();
         let problem = problem.problems().iter().find(|problem| problem.code() == Code::OpenSecret).unwrap();
         assert!(!format!("{problem:?} {problem} {}", problem.fix()).contains("hunter2"));
-        (stage.short(problem), problem.fix())
+        (stage.short(problem), problem.fix().to_owned())
     };
 
     let (what, fix) = open("[alert.webhooks.x]\nurl = \"https://a/b\"\nsecret = \"hunter2\"");
@@ -374,10 +374,8 @@ fn secrets_are_read_from_where_they_are_said_to_be_and_shown_by_nothing() {
 
     let problem =
         Stage::new().project("[alert.webhooks.x]\nurl = \"https://a\"\nsecret = \"env:NOT_SET\"").problem();
-    assert!(
-        matches!(&problem, ConfigError::BadValue { name, .. } if name == "alert.webhooks.x.secret"),
-        "{problem:?}"
-    );
+    assert_eq!(problem.code(), Code::BadValue);
+    assert!(problem.to_string().starts_with("alert.webhooks.x.secret has a value"), "{problem:?}");
     let problem = Stage::new().project("[alert.webhooks.x]\nurl = \"file:no\"").problem();
     assert_eq!(problem.code(), Code::FileUnreadable);
 }

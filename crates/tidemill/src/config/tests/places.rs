@@ -1,7 +1,7 @@
 //! Each kind of mistake, with the line and column at which it is reported.
 
 use super::stage::Stage;
-use crate::config::{ConfigError, Origin};
+use crate::config::Origin;
 use tidemill_domain::code::Code;
 
 /// Loads a project file that has one problem, and compares code, place, message, reason and remedy.
@@ -164,12 +164,13 @@ fn bad_syntax_is_reported_where_reading_stopped() {
 
 #[test]
 fn columns_count_characters_in_any_line_ending_and_after_a_byte_order_mark() {
-    let place = |toml: &str| match Stage::new().project(toml).problem() {
-        ConfigError::BadValue { origin, .. } => match *origin {
-            Origin::File { line, column, .. } => (line, column),
+    let place = |toml: &str| {
+        let problem = Stage::new().project(toml).problem();
+        assert_eq!(problem.code(), Code::BadValue, "{problem:?}");
+        match problem.origin() {
+            Some(Origin::File { line, column, .. }) => (*line, *column),
             other => panic!("{other:?}"),
-        },
-        other => panic!("{other:?}"),
+        }
     };
 
     assert_eq!(place("process = { name = \"한글\", lease = \"x\" }"), (1, 34));
