@@ -3,7 +3,6 @@
 
 mod alert;
 mod audit;
-mod completions;
 mod config;
 mod db;
 mod demo;
@@ -99,7 +98,7 @@ pub(crate) enum Command {
     /// The page of an error code, or the table of exit codes
     Explain(explain::Explain),
     /// A completion script for a shell
-    Completions(completions::Completions),
+    Completions(man::Completions),
     /// Manual pages: that of the program, or one for every command
     Man(man::Manual),
 }
@@ -153,7 +152,7 @@ impl Command {
 pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Explain(explain) => explain::run(&explain),
-        Command::Completions(completions) => completions::run(&completions),
+        Command::Completions(completions) => man::completions(&completions),
         Command::Init(init) => init::run(&init),
         Command::Man(manual) => man::run(&manual),
         other => Err(Failure::new(

@@ -8,10 +8,9 @@ mod demo_workers;
 mod import;
 mod kill;
 mod night;
+mod processes;
 pub(crate) mod relays;
 mod renders;
-mod setup;
-mod supervisor;
 mod verdict;
 pub(crate) mod worker;
 
@@ -23,12 +22,11 @@ use activity::Activity;
 use clap::Args;
 use demo_workers::DemoWorkers;
 use kill::KillWorker;
-use setup::Setup;
+use processes::{Setup, Supervisor};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use supervisor::Supervisor;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::process::ProcessId;
 use tidemill_engine::pool::Pools;
@@ -56,6 +54,8 @@ const LEASE: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(30);
 /// How long the demo waits for what takes seconds: so long that a busy machine makes nobody wait in vain.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
 const WORKERS: usize = 3;
 const THINGS: u32 = 6;
 
@@ -138,7 +138,7 @@ impl Stage<'_> {
         if self.arguments.exit {
             return self.verify_unless(told).await.map(|()| Exit::Ok);
         }
-        night::live::create_pools(self.activity.store).await?;
+        night::create_live_pools(self.activity.store).await?;
         let nights = async {
             activity::nights(&self.pools).await;
             std::future::pending().await
@@ -215,4 +215,25 @@ async fn play(
     let stopped = workers.stop_all(GRACE).await;
     verdicts.add(stopped, "the other processes ended in order at SIGTERM");
     verdicts.judge(store, THINGS, server).await
+}
+
+/// Looks again and again until there is what the demo waits for.
+async fn until<T>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let looking = async {
+        loop {
+            if let Some(found) = look().await? {
+                return Ok(found);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, looking).await.unwrap_or_else(|_| Err(waited_in_vain(what)))
+}
+
+fn waited_in_vain(what: &str) -> Failure {
+    let what = format!("the demo waited in vain for {what}");
+    Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see")
 }

@@ -1,12 +1,14 @@
 //! `tidemill doctor`: one line per check, each with a remedy when it is not in order.
 
-mod check;
 mod database;
 mod service;
 
+use crate::config::Output;
 use crate::context::Context;
-use crate::report::Failure;
-use check::{Check, Verdict, print};
+use crate::output::{Listing, write_stdout};
+use crate::report::{Failure, printable};
+use serde_json::json;
+use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
 
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
@@ -26,4 +28,46 @@ fn configuration(context: &Context) -> Check {
         files => files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     Check { name: "configuration", verdict: Verdict::Good(read) }
+}
+
+/// One thing that was looked at, and what was seen.
+struct Check {
+    name: &'static str,
+    verdict: Verdict,
+}
+
+/// What was seen. What is not in order comes with what helps.
+enum Verdict {
+    Good(String),
+    Warning { detail: String, fix: String },
+    Bad { detail: String, fix: String },
+}
+
+impl Verdict {
+    /// Something failed, in the words in which a command would say so.
+    fn of(failure: &Failure) -> Self {
+        Self::Bad { detail: failure.summary(), fix: failure.fix().to_owned() }
+    }
+}
+
+/// For people a line each, with the remedy below it.
+fn print(checks: &[Check], output: Output) -> Result<Exit, Failure> {
+    let mut listing = Listing::new("tidemill.check/v1", &["check", "status", "detail", "fix"], "No checks.");
+    let mut text = String::new();
+    for check in checks {
+        let (mark, status, detail, fix) = match &check.verdict {
+            Verdict::Good(detail) => ("✓", "ok", detail, None),
+            Verdict::Warning { detail, fix } => ("!", "warning", detail, Some(fix)),
+            Verdict::Bad { detail, fix } => ("✗", "failed", detail, Some(fix)),
+        };
+        let _infallible = writeln!(text, "{mark} {:<14} {}", check.name, printable(detail));
+        if let Some(fix) = fix {
+            let _infallible = writeln!(text, "  {:<14} fix: {}", "", printable(fix));
+        }
+        listing.push(vec![json!(check.name), json!(status), json!(detail), json!(fix)]);
+    }
+    match output {
+        Output::Table => write_stdout(text),
+        other => listing.print(other),
+    }
 }

@@ -10,7 +10,6 @@ mod progress;
 mod purge;
 mod run;
 mod step;
-mod work;
 
 use crate::commands::Flag;
 use crate::context::Context;
@@ -219,7 +218,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::Restart { execution, accept_change, file, .. } => {
             run::restart(execution, file.as_deref(), accept_change, context).await
         }
-        JobCommand::Work { slots, .. } => work::run(slots, context).await,
+        JobCommand::Work { slots, .. } => run::work(slots, context).await,
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
         JobCommand::Abandon(order) => operate::abandon(&order, context).await,
         JobCommand::Recover(order) => operate::recover(&order, context).await,

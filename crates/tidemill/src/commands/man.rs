@@ -1,9 +1,10 @@
-//! `tidemill man`: manual pages, one for every command.
+//! What the command line tells of itself: `tidemill man`, manual pages, and `tidemill completions`, a script for a shell.
 
 use crate::app;
 use crate::output::write_stdout;
 use crate::report::Failure;
 use clap::Args;
+use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 use tidemill_domain::code::{Code, Exit};
@@ -45,4 +46,17 @@ fn write_all(folder: &Path) -> Result<(), Failure> {
         )
         .because(&error.to_string())
     })
+}
+
+/// A completion script for a shell
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: Shell,
+}
+
+pub(super) fn completions(arguments: &Completions) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut app::command_line(), "tidemill", &mut script);
+    write_stdout(&script)
 }

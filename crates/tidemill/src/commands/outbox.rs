@@ -8,7 +8,6 @@ mod filter;
 mod look;
 mod notify;
 mod operate;
-mod payload;
 mod stats;
 mod verify;
 

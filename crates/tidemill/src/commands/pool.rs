@@ -10,7 +10,6 @@ mod limits;
 mod look;
 mod operate;
 mod registry;
-mod verify;
 
 use crate::commands::job::reason;
 use crate::context::Context;
@@ -158,7 +157,7 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
         PoolCommand::Queue(of) => look::queue(&of, context).await,
         PoolCommand::Release { lease, reason } => operate::release(lease, &reason, context).await,
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
-        PoolCommand::Verify { pool } => verify::run(pool.as_deref(), context).await,
+        PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,
         PoolCommand::Export { table, running } => {
             export::run(export::Order { table, running }, context).await

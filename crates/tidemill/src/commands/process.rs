@@ -25,20 +25,20 @@ pub(super) async fn run(
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes().list(*limit).await?;
-    let columns = &["id", "name", "host", "pid", "version", "state", "started_at", "heartbeat_age_seconds"];
-    let mut listing = Listing::new("tidemill.process/v1", columns, "No process has used this database yet.");
-    for process in processes {
-        let age = now.since(process.heartbeat_at);
-        listing.push(vec![
-            json!(process.id.to_string()),
-            json!(process.identity.name),
-            json!(process.identity.host),
-            json!(process.identity.pid),
-            json!(process.identity.version),
-            json!(process.state.word(now)),
-            json!(process.started_at.to_string()),
-            json!((age.as_secs_f64() * 10.0).round() / 10.0),
-        ]);
-    }
+    let processes: Vec<_> = processes.iter().map(|process| (process, now)).collect();
+    let empty = "No process has used this database yet.";
+    let listing = Listing::of("tidemill.process/v1", empty, &processes).columns(&[
+        ("id", |(process, _)| json!(process.id.to_string())),
+        ("name", |(process, _)| json!(process.identity.name)),
+        ("host", |(process, _)| json!(process.identity.host)),
+        ("pid", |(process, _)| json!(process.identity.pid)),
+        ("version", |(process, _)| json!(process.identity.version)),
+        ("state", |(process, now)| json!(process.state.word(*now))),
+        ("started_at", |(process, _)| json!(process.started_at.to_string())),
+        ("heartbeat_age_seconds", |(process, now)| {
+            let age = now.since(process.heartbeat_at);
+            json!((age.as_secs_f64() * 10.0).round() / 10.0)
+        }),
+    ]);
     listing.print(context.output())
 }

@@ -107,23 +107,19 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let records = tx.tokens().list(1000).await?;
-    let columns =
-        &["id", "name", "role", "scopes", "state", "created_at", "created_by", "expires_at", "last_used_at"];
-    let mut listing =
-        Listing::new("tidemill.token/v1", columns, "No token was created yet: `tidemill token create NAME`.");
-    for record in records {
-        listing.push(vec![
-            json!(record.id),
-            json!(record.name),
-            json!(record.role.as_str()),
-            json!(record.scopes.join(",")),
-            json!(state(&record, now)),
-            json!(record.created_at.to_string()),
-            json!(record.created_by),
-            json!(record.expires_at.map(|at| at.to_string())),
-            json!(record.last_used_at.map(|at| at.to_string())),
-        ]);
-    }
+    let tokens: Vec<_> = records.iter().map(|record| (record, state(record, now))).collect();
+    let empty = "No token was created yet: `tidemill token create NAME`.";
+    let listing = Listing::of("tidemill.token/v1", empty, &tokens).columns(&[
+        ("id", |(record, _)| json!(record.id)),
+        ("name", |(record, _)| json!(record.name)),
+        ("role", |(record, _)| json!(record.role.as_str())),
+        ("scopes", |(record, _)| json!(record.scopes.join(","))),
+        ("state", |(_, state)| json!(state)),
+        ("created_at", |(record, _)| json!(record.created_at.to_string())),
+        ("created_by", |(record, _)| json!(record.created_by)),
+        ("expires_at", |(record, _)| json!(record.expires_at.map(|at| at.to_string()))),
+        ("last_used_at", |(record, _)| json!(record.last_used_at.map(|at| at.to_string()))),
+    ]);
     listing.print(context.output())
 }
 

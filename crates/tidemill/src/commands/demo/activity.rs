@@ -2,11 +2,10 @@
 //! them. The rounds are counted, and the pauses become longer, so that a demo that somebody forgets does not fill the disk.
 
 use super::import::Imports;
-use super::night::live as night;
+use super::night;
+use super::processes::{Setup, Supervisor};
 use super::relays;
 use super::renders::Films;
-use super::setup::Setup;
-use super::supervisor::Supervisor;
 use crate::context::Context;
 use crate::report::Failure;
 use std::sync::Arc;

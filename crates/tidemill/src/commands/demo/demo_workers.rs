@@ -1,9 +1,10 @@
 //! The workers of the demo: started, followed by what they tell, killed, frozen, stopped.
 
-use super::setup::Setup;
+use super::processes::{self, Setup};
+use super::waited_in_vain;
 use super::worker::KIND;
 use crate::report::Failure;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::process::Stdio;
@@ -97,8 +98,7 @@ impl DemoWorkers {
         if matches!(tokio::time::timeout(limit, following).await, Ok(true)) {
             return Ok(());
         }
-        let what = format!("the demo waited in vain for {waiting_for}");
-        Err(Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see"))
+        Err(waited_in_vain(waiting_for))
     }
 
     fn owns_nothing(&self, number: usize) -> bool {
@@ -195,9 +195,6 @@ impl DemoWorkers {
     }
 
     fn signal(&self, number: usize, signal: Signal) {
-        let pid = self.members[number].child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        if let Some(pid) = pid {
-            let _gone_already = kill_process(pid, signal);
-        }
+        processes::signal(&self.members[number].child, signal);
     }
 }

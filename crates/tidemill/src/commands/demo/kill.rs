@@ -1,7 +1,7 @@
 //! The button of the demo: kills one of its workers, as a power cut would. That worker is a process of its own, and it is
 //! killed for real.
 
-use super::supervisor::Supervisor;
+use super::processes::Supervisor;
 use std::sync::Arc;
 use tidemill_domain::process::ProcessId;
 use tidemill_server::action::{CannotPerform, ExtraAction, Performed, Performing};

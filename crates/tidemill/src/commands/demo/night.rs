@@ -2,7 +2,6 @@
 //! clients of the document do: who is told to wait asks again when it was told to. How many connections are open is
 //! counted by the batches themselves, and not by the pools.
 
-pub(super) mod live;
 mod workload;
 
 use super::verdict::Verdicts;
@@ -20,8 +19,10 @@ use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
 use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_engine::SystemIds;
+use tidemill_engine::pool::{Ask, AskPart, PoolError, Pools};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 use tidemill_store::{Init, Store, StoreError, StoreOptions};
+use tokio::task::JoinSet;
 use workload::Batch;
 
 /// Whatever is drawn by chance follows from it.
@@ -37,19 +38,26 @@ pub(super) async fn perform(context: &Context, verdicts: &mut Verdicts) -> Resul
     let options = StoreOptions { clock: Some(clock.clone()), ..StoreOptions::default() };
     let store = Store::open("sqlite::memory:".parse()?, &options).await?;
     store.initialise(Init::Always).await?;
-    let mut limits = BTreeMap::new();
+    let pools = create_pools(&store, 1).await?;
+    let limits = pools.into_iter().map(|pool| (pool.name.clone(), pool.limit_at(midnight))).collect();
+    let mut night = Night::new(store, clock, midnight, limits);
+    night.play().await?;
+    night.judge(verdicts).await
+}
+
+/// The pools of both databases, with this share of their connections.
+async fn create_pools(store: &Store, share: u32) -> Result<Vec<Settings>, Failure> {
+    let mut pools = Vec::new();
     for (name, id, max_units, threshold_percent) in DATABASES {
-        let mut settings = Settings::new(name.parse().map_err(unexpected)?, max_units);
+        let mut settings = Settings::new(name.parse().map_err(unexpected)?, max_units / share);
         settings.external_id = Some(id);
         settings.threshold_percent = threshold_percent;
         let mut tx = store.begin().await?;
         tx.pools().create(&settings, &Actor::system()).await?;
         tx.commit().await?;
-        limits.insert(settings.name.clone(), settings.limit_at(midnight));
+        pools.push(settings);
     }
-    let mut night = Night::new(store, clock, midnight, limits);
-    night.play().await?;
-    night.judge(verdicts).await
+    Ok(pools)
 }
 
 fn unexpected(error: impl std::error::Error) -> Failure {
@@ -241,4 +249,55 @@ fn give_back(batch: &Batch, index: usize) -> Result<Command, Failure> {
         end: End::Released { failed: false },
         call: None,
     })))
+}
+
+const SHARE: u32 = 10;
+const BATCHES: usize = 120;
+const SPEED: u32 = 720;
+
+/// How long a batch stays for an answer before it asks again.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Makes the pools of the nights that the dashboard shows.
+pub(super) async fn create_live_pools(store: &Store) -> Result<(), Failure> {
+    create_pools(store, SHARE).await.map(drop)
+}
+
+/// Plays one night on the pools that the dashboard shows: a tenth of the batches, in a tenth of the connections, 720 times as
+/// fast. Batches wait in the queue until it is their turn. Each night is another one.
+pub(super) async fn play(pools: &Pools, round: u32) -> Result<(), Failure> {
+    let mut running = JoinSet::new();
+    for batch in workload::night(round.into()).into_iter().take(BATCHES) {
+        let pool: PoolName = batch.database.parse().map_err(unexpected)?;
+        let holder = Holder::run(&batch.dag_id, &format!("night-{round}")).map_err(unexpected)?;
+        running.spawn(run(pools.clone(), pool, holder, batch));
+    }
+    while let Some(ended) = running.join_next().await {
+        match ended {
+            Ok(ended) => ended.map_err(unexpected)?,
+            Err(error) => return Err(unexpected(error)),
+        }
+    }
+    Ok(())
+}
+
+/// A batch: it comes, waits, works and gives back.
+async fn run(pools: Pools, pool: PoolName, holder: Holder, batch: Batch) -> Result<(), PoolError> {
+    tokio::time::sleep(batch.arrives / SPEED).await;
+    let part = AskPart::new(pool.clone(), Some(batch.parallel));
+    let ask = Ask { table: batch.table.clone(), ..Ask::new(holder.clone(), part) };
+    let granted = loop {
+        match pools.acquire(&ask, WAIT).await? {
+            Answer::Admitted { parts, .. } => break parts.first().and_then(|part| part.ticket.granted),
+            Answer::Waits(_) => {}
+            other => {
+                tracing::warn!(?other, "{} is not admitted", batch.dag_id);
+                return Ok(());
+            }
+        }
+    };
+    tokio::time::sleep(batch.takes(granted.unwrap_or(NonZeroU32::MIN)) / SPEED).await;
+    let end = End::Released { failed: false };
+    pools.release(Release { pool, by: ReleaseBy::Holder(holder), epoch: None, end, call: None }).await?;
+    Ok(())
 }

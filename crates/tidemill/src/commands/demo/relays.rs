@@ -1,17 +1,16 @@
 //! Events of the demo: written in transactions, published to a file by two relays, of which one is killed in the middle.
 //! What is in the file is then compared with the table, by the code of `tidemill outbox verify`.
 
-use super::LIMIT;
-use super::setup::Setup;
-use super::supervisor::Supervisor;
+use super::processes::{Setup, Supervisor, signal};
 use super::verdict::Verdicts;
 use super::worker::when_input_ends;
+use super::{LIMIT, until};
 use crate::commands::relay;
 use crate::context::Context;
 use crate::report::Failure;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::{NewEvent, Payload, Verdict};
 use tidemill_engine::outbox::Verifier;
 use tidemill_engine::outbox::sink::SinkAddress;
@@ -50,11 +49,9 @@ pub(super) async fn perform(
         if round == ROUNDS / 2
             && let Some(victim) = relays.first()
         {
-            kill(victim);
+            signal(victim, Signal::KILL);
         }
-        let mut tx = store.begin().await?;
-        tx.publish_all(&events(round * EVENTS, EVENTS)?).await?;
-        tx.commit().await?;
+        publish(store, round * EVENTS, EVENTS).await?;
         tokio::time::sleep(PAUSE).await;
     }
     let verdict = published(store, &address).await?;
@@ -91,67 +88,44 @@ pub(super) async fn play(store: &Store, relays: &Supervisor, round: u32) -> Resu
         {
             relays.kill(*pid);
         }
-        let mut tx = store.begin().await?;
-        tx.publish_all(&events(first + number * SLOW_EVENTS, SLOW_EVENTS)?).await?;
-        tx.commit().await?;
+        publish(store, first + number * SLOW_EVENTS, SLOW_EVENTS).await?;
         tokio::time::sleep(SLOW_PAUSE).await;
     }
     Ok(())
 }
 
 /// What happens to the orders in one transaction: so many events, from this number on.
-fn events(first: usize, count: usize) -> Result<Vec<NewEvent>, Failure> {
-    let bad = |error| Failure::unexpected("an event of the demo is not accepted", &error);
-    (first..first + count)
-        .map(|number| {
-            let payload = Payload::Json(format!("{{\"number\":{number}}}"));
-            let order = format!("order-{}", number % ORDERS);
-            NewEvent::new("order", order, "order.changed", "orders", payload).map_err(bad)
-        })
-        .collect()
+async fn publish(store: &Store, first: usize, count: usize) -> Result<(), Failure> {
+    let event = |number| {
+        let payload = Payload::Json(format!("{{\"number\":{number}}}"));
+        let order = format!("order-{}", number % ORDERS);
+        NewEvent::new("order", order, "order.changed", "orders", payload)
+            .map_err(|error| Failure::unexpected("an event of the demo is not accepted", &error))
+    };
+    let events = (first..first + count).map(event).collect::<Result<Vec<_>, _>>()?;
+    let mut tx = store.begin().await?;
+    tx.publish_all(&events).await?;
+    Ok(tx.commit().await?)
 }
 
 async fn until_shared(store: &Store) -> Result<(), Failure> {
-    let sharing = async {
-        loop {
-            let live = store.read().await?.outbox().live_relays().await?;
-            if live.len() == RELAYS && live.iter().all(|relay| relay.slots > 0) {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, sharing)
-        .await
-        .unwrap_or_else(|_| Err(in_vain("the relays to share the slots")))
+    until("the relays to share the slots", async || {
+        let live = store.read().await?.outbox().live_relays().await?;
+        let is_shared = live.len() == RELAYS && live.iter().all(|relay| relay.slots > 0);
+        Ok(is_shared.then_some(()))
+    })
+    .await
 }
 
 /// What the file says when nothing is left to be published.
 async fn published(store: &Store, sink: &SinkAddress) -> Result<Verdict, Failure> {
-    let publishing = async {
-        let mut verifier = Verifier::new(store.clone(), std::slice::from_ref(sink))?;
-        loop {
-            let verdict = verifier.look().await?.verdict;
-            if verdict.pending == 0 && verdict.events == (ROUNDS * EVENTS) as u64 {
-                return Ok(verdict);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, publishing)
-        .await
-        .unwrap_or_else(|_| Err(in_vain("all events to be published")))
-}
-
-fn in_vain(what: &str) -> Failure {
-    let what = format!("the demo waited in vain for {what}");
-    Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see")
-}
-
-fn kill(relay: &Child) {
-    if let Some(pid) = relay.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-        let _gone_already = kill_process(pid, Signal::KILL);
-    }
+    let mut verifier = Verifier::new(store.clone(), std::slice::from_ref(sink))?;
+    until("all events to be published", async || {
+        let verdict = verifier.look().await?.verdict;
+        let is_all = verdict.pending == 0 && verdict.events == (ROUNDS * EVENTS) as u64;
+        Ok(is_all.then_some(verdict))
+    })
+    .await
 }
 
 /// One relay of the demo: an ordinary one, which also ends when its standard input does. Whoever started it may be killed

@@ -3,11 +3,8 @@
 
 mod boxes;
 mod farm;
-mod films;
 
-pub(super) use films::Films;
-
-use super::LIMIT;
+use super::until;
 use super::verdict::Verdicts;
 use crate::context::Context;
 use crate::report::Failure;
@@ -19,7 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::code::Code;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::path::BadPath;
@@ -33,6 +29,7 @@ use tidemill_nexrender::{Mount, NasStorage, Place, ShelfOptions};
 use tidemill_store::Store;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// A film of colour bars: two seconds of H.264, 640 by 360 pixels, 25 frames per second.
 const CLIP: &[u8] = include_bytes!("renders/clip.mp4");
@@ -61,14 +58,15 @@ pub(super) async fn perform(
     let first = nas.worker(store, &farm, process, "renderer-1")?;
     let (_never, told) = watch::channel(false);
     let working = tokio::spawn(async move { first.run(told).await });
-    until("a film to be rendered", async || Ok(farm.is_rendering())).await?;
+    until("a film to be rendered", async || Ok(farm.is_rendering().then_some(()))).await?;
     // As if it had been killed: it gives nothing back.
     working.abort();
     let second = nas.worker(store, &farm, process, "renderer-2")?;
     let (stop, told) = watch::channel(false);
     let working = tokio::spawn(async move { second.run(told).await });
     let ended = until("all films to be rendered", async || {
-        Ok(renders(store).await?.iter().all(|record| record.render.status.is_terminal()))
+        let is_over = renders(store).await?.iter().all(|record| record.render.status.is_terminal());
+        Ok(is_over.then_some(()))
     })
     .await;
     stop.send_replace(true);
@@ -235,15 +233,46 @@ async fn judge(store: &Store, nas: &Nas, farm: &DemoFarm, verdicts: &mut Verdict
     Ok(())
 }
 
-async fn until(what: &str, is_it: impl AsyncFn() -> Result<bool, Failure>) -> Result<(), Failure> {
-    let waiting = async {
-        while !is_it().await? {
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
-    };
-    tokio::time::timeout(LIMIT, waiting).await.unwrap_or_else(|_| {
-        let what = format!("the demo waited in vain for {what}");
-        Err(Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see"))
-    })
+/// The films of a round, by the players that they show.
+const PLAYERS_OF_ROUND: [&str; 3] = ["FEDOR HOLZ", "LIV BOEREE", "임요환"];
+
+/// How long what is in hand may take when nobody looks any more.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// Films that go on being rendered for as long as somebody looks. In each round one comes out spoilt, one fails at its first
+/// attempt, and both are rendered again.
+pub(super) struct Films {
+    store: Store,
+    actor: Actor,
+    stop: watch::Sender<bool>,
+    working: JoinHandle<()>,
+}
+
+impl Films {
+    pub(super) fn start(
+        context: &Context,
+        store: &Store,
+        folder: &Path,
+        process: ProcessId,
+    ) -> Result<Self, Failure> {
+        let worker = Nas::make(folder)?.worker(store, &DemoFarm::slow(), process, "renderer-3")?;
+        let (stop, told) = watch::channel(false);
+        let working = tokio::spawn(async move { worker.run(told).await });
+        Ok(Self { store: store.clone(), actor: context.actor(), stop, working })
+    }
+
+    pub(super) async fn play(&self) -> Result<(), Failure> {
+        submit(&self.store, &self.actor, &PLAYERS_OF_ROUND).await?;
+        until("the films of a round", async || {
+            let mut tx = self.store.read().await?;
+            let counts = tx.renders().counts().await?;
+            Ok(counts.by_status.keys().all(|status| status.is_terminal()).then_some(()))
+        })
+        .await
+    }
+
+    pub(super) async fn end(self) {
+        self.stop.send_replace(true);
+        let _left_to_itself = tokio::time::timeout(STOP_TIME, self.working).await;
+    }
 }

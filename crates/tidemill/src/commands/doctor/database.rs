@@ -1,6 +1,6 @@
 //! The database: whether it answers, has our schema, can be written, agrees about the time, and has room.
 
-use super::check::{Check, Verdict};
+use super::{Check, Verdict};
 use crate::context::Context;
 use crate::report::Failure;
 use std::path::Path;

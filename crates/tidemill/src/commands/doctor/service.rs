@@ -1,6 +1,6 @@
 //! What else is used, where it is configured: Kafka, and what renders need.
 
-use super::check::{Check, Verdict};
+use super::{Check, Verdict};
 use crate::commands::relay::sink;
 use crate::commands::render::worker::WorkerSetup;
 use crate::context::Context;

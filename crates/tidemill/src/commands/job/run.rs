@@ -1,4 +1,4 @@
-//! `job run` and `job restart`: one execution, in this very process, until it ends.
+//! `job run` and `job restart`: one execution, in this very process, until it ends. `job work`: executions of others.
 
 use super::{operate, outcome, progress};
 use crate::commands::shutdown::{self, Signals};
@@ -16,9 +16,11 @@ use tidemill_domain::job::parameter::{
 };
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::nearest::nearest;
-use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running};
+use tidemill_engine::job::partition::run_worker;
+use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running, recovery};
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
+use tokio::task::JoinSet;
 
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
@@ -204,4 +206,36 @@ async fn refused(error: JobError, goes_on: Option<ExecutionId>, store: &Store, c
         _ => return error.into(),
     }
     Failure::new(error.code(), error.to_string(), fixes.join("; "))
+}
+
+/// `job work`: lends this process to jobs that others run, until told to stop; an error when the process ended by itself.
+pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure> {
+    if context.jobs().is_empty() {
+        let fix = "run it in a program that has jobs";
+        return Err(Failure::new(Code::UnknownJob, "there is no job here to work for", fix));
+    }
+    let mut signals = Signals::new()?;
+    let store = context.store().await?;
+    let clock = Arc::new(SystemClock::new());
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let mut loops = JoinSet::new();
+    loops.spawn(reaper::run(process.clone()));
+    let restarting = loops.spawn(recovery::run(launcher.clone()));
+    loops.spawn(run_worker(launcher.clone(), slots as usize));
+    context.note("working; a signal ends it at the end of the chunks in hand");
+    let was_told = tokio::select! {
+        () = signals.next() => true,
+        _ended = process.ended() => false,
+    };
+    restarting.abort();
+    if was_told {
+        tokio::select! {
+            () = launcher.stop_all(GRACE) => {}
+            () = signals.next() => {}
+        }
+    }
+    loops.abort_all();
+    shutdown::stop(&process).await;
+    if was_told { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }

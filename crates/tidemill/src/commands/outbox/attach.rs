@@ -67,7 +67,7 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit,
         event_type.as_deref(),
         time_zone.as_deref(),
     )
-    .map_err(|bad| super::payload::bad_event(&bad))?;
+    .map_err(|bad| super::add::bad_event(&bad))?;
     let store = context.store().await?;
     let mut examined = store.examine_table(&attached).await?;
     let statements = std::mem::take(&mut examined.statements);

@@ -46,21 +46,17 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     };
     let mut tx = context.read().await?;
     let events = tx.outbox().events(&filter, arguments.limit).await?;
-    let columns = &["event", "at", "aggregate_type", "aggregate_id", "event_type", "topic", "slot", "bytes"];
-    let mut listing = Listing::new("tidemill.outbox_event/v1", columns, "No such events.");
-    for event in &events {
-        listing.push(vec![
-            json!(event.id.get()),
-            json!(event.created_at.to_string()),
-            json!(event.aggregate.kind),
-            json!(event.aggregate.id),
-            json!(event.event_type),
-            json!(event.topic),
-            json!(event.slot.get()),
-            // A tombstone has none, which is not the same as an empty payload.
-            json!(event.bytes),
-        ]);
-    }
+    let listing = Listing::of("tidemill.outbox_event/v1", "No such events.", &events).columns(&[
+        ("event", |event| json!(event.id.get())),
+        ("at", |event| json!(event.created_at.to_string())),
+        ("aggregate_type", |event| json!(event.aggregate.kind)),
+        ("aggregate_id", |event| json!(event.aggregate.id)),
+        ("event_type", |event| json!(event.event_type)),
+        ("topic", |event| json!(event.topic)),
+        ("slot", |event| json!(event.slot.get())),
+        // A tombstone has none, which is not the same as an empty payload.
+        ("bytes", |event| json!(event.bytes)),
+    ]);
     listing.print(context.output())?;
     if let Some(last) = events.last().filter(|_| events.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --before {}", last.id));

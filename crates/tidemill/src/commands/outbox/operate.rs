@@ -1,9 +1,9 @@
 //! `outbox skip`, `replay`, `redirect` and `edit`: what an operator may do with events that were not taken. They act on
 //! the database alone, so that they need no server; each event that is changed leaves an audit entry.
 
+use super::add::{PayloadArguments, bad_event, header};
 use super::failed_row::{self, OfTable};
 use super::filter::{Breadth, Filter, event_id};
-use super::payload::{PayloadArguments, bad_event, header};
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;

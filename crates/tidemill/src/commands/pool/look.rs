@@ -1,11 +1,11 @@
-//! What people see of pools: `pool list`, `show`, `holders`, `queue` and `events`.
+//! What people see of pools: `pool list`, `show`, `holders`, `queue`, `events` and `verify`.
 
 use super::{Of, change, find};
 use crate::context::Context;
 use crate::output::{Listing, print_fields};
 use crate::report::Failure;
-use serde_json::{Value, json};
-use tidemill_domain::code::Exit;
+use serde_json::json;
+use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::standing;
 use tidemill_domain::pool::{Ledger, Reason, State, Ticket, TicketId};
@@ -16,25 +16,20 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let pools = tx.pools().list(limit).await?;
-    let columns =
-        &["name", "id", "in_use", "limit", "max", "active", "waiting", "suspect", "over_by", "state"];
+    let pools: Vec<_> = pools.iter().map(|record| (record, record.settings.limit_at(now))).collect();
     let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
-    let mut listing = Listing::new("tidemill.pool/v1", columns, empty);
-    for record in &pools {
-        let limit = record.settings.limit_at(now);
-        listing.push(vec![
-            json!(record.settings.name),
-            json!(record.settings.external_id),
-            json!(record.usage),
-            json!(limit),
-            json!(record.settings.max_units),
-            json!(record.active),
-            json!(record.waiting),
-            json!(record.suspect),
-            json!(record.usage.saturating_sub(limit)),
-            json!(state(record, limit)),
-        ]);
-    }
+    let listing = Listing::of("tidemill.pool/v1", empty, &pools).columns(&[
+        ("name", |(record, _)| json!(record.settings.name)),
+        ("id", |(record, _)| json!(record.settings.external_id)),
+        ("in_use", |(record, _)| json!(record.usage)),
+        ("limit", |(_, limit)| json!(limit)),
+        ("max", |(record, _)| json!(record.settings.max_units)),
+        ("active", |(record, _)| json!(record.active)),
+        ("waiting", |(record, _)| json!(record.waiting)),
+        ("suspect", |(record, _)| json!(record.suspect)),
+        ("over_by", |(record, limit)| json!(record.usage.saturating_sub(*limit))),
+        ("state", |(record, limit)| json!(state(record, *limit))),
+    ]);
     listing.print(context.output())
 }
 
@@ -104,50 +99,39 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
-    let columns = &[
-        "position",
-        "lease",
-        "holder",
-        "units",
-        "min",
-        "class",
-        "since",
-        "waited_seconds",
-        "eta_seconds",
-        "eta_p90_seconds",
-        "reason",
-        "why",
-    ];
-    let mut listing = Listing::new("tidemill.pool_queue/v1", columns, "Nobody waits for units of it.");
-    let standing = standing(&ledger, now);
-    for (position, place) in (1_u32..).zip(standing.into_iter().take(of.limit as usize)) {
-        listing.push(waiter(&ledger, position, place, now));
-    }
+    let in_queue = (1_u32..).zip(standing(&ledger, now)).take(of.limit as usize);
+    let waiters: Vec<Waiter<'_>> = in_queue
+        .map(|(position, (id, reason, estimate))| {
+            let ticket = ledger.ticket(id);
+            Waiter { position, id, ticket, since: ticket.map(Ticket::queued_since), now, reason, estimate }
+        })
+        .collect();
+    let empty = "Nobody waits for units of it.";
+    let listing = Listing::of("tidemill.pool_queue/v1", empty, &waiters).columns(&[
+        ("position", |one| json!(one.position)),
+        ("lease", |one| json!(one.id)),
+        ("holder", |one| json!(one.ticket.map(|ticket| ticket.holder.to_string()))),
+        ("units", |one| json!(one.ticket.map(Ticket::wanted))),
+        ("min", |one| json!(one.ticket.map(|ticket| ticket.weight.units(ticket.least)))),
+        ("class", |one| json!(one.ticket.map(|ticket| ticket.class.as_str()))),
+        ("since", |one| json!(one.since.map(|since| since.to_string()))),
+        ("waited_seconds", |one| json!(one.since.map(|since| one.now.since(since).as_secs()))),
+        ("eta_seconds", |one| json!(one.estimate.map(|estimate| estimate.p50.as_secs()))),
+        ("eta_p90_seconds", |one| json!(one.estimate.map(|estimate| estimate.p90.as_secs()))),
+        ("reason", |one| json!(one.reason.as_str())),
+        ("why", |one| json!(one.reason.sentence())),
+    ]);
     listing.print(context.output())
 }
 
-fn waiter(
-    ledger: &Ledger,
+struct Waiter<'a> {
     position: u32,
-    (id, reason, estimate): (TicketId, Reason, Option<Estimate>),
+    id: TicketId,
+    ticket: Option<&'a Ticket>,
+    since: Option<Timestamp>,
     now: Timestamp,
-) -> Vec<Value> {
-    let ticket = ledger.ticket(id);
-    let since = ticket.map(Ticket::queued_since);
-    vec![
-        json!(position),
-        json!(id),
-        json!(ticket.map(|ticket| ticket.holder.to_string())),
-        json!(ticket.map(Ticket::wanted)),
-        json!(ticket.map(|ticket| ticket.weight.units(ticket.least))),
-        json!(ticket.map(|ticket| ticket.class.as_str())),
-        json!(since.map(|since| since.to_string())),
-        json!(since.map(|since| now.since(since).as_secs())),
-        json!(estimate.map(|estimate| estimate.p50.as_secs())),
-        json!(estimate.map(|estimate| estimate.p90.as_secs())),
-        json!(reason.as_str()),
-        json!(reason.sentence()),
-    ]
+    reason: Reason,
+    estimate: Option<Estimate>,
 }
 
 pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
@@ -165,4 +149,40 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
             ("holder", |story| json!(story.holder.as_ref().map(ToString::to_string))),
         ]);
     listing.print(context.output())
+}
+
+/// More pools than anybody has.
+const POOLS_MAX: u32 = 100_000;
+
+/// Follows the logs, and says whether anything does not fit.
+pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    let mut tx = context.read().await?;
+    let names = match pool {
+        Some(pool) => vec![find(&mut tx, pool).await?.settings.name],
+        None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
+    };
+    let columns = &["pool", "decisions", "leases", "in_use", "peak", "violations"];
+    let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "There are no pools.");
+    let (mut decisions, mut violations) = (0, Vec::new());
+    for name in names {
+        let Some(audited) = tx.pools().verify(&name).await? else { continue };
+        listing.push(vec![
+            json!(name),
+            json!(audited.records),
+            json!(audited.tickets),
+            json!(audited.usage),
+            json!(audited.peak),
+            json!(audited.differences.len()),
+        ]);
+        decisions += audited.records;
+        violations.extend(audited.differences.iter().map(|difference| format!("{name}: {difference}")));
+    }
+    listing.print(context.output())?;
+    if violations.is_empty() {
+        context.note(&format!("{decisions} decisions, 0 violations"));
+        return Ok(Exit::Ok);
+    }
+    let what = format!("{decisions} decisions, {} violations", violations.len());
+    let fix = "keep a copy of the database and report this; no other pool is affected";
+    Err(Failure::new(Code::DamagedRow, what, fix).because(&violations.join("\n")))
 }

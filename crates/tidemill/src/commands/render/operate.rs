@@ -6,10 +6,9 @@ use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::render::RenderId;
-use tidemill_domain::render::order::OrderRefusal;
+use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{Ordered, RENDER_WAITING};
 use tidemill_store::url::Dialect;
 use tidemill_store::{StoreError, Tx};
@@ -72,8 +71,7 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
         let recovered = tx.renders().recover_all(BATCH, &policy, &actor, reason).await?;
         tx.commit().await?;
         for (from, record) in &recovered {
-            let (id, status) = (record.id().get(), record.render.status.as_str());
-            listing.push(vec![json!(id), json!(from.as_str()), json!(status), json!(null)]);
+            listing.push(row(record.id(), Some((*from, record.render.status)), None));
         }
         if recovered.is_empty() {
             break;
@@ -93,6 +91,12 @@ fn changes() -> Listing {
     Listing::new("tidemill.render_change/v1", columns, "Nothing.")
 }
 
+/// A line of [`changes`]: the status before and after, or why it was refused.
+fn row(id: RenderId, change: Option<(Status, Status)>, refusal: Option<String>) -> Vec<Value> {
+    let (from, to) = (change.map(|(from, _)| from.as_str()), change.map(|(_, to)| to.as_str()));
+    vec![json!(id.get()), json!(from), json!(to), json!(refusal)]
+}
+
 /// Gives an order about each render, in a transaction of its own. A dry run is the same, but that nothing is committed.
 async fn order(
     run: Run<'_>,
@@ -109,25 +113,19 @@ async fn order(
         } else {
             tx.commit().await?;
         }
-        match ordered {
-            Ordered::Done { from, record } => {
-                let status = record.render.status.as_str();
-                listing.push(vec![json!(id.get()), json!(from.as_str()), json!(status), json!(null)]);
-            }
+        let (change, refusal) = match ordered {
+            Ordered::Done { from, record } => (Some((from, record.render.status)), None),
             Ordered::Refused(refusal) => {
-                listing.push(vec![json!(id.get()), json!(null), json!(null), json!(refusal.to_string())]);
-                refusals.push(refused(id, refusal));
+                let what = format!("render {id}: {refusal}");
+                refusals.push(Failure::new(Code::RenderOrderRefused, what, refusal.fix()));
+                (None, Some(refusal.to_string()))
             }
             Ordered::NoSuchRender => {
-                listing.push(vec![
-                    json!(id.get()),
-                    json!(null),
-                    json!(null),
-                    json!("there is no such render"),
-                ]);
                 refusals.push(unknown(id));
+                (None, Some("there is no such render".to_owned()))
             }
-        }
+        };
+        listing.push(row(id, change, refusal));
     }
     if run.is_dry {
         context.note("a dry run: nothing was changed");
@@ -143,10 +141,6 @@ async fn order(
         }
     }
     listing.print(context.output())
-}
-
-fn refused(id: RenderId, refusal: OrderRefusal) -> Failure {
-    Failure::new(Code::RenderOrderRefused, format!("render {id}: {refusal}"), refusal.fix())
 }
 
 pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {

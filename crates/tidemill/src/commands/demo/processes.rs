@@ -1,13 +1,88 @@
-//! Processes of the demo that are kept going: who is gone is replaced after a while, so that first everybody can see what
-//! becomes of what it held.
+//! The processes of the demo. Each is this program again, knowing nothing of the reader's own configuration. Those that are
+//! kept going are replaced when they are gone, but only after a while, so that first everybody can see what becomes of what
+//! they held.
 
+use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
-use tokio::process::Child;
+use tokio::process::{Child, Command};
+
+/// Short, so that nobody has to wait for long: a relay that loses it to a busy machine joins anew.
+const RELAY_LEASE: &str = "2s";
+
+/// A relay ends with its process, and nobody starts another one before all is verified. So this one is not lost so soon.
+const RELAY_PROCESS_LEASE: &str = "10s";
+
+/// What the processes of the demo have in common.
+pub(super) struct Setup {
+    pub(super) url: String,
+    pub(super) folder: PathBuf,
+    pub(super) workers: usize,
+    pub(super) things: u32,
+    pub(super) lease: Duration,
+    pub(super) log_level: LogLevel,
+}
+
+impl Setup {
+    /// This program again, as another process that knows nothing of the reader's own configuration.
+    pub(super) fn command(&self) -> std::io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if ["TIDEMILL_", "RELAY_", "NEXRENDER_"].iter().any(|start| name.starts_with(start)) {
+                command.env_remove(&*name);
+            }
+        }
+        // That a process is lost is part of the play, and nobody needs to be warned of it.
+        let is_told = matches!(self.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
+        command
+            .env("TIDEMILL_DATABASE_INIT", "embedded")
+            .env("TIDEMILL_LOG_LEVEL", self.log_level.as_str())
+            .env("XDG_CONFIG_HOME", &self.folder)
+            .current_dir(&self.folder)
+            // Its end is their sign that we are gone.
+            .stdin(Stdio::piped())
+            .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
+            .kill_on_drop(true);
+        Ok(command)
+    }
+
+    pub(super) fn worker(&self, number: usize, work: Duration) -> std::io::Result<Command> {
+        let mut command = self.command()?;
+        command
+            .args(["demo-worker", "--database", &self.url])
+            .args(["--things", &self.things.to_string(), "--workers", &self.workers.to_string()])
+            // The dashboard, relays and importers are processes, too.
+            .args(["--named", "worker-", "--work-ms", &work.as_millis().to_string()])
+            .env("TIDEMILL_PROCESS_NAME", format!("worker-{number}"))
+            .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", self.lease.as_millis()));
+        Ok(command)
+    }
+
+    /// A relay that publishes to this sink, ready to be started.
+    pub(super) fn relay(&self, number: usize, sink: &str) -> std::io::Result<Command> {
+        let mut command = self.command()?;
+        command
+            .args(["demo-relay", "--database", &self.url, "--sink", sink])
+            .env("TIDEMILL_PROCESS_NAME", format!("relay-{number}"))
+            .env("TIDEMILL_PROCESS_LEASE", RELAY_PROCESS_LEASE)
+            .env("TIDEMILL_OUTBOX_LEASE", RELAY_LEASE)
+            .stdout(Stdio::null());
+        Ok(command)
+    }
+}
+
+/// Sends a signal to a process, unless it is gone already.
+pub(super) fn signal(child: &Child, signal: Signal) -> bool {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
+}
 
 /// How long the place of a process stays empty: longer than it takes until others have what it held.
 const REST: Duration = Duration::from_secs(8);
@@ -90,20 +165,15 @@ impl Supervisor {
     }
 
     pub(super) fn pids(&self) -> Vec<u32> {
-        let pid = |place: &Place| match &place.state {
-            State::Runs(child) => child.id(),
-            State::Gone { .. } => None,
-        };
-        self.places().iter().filter_map(pid).collect()
+        self.places().iter().filter_map(|place| place.running()?.id()).collect()
     }
 
     /// Kills one of them; false when it is none of ours, or gone already.
     pub(super) fn kill(&self, pid: u32) -> bool {
         // Nobody looks after our children in the meantime, so that the number cannot belong to somebody else by now.
         let places = self.places();
-        let is_it = |place: &Place| matches!(&place.state, State::Runs(child) if child.id() == Some(pid));
-        places.iter().any(is_it)
-            && Pid::from_raw(pid.cast_signed()).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+        let mut running = places.iter().filter_map(Place::running);
+        running.find(|child| child.id() == Some(pid)).is_some_and(|child| signal(child, Signal::KILL))
     }
 
     /// Ends all of them, in order if they do so in time.
@@ -124,6 +194,13 @@ impl Supervisor {
 }
 
 impl Place {
+    fn running(&self) -> Option<&Child> {
+        match &self.state {
+            State::Runs(child) => Some(child),
+            State::Gone { .. } => None,
+        }
+    }
+
     fn child(self) -> Option<Child> {
         match self.state {
             State::Runs(child) => Some(*child),
