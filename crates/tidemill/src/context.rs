@@ -2,6 +2,7 @@
 
 use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
 use crate::declared::Definitions;
+use crate::output::{Listing, PrintedListing};
 use crate::report::{Failure, printable};
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -100,6 +101,16 @@ impl Context {
         if self.settings().log.level != LogLevel::Error {
             let _nobody_may_listen = writeln!(anstream::stderr(), "{}", printable(text));
         }
+    }
+
+    /// Prints a row for each of `things`, once its columns are given; when there are none, a person reads `when_empty`.
+    pub(crate) fn list<'a, T>(
+        &self,
+        schema: &'static str,
+        when_empty: &'static str,
+        things: &'a [T],
+    ) -> PrintedListing<'a, T> {
+        PrintedListing { listing: Listing::of(schema, when_empty, things), output: self.output() }
     }
 
     pub(crate) fn database_url(&self) -> Result<DatabaseUrl, Failure> {

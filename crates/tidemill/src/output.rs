@@ -37,6 +37,19 @@ impl<T> ListingOf<'_, T> {
     }
 }
 
+/// The same, printed as soon as its columns are given. This is how most lists end.
+#[derive(Debug)]
+pub(crate) struct PrintedListing<'a, T> {
+    pub(crate) listing: ListingOf<'a, T>,
+    pub(crate) output: Output,
+}
+
+impl<T> PrintedListing<'_, T> {
+    pub(crate) fn columns(self, columns: &[Column<T>]) -> Result<Exit, Failure> {
+        self.listing.columns(columns).print(self.output)
+    }
+}
+
 /// A column: its name, and what a row has there.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> Value);
 

@@ -9,7 +9,8 @@ use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::retention::BadRetention;
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
-use tidemill_engine::outbox::SinkError;
+use tidemill_engine::outbox::{RelayError, SinkError};
+use tidemill_kafka::KafkaError;
 use tidemill_server::ServerError;
 use tidemill_store::StoreError;
 
@@ -154,7 +155,7 @@ macro_rules! failures {
     };
 }
 
-failures!(StoreError, EngineError, JobError, ServerError, SinkError, BadRetention);
+failures!(StoreError, EngineError, JobError, ServerError, SinkError, RelayError, KafkaError, BadRetention);
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {

@@ -64,37 +64,30 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let alerts = tx.alerts().list(limit).await?;
-    let listing =
-        Listing::of("tidemill.alert_state/v1", "No rule has been breached yet.", &alerts).columns(&[
-            ("rule", |alert| json!(alert.rule)),
-            ("subject", |alert| json!(alert.subject.as_str())),
-            ("state", |alert| json!(alert.state.as_str())),
-            ("severity", |alert| json!(alert.severity.as_str())),
-            ("value", |alert| json!(alert.value)),
-            ("since", |alert| json!(alert.state.since().map(|since| since.to_string()))),
-            ("silenced_until", |alert| {
-                json!(alert.silence.as_ref().map(|silence| silence.until.to_string()))
-            }),
-            ("updated_at", |alert| json!(alert.updated_at.to_string())),
-        ]);
-    listing.print(context.output())
+    context.list("tidemill.alert_state/v1", "No rule has been breached yet.", &alerts).columns(&[
+        ("rule", |alert| json!(alert.rule)),
+        ("subject", |alert| json!(alert.subject.as_str())),
+        ("state", |alert| json!(alert.state.as_str())),
+        ("severity", |alert| json!(alert.severity.as_str())),
+        ("value", |alert| json!(alert.value)),
+        ("since", |alert| json!(alert.state.since().map(|since| since.to_string()))),
+        ("silenced_until", |alert| json!(alert.silence.as_ref().map(|silence| silence.until.to_string()))),
+        ("updated_at", |alert| json!(alert.updated_at.to_string())),
+    ])
 }
 
 fn rules(context: &Context) -> Result<Exit, Failure> {
-    let listing =
-        Listing::of("tidemill.alert_rule/v1", "There are no rules.", &context.settings().alert.rules)
-            .columns(&[
-                ("rule", |settings| json!(settings.rule.name())),
-                ("signal", |settings| json!(settings.rule.signal())),
-                ("condition", |settings| json!(settings.rule.condition().to_string())),
-                ("aggregate", |settings| json!(settings.rule.aggregate().as_str())),
-                ("window", |settings| json!(duration::show(settings.rule.window()))),
-                ("for", |settings| json!(duration::show(settings.rule.hold()))),
-                ("severity", |settings| json!(settings.rule.severity().as_str())),
-                ("channels", |settings| json!(settings.rule.channels().join(", "))),
-                ("enabled", |settings| json!(settings.is_enabled)),
-            ]);
-    listing.print(context.output())
+    context.list("tidemill.alert_rule/v1", "There are no rules.", &context.settings().alert.rules).columns(&[
+        ("rule", |settings| json!(settings.rule.name())),
+        ("signal", |settings| json!(settings.rule.signal())),
+        ("condition", |settings| json!(settings.rule.condition().to_string())),
+        ("aggregate", |settings| json!(settings.rule.aggregate().as_str())),
+        ("window", |settings| json!(duration::show(settings.rule.window()))),
+        ("for", |settings| json!(duration::show(settings.rule.hold()))),
+        ("severity", |settings| json!(settings.rule.severity().as_str())),
+        ("channels", |settings| json!(settings.rule.channels().join(", "))),
+        ("enabled", |settings| json!(settings.is_enabled)),
+    ])
 }
 
 async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure> {

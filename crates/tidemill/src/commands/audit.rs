@@ -1,7 +1,6 @@
 //! `tidemill audit`: who changed what, when and why.
 
 use crate::context::Context;
-use crate::output::Listing;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -48,7 +47,7 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
     };
     let store = context.store().await?;
     let records = store.read().await?.audit().entries(&filter, arguments.limit).await?;
-    let listing = Listing::of("tidemill.audit/v1", "No entries.", &records).columns(&[
+    context.list("tidemill.audit/v1", "No entries.", &records).columns(&[
         ("id", |record| json!(record.id)),
         ("at", |record| json!(record.at.to_string())),
         ("actor", |record| json!(record.entry.actor.name)),
@@ -59,6 +58,5 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
         ("to", |record| json!(record.entry.to)),
         ("reason", |record| json!(record.entry.reason)),
         ("request_id", |record| json!(record.entry.actor.request_id)),
-    ]);
-    listing.print(context.output())
+    ])
 }

@@ -10,6 +10,7 @@ use crate::report::{Failure, printable};
 use serde_json::json;
 use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
+use tidemill_store::StoreError;
 
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = vec![configuration(context)];
@@ -43,10 +44,24 @@ enum Verdict {
     Bad { detail: String, fix: String },
 }
 
+impl Check {
+    fn of(name: &'static str, seen: Result<Verdict, StoreError>) -> Self {
+        Self { name, verdict: seen.unwrap_or_else(|error| Verdict::of(&error.into())) }
+    }
+}
+
 impl Verdict {
+    fn warning(detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::Warning { detail: detail.into(), fix: fix.into() }
+    }
+
+    fn bad(detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::Bad { detail: detail.into(), fix: fix.into() }
+    }
+
     /// Something failed, in the words in which a command would say so.
     fn of(failure: &Failure) -> Self {
-        Self::Bad { detail: failure.summary(), fix: failure.fix().to_owned() }
+        Self::bad(failure.summary(), failure.fix())
     }
 }
 

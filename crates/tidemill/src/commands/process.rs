@@ -1,7 +1,6 @@
 //! `tidemill process`: the processes that use this database.
 
 use crate::context::Context;
-use crate::output::Listing;
 use crate::report::Failure;
 use clap::Subcommand;
 use serde_json::json;
@@ -27,7 +26,7 @@ pub(super) async fn run(
     let processes = tx.processes().list(*limit).await?;
     let processes: Vec<_> = processes.iter().map(|process| (process, now)).collect();
     let empty = "No process has used this database yet.";
-    let listing = Listing::of("tidemill.process/v1", empty, &processes).columns(&[
+    context.list("tidemill.process/v1", empty, &processes).columns(&[
         ("id", |(process, _)| json!(process.id.to_string())),
         ("name", |(process, _)| json!(process.identity.name)),
         ("host", |(process, _)| json!(process.identity.host)),
@@ -39,6 +38,5 @@ pub(super) async fn run(
             let age = now.since(process.heartbeat_at);
             json!((age.as_secs_f64() * 10.0).round() / 10.0)
         }),
-    ]);
-    listing.print(context.output())
+    ])
 }

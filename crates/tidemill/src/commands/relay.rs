@@ -188,12 +188,6 @@ pub(super) async fn stay(relay: Relay, mut stop: watch::Receiver<bool>) {
     }
 }
 
-impl From<RelayError> for Failure {
-    fn from(error: RelayError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix())
-    }
-}
-
 impl From<BadInstance> for Failure {
     fn from(error: BadInstance) -> Self {
         Self::new(Code::RelayRefused, error.to_string(), error.fix())

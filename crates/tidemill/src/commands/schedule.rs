@@ -80,7 +80,7 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let schedules = tx.schedules().list(limit).await?;
-    let listing = Listing::of("tidemill.schedule/v1", "There are no schedules.", &schedules).columns(&[
+    context.list("tidemill.schedule/v1", "There are no schedules.", &schedules).columns(&[
         ("name", |record| json!(record.schedule.name)),
         ("job", |record| json!(record.schedule.job)),
         ("cron", |record| json!(record.schedule.cron)),
@@ -88,8 +88,7 @@ async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
         ("state", |record| json!(state(record))),
         ("next_at", |record| instant(record.next_at)),
         ("last_tick_at", |record| instant(record.last_tick_at)),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
@@ -144,14 +143,13 @@ async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failur
     let found = tx.schedules().find(name).await?;
     let ticks = tx.schedules().ticks(name, None, limit).await?;
     found.ok_or_else(|| unknown(name))?;
-    let listing = Listing::of("tidemill.schedule_tick/v1", "It has not ticked yet.", &ticks).columns(&[
+    context.list("tidemill.schedule_tick/v1", "It has not ticked yet.", &ticks).columns(&[
         ("tick_at", |tick| json!(tick.tick.to_string())),
         ("outcome", |tick| json!(tick.outcome.as_str())),
         ("execution", |tick| json!(tick.execution.map(|execution| execution.get()))),
         ("decided_at", |tick| json!(tick.at.to_string())),
         ("reason", |tick| json!(tick.reason)),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> {

@@ -1,7 +1,7 @@
 //! `tidemill token`: who may call the server.
 
 use crate::context::Context;
-use crate::output::{Listing, write_stdout};
+use crate::output::write_stdout;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -109,7 +109,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     let records = tx.tokens().list(1000).await?;
     let tokens: Vec<_> = records.iter().map(|record| (record, state(record, now))).collect();
     let empty = "No token was created yet: `tidemill token create NAME`.";
-    let listing = Listing::of("tidemill.token/v1", empty, &tokens).columns(&[
+    context.list("tidemill.token/v1", empty, &tokens).columns(&[
         ("id", |(record, _)| json!(record.id)),
         ("name", |(record, _)| json!(record.name)),
         ("role", |(record, _)| json!(record.role.as_str())),
@@ -119,8 +119,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
         ("created_by", |(record, _)| json!(record.created_by)),
         ("expires_at", |(record, _)| json!(record.expires_at.map(|at| at.to_string()))),
         ("last_used_at", |(record, _)| json!(record.last_used_at.map(|at| at.to_string()))),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 fn state(record: &TokenRecord, now: Timestamp) -> &'static str {

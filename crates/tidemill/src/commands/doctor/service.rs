@@ -33,7 +33,7 @@ pub(super) async fn kafka(context: &Context) -> Option<Check> {
         )),
         Err(failure) => {
             let code = failure.code().unwrap_or(Code::Unexpected);
-            Verdict::Bad { detail: format!("{failure} ({code})"), fix: failure.fix() }
+            Verdict::bad(format!("{failure} ({code})"), failure.fix())
         }
     };
     Some(Check { name: "Kafka", verdict })
@@ -78,10 +78,7 @@ fn told(trouble: &Trouble) -> Verdict {
         Code::RenderToolMissing => "install ffmpeg, or set render.ffprobe and render.ffmpeg; ",
         _ => "",
     };
-    Verdict::Bad {
-        detail: format!("{} ({code})", trouble.message),
-        fix: format!("{first}see `tidemill explain {code}`"),
-    }
+    Verdict::bad(format!("{} ({code})", trouble.message), format!("{first}see `tidemill explain {code}`"))
 }
 
 /// How much room there is where films are published. A NAS that hangs is not waited for.
@@ -93,12 +90,12 @@ async fn room(folder: &LocalPath) -> Verdict {
     };
     let Ok(Ok(Ok(space))) = tokio::time::timeout(WITHIN, looking).await else {
         let detail = format!("{name} can be written, but does not say how much room it has");
-        return Verdict::Warning { detail, fix: format!("look at it with `df -h {name}`") };
+        return Verdict::warning(detail, format!("look at it with `df -h {name}`"));
     };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let detail = format!("{name} is there and can be written, {} MiB free", free / (1024 * 1024));
     if free < FREE_BYTES_MIN {
-        return Verdict::Warning { detail, fix: "make room: a film that does not fit fails".to_owned() };
+        return Verdict::warning(detail, "make room: a film that does not fit fails");
     }
     Verdict::Good(detail)
 }

@@ -69,18 +69,16 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
     let mut tx = context.read().await?;
     let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit).await?;
-    let listing =
-        Listing::of("tidemill.execution/v1", "There is no such execution.", &executions).columns(&[
-            ("execution", |execution| json!(execution.id.get())),
-            ("job", |execution| json!(execution.job)),
-            ("instance", |execution| json!(execution.instance.get())),
-            ("status", |execution| json!(execution.status.as_str())),
-            ("exit_code", |execution| json!(execution.exit.code)),
-            ("created_at", |execution| json!(execution.created_at.to_string())),
-            ("ended_at", |execution| json!(execution.ended_at.map(|at| at.to_string()))),
-            ("launched_by", |execution| json!(execution.launched_by)),
-        ]);
-    listing.print(context.output())
+    context.list("tidemill.execution/v1", "There is no such execution.", &executions).columns(&[
+        ("execution", |execution| json!(execution.id.get())),
+        ("job", |execution| json!(execution.job)),
+        ("instance", |execution| json!(execution.instance.get())),
+        ("status", |execution| json!(execution.status.as_str())),
+        ("exit_code", |execution| json!(execution.exit.code)),
+        ("created_at", |execution| json!(execution.created_at.to_string())),
+        ("ended_at", |execution| json!(execution.ended_at.map(|at| at.to_string()))),
+        ("launched_by", |execution| json!(execution.launched_by)),
+    ])
 }
 
 fn last(last: Option<LastExecution>) -> [Value; 3] {

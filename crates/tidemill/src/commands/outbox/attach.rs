@@ -99,7 +99,7 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit,
 pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let records = tx.outbox().attached_tables().await?;
-    let listing = Listing::of("tidemill.outbox_attached/v1", "No table is attached.", &records).columns(&[
+    context.list("tidemill.outbox_attached/v1", "No table is attached.", &records).columns(&[
         ("table", |record| json!(record.table.name.to_string())),
         ("topic", |record| json!(record.table.topic)),
         ("aggregate_type", |record| json!(record.table.aggregate_type)),
@@ -107,8 +107,7 @@ pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
         ("time_zone", |record| json!(record.table.time_zone)),
         ("since", |record| json!(record.since.to_string())),
         ("by", |record| json!(record.adopted_by)),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit, Failure> {

@@ -4,7 +4,7 @@ use super::failed_row::{self, OfTable};
 use super::filter::{Breadth, Filter, event_id};
 use super::operate::failure;
 use crate::context::Context;
-use crate::output::{Listing, print_fields};
+use crate::output::print_fields;
 use crate::report::Failure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
     let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
     let records =
         tx.outbox().failed_events(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
-    let listing = Listing::of("tidemill.failed_event/v1", "No such event was refused.", &records).columns(&[
+    context.list("tidemill.failed_event/v1", "No such event was refused.", &records).columns(&[
         ("event", |record| json!(record.id.get())),
         ("state", |record| json!(record.failed_event.state.word().as_str())),
         ("aggregate_type", |record| json!(record.aggregate.kind)),
@@ -67,8 +67,7 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
         ("next_attempt_at", |record| next_attempt_at(record)),
         ("behind", |record| json!(record.behind.map(EventId::get))),
         ("error", |record| json!(record.error)),
-    ]);
-    listing.print(context.output())?;
+    ])?;
     if let Some(last) = records.last().filter(|_| records.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --after {}", last.id));
     }

@@ -61,15 +61,14 @@ pub(super) async fn list(
     let table = tx.outbox().attached_table(name).await?;
     let records =
         tx.outbox().attached_failed(&table, after.unwrap_or(EventId::new(i64::MIN)), limit, skipped).await?;
-    let listing = Listing::of("tidemill.outbox_failed/v1", "No row has FAILED.", &records).columns(&[
+    context.list("tidemill.outbox_failed/v1", "No row has FAILED.", &records).columns(&[
         ("event", |record| json!(record.id.get())),
         ("aggregate_id", |record| json!(record.aggregate_id)),
         ("is_skipped", |record| json!(record.is_skipped)),
         ("attempts", |record| json!(record.attempts)),
         ("updated_at", |record| json!(record.updated_at.map(|at| at.to_string()))),
         ("error", |record| json!(record.error)),
-    ]);
-    listing.print(context.output())?;
+    ])?;
     if let Some(last) = records.last().filter(|_| records.len() == limit as usize) {
         context.note(&format!("there may be more: go on with --after {}", last.id));
     }

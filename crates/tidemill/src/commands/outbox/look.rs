@@ -2,7 +2,7 @@
 
 use super::stats::rounded;
 use crate::context::Context;
-use crate::output::{Listing, print_fields};
+use crate::output::print_fields;
 use crate::report::Failure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -46,7 +46,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     };
     let mut tx = context.read().await?;
     let events = tx.outbox().events(&filter, arguments.limit).await?;
-    let listing = Listing::of("tidemill.outbox_event/v1", "No such events.", &events).columns(&[
+    context.list("tidemill.outbox_event/v1", "No such events.", &events).columns(&[
         ("event", |event| json!(event.id.get())),
         ("at", |event| json!(event.created_at.to_string())),
         ("aggregate_type", |event| json!(event.aggregate.kind)),
@@ -56,8 +56,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         ("slot", |event| json!(event.slot.get())),
         // A tombstone has none, which is not the same as an empty payload.
         ("bytes", |event| json!(event.bytes)),
-    ]);
-    listing.print(context.output())?;
+    ])?;
     if let Some(last) = events.last().filter(|_| events.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --before {}", last.id));
     }
@@ -124,7 +123,7 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let relays = tx.outbox().relays().await?;
     let damaged = tx.outbox().damaged_relays().await?;
-    let listing = Listing::of("tidemill.outbox_relay/v1", "No relay is running.", &relays).columns(&[
+    context.list("tidemill.outbox_relay/v1", "No relay is running.", &relays).columns(&[
         ("relay", |detail| json!(detail.relay.id.to_string())),
         ("name", |detail| json!(detail.relay.name)),
         ("host", |detail| json!(detail.relay.host)),
@@ -139,8 +138,7 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
         ("queries_per_10000_events", |detail| json!(rounded(detail.tally.queries_per_10000_events()))),
         ("joined_at", |detail| json!(detail.relay.joined_at.to_string())),
         ("until", |detail| json!(detail.until.to_string())),
-    ]);
-    listing.print(context.output())?;
+    ])?;
     for error in &damaged {
         context.note(&format!("{}: {error}; {}", error.code(), error.fix()));
     }

@@ -18,7 +18,7 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
     let pools = tx.pools().list(limit).await?;
     let pools: Vec<_> = pools.iter().map(|record| (record, record.settings.limit_at(now))).collect();
     let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
-    let listing = Listing::of("tidemill.pool/v1", empty, &pools).columns(&[
+    context.list("tidemill.pool/v1", empty, &pools).columns(&[
         ("name", |(record, _)| json!(record.settings.name)),
         ("id", |(record, _)| json!(record.settings.external_id)),
         ("in_use", |(record, _)| json!(record.usage)),
@@ -29,8 +29,7 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
         ("suspect", |(record, _)| json!(record.suspect)),
         ("over_by", |(record, limit)| json!(record.usage.saturating_sub(*limit))),
         ("state", |(record, limit)| json!(state(record, *limit))),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 fn state(record: &PoolRecord, limit: u64) -> &'static str {
@@ -79,7 +78,7 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
     let record = find(&mut tx, &of.pool).await?;
     let states = [State::Granted, State::Running, State::Suspect];
     let held = tx.pools().tickets(&record.settings.name, &states, of.limit).await?;
-    let listing = Listing::of("tidemill.pool_holder/v1", "Nobody has units of it.", &held).columns(&[
+    context.list("tidemill.pool_holder/v1", "Nobody has units of it.", &held).columns(&[
         ("lease", |found| json!(found.ticket.id)),
         ("holder", |found| json!(found.ticket.holder.to_string())),
         ("state", |found| json!(found.ticket.state.as_str())),
@@ -90,8 +89,7 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
         ("table", |found| json!(Some(&found.ticket.table).filter(|table| !table.is_empty()))),
         ("since", |found| json!(found.ticket.held_since().to_string())),
         ("expires_at", |found| json!(found.expires_at.map(|at| at.to_string()))),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
@@ -107,7 +105,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
         })
         .collect();
     let empty = "Nobody waits for units of it.";
-    let listing = Listing::of("tidemill.pool_queue/v1", empty, &waiters).columns(&[
+    context.list("tidemill.pool_queue/v1", empty, &waiters).columns(&[
         ("position", |one| json!(one.position)),
         ("lease", |one| json!(one.id)),
         ("holder", |one| json!(one.ticket.map(|ticket| ticket.holder.to_string()))),
@@ -120,8 +118,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
         ("eta_p90_seconds", |one| json!(one.estimate.map(|estimate| estimate.p90.as_secs()))),
         ("reason", |one| json!(one.reason.as_str())),
         ("why", |one| json!(one.reason.sentence())),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 struct Waiter<'a> {
@@ -141,14 +138,12 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         None => None,
     };
     let stories = tx.pools().events(name.as_ref(), limit).await?;
-    let listing = Listing::of("tidemill.pool_event/v1", "Nothing worth telling has happened.", &stories)
-        .columns(&[
-            ("at", |story| json!(story.at.to_string())),
-            ("pool", |story| json!(story.pool)),
-            ("event", |story| json!(story.text)),
-            ("holder", |story| json!(story.holder.as_ref().map(ToString::to_string))),
-        ]);
-    listing.print(context.output())
+    context.list("tidemill.pool_event/v1", "Nothing worth telling has happened.", &stories).columns(&[
+        ("at", |story| json!(story.at.to_string())),
+        ("pool", |story| json!(story.pool)),
+        ("event", |story| json!(story.text)),
+        ("holder", |story| json!(story.holder.as_ref().map(ToString::to_string))),
+    ])
 }
 
 /// More pools than anybody has.

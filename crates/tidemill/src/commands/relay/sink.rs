@@ -95,9 +95,3 @@ fn security(kafka: &config::Kafka) -> Result<Security, KafkaError> {
     };
     Ok(Security { tls, sasl })
 }
-
-impl From<KafkaError> for Failure {
-    fn from(error: KafkaError) -> Self {
-        Self::new(error.code(), error.to_string(), error.fix())
-    }
-}

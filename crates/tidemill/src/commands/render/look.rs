@@ -2,7 +2,7 @@
 
 use super::{render_id, submit, unknown};
 use crate::context::Context;
-use crate::output::{Listing, print_fields, write_stdout};
+use crate::output::{print_fields, write_stdout};
 use crate::report::Failure;
 use clap::Args;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     };
     let mut tx = context.read().await?;
     let renders = tx.renders().list(&filter, arguments.before, arguments.limit).await?;
-    let listing = Listing::of("tidemill.render/v1", "No such renders.", &renders).columns(&[
+    context.list("tidemill.render/v1", "No such renders.", &renders).columns(&[
         ("render", |record| json!(record.id().get())),
         ("status", |record| json!(record.render.status.as_str())),
         ("phase", |record| json!(record.render.phase.as_str())),
@@ -77,8 +77,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         ("created_at", |record| json!(record.created_at.to_string())),
         ("error_code", |record| json!(record.render.reason.as_ref().map(|reason| reason.code.to_string()))),
         ("output", |record| json!(record.output_path)),
-    ]);
-    listing.print(context.output())?;
+    ])?;
     if let Some(last) = renders.last().filter(|_| renders.len() == arguments.limit as usize) {
         context.note(&format!("there may be more: go on with --before {}", last.id()));
     }
@@ -180,13 +179,12 @@ fn transition(record: &TransitionRecord) -> Value {
 pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
-    let listing = Listing::of("tidemill.render_worker/v1", "No worker is running.", &workers).columns(&[
+    context.list("tidemill.render_worker/v1", "No worker is running.", &workers).columns(&[
         ("worker", |worker| json!(worker.name)),
         ("process", |worker| json!(worker.process.to_string())),
         ("state", |worker| json!(WorkerState::as_str(worker.state))),
         ("in_flight", |worker| json!(worker.in_flight)),
         ("capacity", |worker| json!(worker.capacity)),
         ("seen_at", |worker| json!(worker.seen_at.to_string())),
-    ]);
-    listing.print(context.output())
+    ])
 }

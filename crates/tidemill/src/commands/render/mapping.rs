@@ -126,7 +126,7 @@ async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<Mapp
 
 async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let rows = stored(composition, context).await?;
-    let listing = Listing::of("tidemill.render_mapping/v1", "Nothing is mapped.", &rows).columns(&[
+    context.list("tidemill.render_mapping/v1", "Nothing is mapped.", &rows).columns(&[
         ("composition", |row| json!(row.composition)),
         ("field", |row| json!(row.field_name)),
         ("kind", |row| json!(row.kind.as_str())),
@@ -135,8 +135,7 @@ async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Fail
         ("property", |row| json!(row.property)),
         ("source", |row| json!(row.source)),
         ("is_optional", |row| json!(row.optional)),
-    ]);
-    listing.print(context.output())
+    ])
 }
 
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {

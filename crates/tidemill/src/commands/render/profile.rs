@@ -92,18 +92,16 @@ async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
 
 async fn list(context: &Context) -> Result<Exit, Failure> {
     let profiles = stored(context).await?;
-    let listing =
-        Listing::of("tidemill.render_profile/v1", "No composition is known.", &profiles).columns(&[
-            ("composition", |profile| json!(profile.composition)),
-            ("template", |profile| json!(profile.template)),
-            ("width", |profile| json!(profile.width)),
-            ("height", |profile| json!(profile.height)),
-            ("rate", |profile| json!(profile.rate.to_string())),
-            ("duration", |profile| json!(profile.duration.map(duration::show))),
-            ("extension", |profile| json!(profile.extension)),
-            ("output_module", |profile| json!(profile.output_module)),
-        ]);
-    listing.print(context.output())
+    context.list("tidemill.render_profile/v1", "No composition is known.", &profiles).columns(&[
+        ("composition", |profile| json!(profile.composition)),
+        ("template", |profile| json!(profile.template)),
+        ("width", |profile| json!(profile.width)),
+        ("height", |profile| json!(profile.height)),
+        ("rate", |profile| json!(profile.rate.to_string())),
+        ("duration", |profile| json!(profile.duration.map(duration::show))),
+        ("extension", |profile| json!(profile.extension)),
+        ("output_module", |profile| json!(profile.output_module)),
+    ])
 }
 
 async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
