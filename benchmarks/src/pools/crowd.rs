@@ -74,7 +74,7 @@ async fn fill(store: &Store, pool: &PoolName, leases: u32) -> Result<()> {
         }
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        store.pool_pass(&mut cache, request).await?;
+        store.pool_pass(&mut cache, &request).await?;
     }
     Ok(())
 }

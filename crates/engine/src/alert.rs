@@ -97,6 +97,7 @@ impl Alerting {
     }
 
     /// Keeps the watch whenever it can be had, until `process` ends.
+    #[crate::boxed]
     pub async fn run(mut self, process: Process) {
         let mut leader = Leader::new(&process, watch_key(), WATCH_PAUSE);
         while let Some(watch) = leader.lease().await {

@@ -34,6 +34,7 @@ pub struct HeldLease {
 impl Process {
     /// Asks for the lease `key`; [`EngineError::LeaseHeld`] when somebody else has it. Safe to cancel: what was
     /// given meanwhile is given back.
+    #[crate::boxed]
     pub async fn acquire(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
         let (process, key) = (self.clone(), key.clone());
         // A task of its own goes on when nobody waits for it any more, so that a lease that was given is always
@@ -149,6 +150,7 @@ impl HeldLease {
 
     /// The fence: call it in the transaction that settles the work. When it refuses, drop the transaction:
     /// somebody else has taken over.
+    #[crate::boxed]
     pub async fn confirm(&self, tx: &mut Tx) -> Result<(), EngineError> {
         if tx.leases().confirm(&self.key, self.fence).await? {
             return Ok(());

@@ -34,6 +34,10 @@ pub mod testing;
 pub mod error;
 pub mod metrics;
 
+/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
+/// compiles it again, in each of its codegen units: see ADR 0028.
+pub(crate) use async_recursion::async_recursion as boxed;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::{SystemClock, SystemIds};

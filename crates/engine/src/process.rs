@@ -67,6 +67,7 @@ impl Process {
     }
 
     /// Registers a process that lives as long as somebody calls [`heartbeat`](Self::heartbeat); for tests.
+    #[crate::boxed]
     pub async fn register(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -110,6 +111,7 @@ impl Process {
     }
 
     /// Says once that it is alive, renews what it holds, and compares that with the database.
+    #[crate::boxed]
     pub async fn heartbeat(&self) -> Result<(), EngineError> {
         let inner = &self.inner;
         let sent = inner.clock.monotonic();

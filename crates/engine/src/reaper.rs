@@ -33,6 +33,7 @@ pub struct Reaped {
     pub executions: usize,
 }
 
+#[crate::boxed]
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     shorten_leases(store).await?;
     let mut tx = store.begin().await?;
@@ -93,6 +94,7 @@ fn longest_pause(lease: Duration) -> Duration {
     heartbeat_interval(lease).min(PAUSE_MAX)
 }
 
+#[crate::boxed]
 pub async fn run(process: Process) {
     let pause = longest_pause(process.ttl());
     let mut service = Service::new("looking for dead processes", pause).later().until_end_of(&process);

@@ -52,6 +52,7 @@ pub enum Turned {
 }
 
 /// Fires what is due, until the launcher's process ends.
+#[crate::boxed]
 pub async fn run(launcher: Launcher) {
     let mut service = Service::polling("looking for schedules that are due", PACE)
         .wake_by(launcher.store().wakeup(SCHEDULE_CHANGED))
@@ -85,6 +86,7 @@ async fn look(launcher: &Launcher) -> Result<Next, JobError> {
 }
 
 /// Takes one schedule that is due, and launches its job if a tick is up.
+#[crate::boxed]
 pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     let names = launcher.jobs().names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

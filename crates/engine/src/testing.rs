@@ -53,6 +53,7 @@ pub struct JobBench {
 
 impl JobBench {
     /// A bench on a database in memory. It is 2026-11-15 02:00 UTC.
+    #[crate::boxed]
     pub async fn new() -> Result<Self, JobError> {
         let clock =
             Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().expect("the instant is well formed")));
@@ -115,6 +116,7 @@ impl JobBench {
     }
 
     /// Fires what is due by the clock, one after the other, each to its end.
+    #[crate::boxed]
     pub async fn fire_due(&self, launcher: &Launcher) -> Result<Vec<FiredTick>, JobError> {
         let mut fired = Vec::new();
         loop {
@@ -137,6 +139,7 @@ impl JobBench {
     }
 
     /// What is recorded about an execution that ended.
+    #[crate::boxed]
     pub async fn look(&self, end: ExecutionEnd) -> Result<TestRun, JobError> {
         let mut tx = self.store.read().await?;
         let steps = tx.jobs().steps(end.execution).await?;

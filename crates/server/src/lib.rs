@@ -23,5 +23,9 @@ pub mod webhook;
 
 mod server;
 
+/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
+/// compiles it again, in each of its codegen units: see ADR 0028.
+pub(crate) use async_recursion::async_recursion as boxed;
+
 pub use server::{BODY_BYTES_MAX, Server, ServerError, ServerOptions, app, state};
 pub use state::{ConfigLine, Parts, RenderPart, State};

@@ -107,6 +107,7 @@ impl State {
     }
 
     /// Begins to read for a request: for no longer than somebody waits for its answer.
+    #[crate::boxed]
     pub(crate) async fn read(&self) -> Result<Tx, StoreError> {
         self.store().read_within(REQUEST_TIMEOUT).await
     }

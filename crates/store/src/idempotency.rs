@@ -22,6 +22,7 @@ pub enum Claim {
 
 impl Idempotency<'_> {
     /// Claims `key` for `caller`; `fingerprint` is a hash of the whole request.
+    #[crate::boxed]
     pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim, StoreError> {
         let now = self.now().await?;
         self.idempotency_prune(now.minus(KEEP_ANSWERS).into()).await?;

@@ -48,6 +48,7 @@ impl Tx {
 
 impl Store {
     /// Forgets messages that were seen longer than `keep_for` ago, in at most so many portions; how many.
+    #[crate::boxed]
     pub async fn retain_inbox(&self, keep_for: Duration, most: usize) -> Result<u64, StoreError> {
         let mut forgotten = 0;
         for _ in 0..most {

@@ -52,6 +52,7 @@ pub struct LeaseRecord {
 
 impl Leases<'_> {
     /// Asks for a lease on behalf of process `by`.
+    #[crate::boxed]
     pub async fn acquire(
         &mut self,
         key: &LeaseKey,
@@ -87,6 +88,7 @@ impl Leases<'_> {
 
     /// Asks for many leases at once, each for the life of process `by`. Those that are free are given; the others are
     /// left out.
+    #[crate::boxed]
     pub async fn acquire_free(
         &mut self,
         keys: &[LeaseKey],
@@ -112,6 +114,7 @@ impl Leases<'_> {
 
     /// Renews leases that have a term of their own. What is neither renewed nor lost was in somebody's hands just
     /// now: ask again.
+    #[crate::boxed]
     pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed, StoreError> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
         let locked: HashSet<(String, String)> = self.lease_lock_free(&keys).await?.into_iter().collect();
@@ -154,6 +157,7 @@ impl Leases<'_> {
     }
 
     /// Frees at most `limit` leases whose term has passed or whose process has ended.
+    #[crate::boxed]
     pub async fn expire(&mut self, limit: u32) -> Result<Vec<Lapsed>, StoreError> {
         let now = self.now().await?;
         let rows = self.lease_expire(now.into(), limit.into()).await?;
@@ -168,6 +172,7 @@ impl Leases<'_> {
     }
 
     /// The leases, the held first.
+    #[crate::boxed]
     pub async fn list(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
         let mut rows = self.lease_list(false, limit.into()).await?;
         // Where many are held, nobody searches among them for the few that are free.

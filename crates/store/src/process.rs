@@ -50,6 +50,7 @@ impl Processes<'_> {
     }
 
     /// Keeps a process alive for `ttl` from now; refused when it no longer is.
+    #[crate::boxed]
     pub async fn heartbeat(
         &mut self,
         id: ProcessId,
@@ -71,6 +72,7 @@ impl Processes<'_> {
     }
 
     /// Ends a process, for a `reason` if it did not simply want to: what it holds is free, at once.
+    #[crate::boxed]
     pub async fn stop(
         &mut self,
         id: ProcessId,
@@ -100,6 +102,7 @@ impl Processes<'_> {
     }
 
     /// Declares dead whoever has fallen silent, at most `limit` of them.
+    #[crate::boxed]
     pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         let now = self.now().await?;
         let dead = self.process_expire(now.into(), limit.into()).await?;

@@ -69,6 +69,7 @@ impl Store {
     }
 
     /// Opens the database without a look at its schema.
+    #[crate::boxed]
     pub async fn open(url: DatabaseUrl, options: &StoreOptions) -> Result<Self, StoreError> {
         let backend = match &url.place {
             Place::Postgres(connect) => {
@@ -90,6 +91,7 @@ impl Store {
     }
 
     /// Brings the schema up to date where `init` says so, and refuses one that this program cannot work with.
+    #[crate::boxed]
     pub async fn initialise(&self, init: Init) -> Result<(), StoreError> {
         let automatic = match init {
             Init::Always => true,
@@ -149,6 +151,7 @@ impl Store {
         }
     }
 
+    #[crate::boxed]
     async fn tx(&self, mode: Mode) -> Result<Tx, StoreError> {
         let connection = match (&self.inner.backend, mode) {
             (Backend::Postgres(postgres), mode) => postgres.begin(mode).await?,

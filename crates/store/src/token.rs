@@ -93,6 +93,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 impl Tokens<'_> {
     /// Stores a token that was just made.
+    #[crate::boxed]
     pub async fn create(
         &mut self,
         token: &Token,
@@ -138,6 +139,7 @@ impl Tokens<'_> {
     }
 
     /// Ends a token and the sessions that were opened with it; false when there was none to end.
+    #[crate::boxed]
     pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
         let now = self.now().await?;
         if self.token_revoke(id, now.into()).await? == 0 {
@@ -151,6 +153,7 @@ impl Tokens<'_> {
     }
 
     /// Opens a session with a token; `secret` are random bytes that only the browser gets.
+    #[crate::boxed]
     pub async fn open_session(&mut self, secret: &str, token: &TokenRecord) -> Result<(), StoreError> {
         let now = self.now().await?;
         // Whoever opens one sweeps up those that have ended.
@@ -164,6 +167,7 @@ impl Tokens<'_> {
     }
 
     /// A session, if it and its token are valid now.
+    #[crate::boxed]
     pub async fn session(&mut self, secret: &str) -> Result<Option<SessionRecord>, StoreError> {
         let found = self.session_by_hash(&hash(secret)).await?;
         let Some((token_id, DbTime(seen_at), DbTime(ends_at))) = found else { return Ok(None) };

@@ -133,6 +133,7 @@ impl Tx {
     }
 
     /// Commits, then wakes whom it concerns.
+    #[crate::boxed]
     pub async fn commit(self) -> Result<(), StoreError> {
         crash_point!("before_commit");
         let committed = match self.connection {
@@ -196,6 +197,7 @@ impl Tx {
     }
 
     /// Rolls back. Dropping does the same a little later, which is enough for a transaction that only reads.
+    #[crate::boxed]
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Postgres(tx) => tx.rollback().await?,

@@ -172,6 +172,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failu
     }
 }
 
+#[crate::boxed(?Send)]
 async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> {
     match command {
         Command::Db(db) => db::run(db, context).await,

@@ -47,6 +47,10 @@ mod report;
 mod telemetry;
 mod usage;
 
+/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
+/// compiles it again, in each of its codegen units: see ADR 0028.
+pub(crate) use async_recursion::async_recursion as boxed;
+
 pub use app::App;
 pub use tidemill_domain::code::{Code, Exit};
 pub use tidemill_domain::lease::{Fence, LeaseKey, Term};

@@ -44,6 +44,7 @@ impl Deliverer {
     }
 
     /// One turn over what is due. A slow channel does not hold up the others of the turn.
+    #[crate::boxed]
     pub async fn run_once(&self, watch: &HeldLease) -> Result<Delivered, EngineError> {
         watch.check()?;
         let due = watch.process().store().read().await?.alerts().due_deliveries(DELIVERIES_PER_TURN).await?;

@@ -54,6 +54,7 @@ impl Evaluator {
         Self { rules, signals, clock, windows: HashMap::new(), turns: 0 }
     }
 
+    #[crate::boxed]
     pub async fn run_once(&mut self, watch: &HeldLease) -> Result<Evaluated, EngineError> {
         watch.check()?;
         let seen = self.observe(watch).await;

@@ -50,6 +50,7 @@ impl Launcher {
 
     /// Starts an instance that there was not before: `parameters` and a `run.id` greater than all that instances of
     /// the job have. Nothing is carried over from any earlier run.
+    #[crate::boxed]
     pub async fn launch_next(
         &self,
         job: &str,
@@ -80,6 +81,7 @@ impl Launcher {
     }
 
     /// Starts the job of an execution that did not complete again, with its parameters.
+    #[crate::boxed]
     pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
         let found = self.store().read().await?.jobs().execution(id).await?;
         let found = found.ok_or(JobError::UnknownExecution(id))?;
@@ -128,6 +130,7 @@ impl Launcher {
 
     /// Whether an execution could be restarted now, without doing it. The error is what [`restart`](Self::restart) would
     /// answer, except that room in this process is not looked at.
+    #[crate::boxed]
     pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
         let job = self.jobs().get(&found.execution.job)?;
         let parameters = found.job_parameters()?;

@@ -33,6 +33,7 @@ pub struct Running {
 
 impl Running {
     /// Waits for its end. The error says that this process may no longer act for it.
+    #[crate::boxed]
     pub async fn ended(self) -> Result<ExecutionEnd, EngineError> {
         match self.task.await {
             Ok(ended) => ended,
@@ -163,6 +164,7 @@ impl Launcher {
 
     /// Stops all executions of this process, and hands the partitions of others back: at the end of their chunks, and
     /// after `grace` in the middle of them. Returns when all have ended.
+    #[crate::boxed]
     pub async fn stop_all(&self, grace: Duration) {
         let ask = |urgency| {
             self.inner.partition_stop.ask(urgency);

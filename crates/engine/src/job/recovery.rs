@@ -27,6 +27,7 @@ const EXECUTION_ENDED: &str = "the execution that asked for it has ended";
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
 
 /// Fails executions that nobody runs any more, and gives back the units that they held.
+#[crate::boxed]
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {
     let mut tx = store.begin().await?;
     let recovered = tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await?;
@@ -57,7 +58,7 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
         let pace = tidemill_domain::pool::estimate::Pace::default();
         let request = PassRequest { pools: &pools, commands: &commands, pace, lapses: Lapses::Left };
         // A pass for each pool: one that is damaged does not keep the others waiting.
-        match store.pool_pass(&mut PoolCache::default(), request).await {
+        match store.pool_pass(&mut PoolCache::default(), &request).await {
             Ok(_) => {
                 tracing::info!(pool = %pool, "{} requests of executions that have ended are out of pool {pool}", tickets.len())
             }
@@ -70,6 +71,7 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
 }
 
 /// Restarts what is due, until the launcher's process ends.
+#[crate::boxed]
 pub async fn run(launcher: Launcher) {
     let mut service = Service::polling("looking for executions to restart", PACE)
         .wake_by(launcher.store().wakeup(RESTART_DUE))

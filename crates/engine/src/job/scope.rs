@@ -116,6 +116,7 @@ impl StepScope {
     /// Where the same step of the last earlier instance of the job ended, for a reader of something that has no end: it
     /// goes on behind what was read. `key` is what the reader saves its position under. It is an error when that
     /// instance runs, or can be restarted: it would read the same.
+    #[crate::boxed]
     pub async fn previous_run(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
         let request = PreviousRunRequest {
             job: self.job(),

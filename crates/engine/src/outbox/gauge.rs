@@ -15,6 +15,7 @@ const PAUSE: Duration = Duration::from_secs(15);
 
 pub const COUNT_MAX: u32 = 10_000;
 
+#[crate::boxed]
 pub async fn run(store: Store) {
     let (mut before, mut tables) = (None, BTreeSet::new());
     let mut service = Service::new("measuring the outbox", PAUSE);

@@ -107,6 +107,7 @@ async fn last_event(store: &Store) -> Result<EventId, StoreError> {
 }
 
 /// One round. What can be done is done also when another part fails; the first failure is returned.
+#[crate::boxed]
 pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, EngineError> {
     let checked = store.check_outbox().await;
     let extended = store.extend_outbox(options.partition_rows, options.partitions_ahead).await;

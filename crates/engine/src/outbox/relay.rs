@@ -137,6 +137,7 @@ impl Relay {
 
     /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.
     /// Whatever else goes wrong is tried again.
+    #[crate::boxed]
     pub async fn run(&self, mut stop: watch::Receiver<bool>) -> Result<(), RelayError> {
         tokio::select! {
             () = tokio::time::sleep(self.options.initial_delay) => {}

@@ -151,6 +151,7 @@ impl Verifier {
     }
 
     /// Looks at what is new in the table and in the files, and tells what is known now.
+    #[crate::boxed]
     pub async fn look(&mut self) -> Result<Verified, VerifyError> {
         self.read_table().await?;
         self.read_sink().await?;

@@ -240,7 +240,7 @@ impl Decider {
     ) -> Result<tidemill_domain::pool::pass::Outcome, StoreError> {
         let request = PassRequest { pools, commands, pace: self.options.pace, lapses };
         let begun = self.clock.monotonic();
-        let outcome = self.store.pool_pass(&mut self.cache, request).await?;
+        let outcome = self.store.pool_pass(&mut self.cache, &request).await?;
         self.meter.note(commands, &outcome, self.clock.monotonic().since(begun));
         Ok(outcome)
     }

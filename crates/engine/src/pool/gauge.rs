@@ -15,6 +15,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Most pools that are measured: each is a handful of time series.
 pub const POOLS_MAX: u32 = 1_000;
 
+#[crate::boxed]
 pub async fn run(store: Store) {
     let mut gauges = Gauges::default();
     let mut service = Service::new("measuring pools", PAUSE);

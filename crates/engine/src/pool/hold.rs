@@ -30,6 +30,7 @@ pub struct Hold {
 
 impl Pools {
     /// Asks for units and keeps them alive; the answer is another one when there are none.
+    #[crate::boxed]
     pub async fn hold(&self, mut ask: Ask, wait: Duration) -> Result<Result<Hold, Answer>, PoolError> {
         ask.lease_for.get_or_insert(LEASE);
         let lease = ask.lease_for.unwrap_or(LEASE);
@@ -56,6 +57,7 @@ impl Hold {
         self.lost.load(Ordering::Acquire)
     }
 
+    #[crate::boxed]
     pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
         // In a task of its own: who stops waiting for it does not stop it.
         self.is_released = true;

@@ -72,6 +72,7 @@ pub async fn sample(store: &Store, lease: Option<&HeldLease>) -> Result<(), Engi
 }
 
 /// Forgets what is old of all pools, in many small transactions.
+#[crate::boxed]
 pub async fn tidy(
     store: &Store,
     lease: Option<&HeldLease>,

@@ -69,6 +69,7 @@ impl Pools {
 
     /// Asks for units and waits for them, at most for `wait`. Whoever is still in the queue then is told its place, and
     /// keeps it if it asks again in time.
+    #[crate::boxed]
     pub async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Answer, PoolError> {
         let deadline = self.clock.monotonic().plus(wait);
         // However often it asks below, for its holder this is one attempt.
@@ -116,6 +117,7 @@ impl Pools {
         self.submit(Command::Probed { pool: pool.clone(), ticket, doubted_at, sessions }).await.map(|_| ())
     }
 
+    #[crate::boxed]
     pub async fn by_external_id(&self, external_id: i64) -> Result<Option<PoolName>, PoolError> {
         if let Some(name) = self.directory.find(external_id) {
             return Ok(Some(name));
@@ -131,6 +133,7 @@ impl Pools {
     }
 
     /// Sends a command to the decider and waits for its answer.
+    #[crate::boxed]
     pub async fn submit(&self, command: Command) -> Result<Answer, PoolError> {
         let (reply, answer) = oneshot::channel();
         self.calls.try_send(Call::Command(Box::new(command), reply)).map_err(|refused| match refused {

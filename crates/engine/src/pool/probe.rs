@@ -81,6 +81,7 @@ async fn keep(pools: &Pools, probe: &Probe) {
 }
 
 /// Asks the probe about all who are in doubt, if anybody is. Returns of how many it could tell.
+#[crate::boxed]
 pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeError> {
     let mut tx = pools.store().read().await.map_err(PoolError::from)?;
     let suspects =

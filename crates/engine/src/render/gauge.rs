@@ -27,6 +27,7 @@ pub struct RenderGauges {
 }
 
 impl RenderGauges {
+    #[crate::boxed]
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut tx = store.read().await?;
         let at = tx.now().await?;
@@ -53,6 +54,7 @@ impl RenderGauges {
     }
 }
 
+#[crate::boxed]
 pub async fn run(store: Store) {
     let mut service = Service::new("measuring renders", PAUSE);
     while service.is_due().await {

@@ -89,6 +89,7 @@ impl BadMaterial {
 
 impl Material {
     /// Reads data, and fetches what is known of its composition: the one that is given, or the one that the data names.
+    #[crate::boxed]
     pub async fn read(tx: &mut Tx, text: &str, composition: Option<&str>) -> Result<Self, BadMaterial> {
         let (gfx, name) = understand(text, composition)?;
         let profile = tx

@@ -56,6 +56,7 @@ impl Worker {
 
     /// Works until told to stop; then what is about to be published is brought to its end, and the rest is given back:
     /// jobs go on at the farm, and the next worker adopts them. Dropped, it leaves everything as it is.
+    #[crate::boxed]
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let context = &self.context;
         let (name, farm, capacity) = (&context.options.name, context.farm.name(), context.options.capacity);

@@ -53,6 +53,7 @@ impl ScheduleRegistry {
 
 /// Brings the schedules of this program into the database. Those that nobody changed keep their next tick and their
 /// pause; those that other programs brought stay.
+#[crate::boxed]
 pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
     for (schedule, plan) in schedules.schedules.values() {
         let mut tx = store.begin().await?;

@@ -47,7 +47,7 @@ async fn stand() -> Stand {
     let (names, commands) = ([adw()].into(), [Command::Look { pool: adw() }]);
     let pace = PoolOptions::default().pace;
     let request = PassRequest { pools: &names, commands: &commands, pace, lapses: Lapses::Sought };
-    bench.store.pool_pass(&mut PoolCache::default(), request).await.unwrap();
+    bench.store.pool_pass(&mut PoolCache::default(), &request).await.unwrap();
     let stand = Stand { bench, pools, folder: tempfile::tempdir().unwrap(), suspects };
     assert_eq!(stand.states().await, [State::Suspect; 3]);
     stand

@@ -59,6 +59,7 @@ pub(crate) struct PageSnapshot {
 
 impl PageSnapshot {
     /// Looks, and hands back the transaction so that the page can read on from the same snapshot.
+    #[crate::boxed]
     pub(crate) async fn read(state: &State) -> Result<(Self, Tx), StoreError> {
         let clock = &state.inner().parts.clock;
         let began = clock.monotonic();

@@ -35,6 +35,7 @@ impl Stored for Silence {
 
 impl Alerts<'_> {
     /// Silences a rule, or one subject of it, from now on. It takes the place of a silence for exactly the same.
+    #[crate::boxed]
     pub async fn silence(
         &mut self,
         request: &SilenceRequest,
@@ -65,6 +66,7 @@ impl Alerts<'_> {
     }
 
     /// Ends the silence of exactly this rule and subject; false when there was none in force.
+    #[crate::boxed]
     pub async fn unsilence(
         &mut self,
         rule: &str,

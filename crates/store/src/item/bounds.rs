@@ -8,6 +8,7 @@ use tidemill_domain::job::ExecutionContext;
 impl Database {
     /// The least and the greatest value of `column`; none when the table has no row with one. A dot in `table` stands
     /// behind its schema.
+    #[crate::boxed]
     pub async fn bounds(&self, table: &str, column: &str) -> Result<Option<(i64, i64)>, ItemError> {
         let quote = self.flavour().quote();
         let parts: Vec<String> =

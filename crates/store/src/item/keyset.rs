@@ -58,6 +58,7 @@ impl KeysetReader {
     }
 
     /// Lets the database understand the query, and goes to the saved position.
+    #[crate::boxed]
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;
         if self.keys.is_empty() {
@@ -78,6 +79,7 @@ impl KeysetReader {
 
     /// The next row; none at the end.
     #[inline]
+    #[crate::boxed]
     pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
         if matches!(self.flow, Flow::Idle) {
             self.start().await?;

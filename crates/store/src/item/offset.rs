@@ -36,6 +36,7 @@ impl OffsetReader {
     }
 
     /// Lets the database understand the query, and goes to the saved position.
+    #[crate::boxed]
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;
         if !self.query.is_ordered() {

@@ -52,6 +52,7 @@ impl Tx {
 
     /// Runs statements of the author's in this transaction, one after the other, and says how many rows they have
     /// changed. One that ends the transaction is an error: what is confirmed with it would be confirmed for nothing.
+    #[crate::boxed]
     pub async fn run_statements(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         check(statements)?;
         self.savepoint().await.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
@@ -75,6 +76,7 @@ impl Tx {
 
 impl Database {
     /// Runs statements of the author's in one transaction of their own, and says how many rows they have changed.
+    #[crate::boxed]
     pub async fn run_statements(&self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         check(statements)?;
         let mut link = self.writing_link().await?;

@@ -93,6 +93,7 @@ impl TableWriter {
     }
 
     /// Looks the columns up. A table or column that is not there is an error that tells what is.
+    #[crate::boxed]
     pub async fn open(&mut self, store: &Store) -> Result<(), ItemError> {
         let table = Target::parse(&self.table)?;
         let known = catalogue::columns(store, &table).await?;
@@ -162,6 +163,7 @@ impl TableWriter {
     }
 
     /// Writes all rows of the buffer, which is empty afterwards, however it ends.
+    #[crate::boxed]
     pub async fn flush(&mut self, tx: &mut Tx) -> Result<(), ItemError> {
         let written = match &mut self.batch {
             Some(Batch::Postgres(batch)) => match tx.postgres() {

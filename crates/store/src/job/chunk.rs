@@ -34,6 +34,7 @@ pub enum ChunkSaved {
 
 impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
+    #[crate::boxed]
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
         let context = chunk.context.map(columns::context);
         let now = self.fake_now().map(Into::into);

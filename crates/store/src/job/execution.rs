@@ -35,6 +35,7 @@ pub(super) struct StatusNews<'a> {
 impl Jobs<'_> {
     /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
     /// can begin: leave it alone and roll back.
+    #[crate::boxed]
     pub async fn begin_execution(
         &mut self,
         id: ExecutionId,
@@ -81,6 +82,7 @@ impl Jobs<'_> {
 
     /// Ends the execution and gives its lease back. False when it is no longer ours, or does not end like this:
     /// leave it alone and roll back.
+    #[crate::boxed]
     pub async fn end_execution(
         &mut self,
         id: ExecutionId,

@@ -93,6 +93,7 @@ impl History {
 impl Jobs<'_> {
     /// Makes an execution of a job and takes its lease, or says why not; then nothing was written. Launches of one
     /// instance wait for each other.
+    #[crate::boxed]
     pub async fn launch(
         &mut self,
         request: &LaunchRequest<'_>,
@@ -133,6 +134,7 @@ impl Jobs<'_> {
     }
 
     /// What a launch would be now, without making it, with a definition of this fingerprint.
+    #[crate::boxed]
     pub async fn preview_launch(
         &mut self,
         job: &str,

@@ -58,6 +58,7 @@ impl Jobs<'_> {
     }
 
     /// At most `limit` instances of a job, older than `before`.
+    #[crate::boxed]
     pub async fn instances(
         &mut self,
         job: &str,
@@ -76,6 +77,7 @@ impl Jobs<'_> {
     }
 
     /// At most `limit` executions, older than `before`.
+    #[crate::boxed]
     pub async fn executions(
         &mut self,
         filter: &ExecutionFilter,
@@ -100,6 +102,7 @@ impl Jobs<'_> {
     }
 
     /// All about one execution; none when there is no such one.
+    #[crate::boxed]
     pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
         let Some(execution) = self.job_list_execution(id.get()).await? else { return Ok(None) };
         let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());

@@ -27,6 +27,7 @@ pub enum Operated {
 impl Jobs<'_> {
     /// Asks an execution to stop at its next chance. Its process is not disturbed: it sees the request at the end
     /// of its chunk, or is woken.
+    #[crate::boxed]
     pub async fn request_stop(
         &mut self,
         id: ExecutionId,
@@ -57,6 +58,7 @@ impl Jobs<'_> {
     }
 
     /// Gives an execution up for good: its instance is never restarted.
+    #[crate::boxed]
     pub async fn abandon_execution(
         &mut self,
         id: ExecutionId,
@@ -90,6 +92,7 @@ impl Jobs<'_> {
 
     /// Declares that nothing runs an execution any more, so that it can be restarted; refused while its process
     /// lives. Of an execution that Spring Batch runs nobody knows the process: there the operator's word counts.
+    #[crate::boxed]
     pub async fn recover_execution(
         &mut self,
         id: ExecutionId,

@@ -66,6 +66,7 @@ fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
 impl Jobs<'_> {
     /// Fails at most `limit` executions that nobody holds the lease of any more, and their running steps. Free the
     /// leases of the dead first, with [`Leases::expire`](crate::tx::Leases::expire).
+    #[crate::boxed]
     pub async fn recover_orphans(&mut self, limit: u32) -> Result<Vec<Recovered>, StoreError> {
         let rows = self.job_orphan_lock(limit.into()).await?;
         let mut recovered = Vec::with_capacity(rows.len());
@@ -77,6 +78,7 @@ impl Jobs<'_> {
 
     /// Takes one restart that is due of one of these jobs, each with its fingerprint if it has one, for the caller to launch in this same transaction: if
     /// that does not commit, the restart is due again.
+    #[crate::boxed]
     pub async fn take_due_restart(
         &mut self,
         jobs: &[(&str, Option<&str>)],
@@ -92,6 +94,7 @@ impl Jobs<'_> {
 
     /// At most `limit` tickets, in the queue or with units, of executions that have ended; by pool. An execution does
     /// not go on after its end, so nobody needs them any more.
+    #[crate::boxed]
     pub async fn units_of_ended_executions(
         &mut self,
         limit: u32,

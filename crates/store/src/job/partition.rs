@@ -140,6 +140,7 @@ stored! {
 impl Jobs<'_> {
     /// Divides a step: decides which partitions run, and makes their rows. Nothing happens the second time, so that it
     /// may be repeated when the first answer was lost.
+    #[crate::boxed]
     pub async fn start_partitions(
         &mut self,
         request: &PartitionRequest<'_>,
@@ -231,6 +232,7 @@ impl Jobs<'_> {
     }
 
     /// Takes partitions that nobody runs, at most as many as asked for.
+    #[crate::boxed]
     pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         let found = self.partition_lock_open(claim).await?;
         if found.is_empty() {
@@ -273,6 +275,7 @@ impl Jobs<'_> {
     }
 
     /// Records how a partition ended, and gives its lease back. False when it is no longer ours: roll back.
+    #[crate::boxed]
     pub async fn end_partition(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
         // The partition before its lease: whoever ends the whole execution locks them in this order, too.
         let Some(manager) = self.partition_close(end.id.get()).await? else { return Ok(false) };
@@ -290,6 +293,7 @@ impl Jobs<'_> {
 
     /// Ends those partitions of this step that nobody runs as stopped; a restart runs them. False when the execution
     /// is no longer ours: roll back.
+    #[crate::boxed]
     pub async fn stop_free_partitions(
         &mut self,
         manager: StepExecutionId,

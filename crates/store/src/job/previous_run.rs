@@ -43,6 +43,7 @@ stored! {
 
 impl Jobs<'_> {
     /// Where the step of the last earlier instance ended that has read anything.
+    #[crate::boxed]
     pub async fn earlier_step(
         &mut self,
         request: &PreviousRunRequest<'_>,

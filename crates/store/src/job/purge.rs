@@ -112,6 +112,7 @@ impl Jobs<'_> {
     }
 
     /// A walk through the instances of a job.
+    #[crate::boxed]
     pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk, StoreError> {
         let up_to = match retention.keep {
             // What has fewer instances than are kept has none that may go.
@@ -132,6 +133,7 @@ impl Jobs<'_> {
     }
 
     /// [`purge_share`](Self::purge_share) that only counts, and changes and locks nothing.
+    #[crate::boxed]
     pub async fn count_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
         let walked = self.walk(walk, limit).await?;
         let (mut share, going) = self.decide_share(walk, limit, &walked, &walked).await?;

@@ -53,6 +53,7 @@ pub struct StepEnd<'a> {
 
 impl Jobs<'_> {
     /// Decides whether a step runs, and from where; if so, makes its row.
+    #[crate::boxed]
     pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart, StoreError> {
         if !self.leases().confirm(request.lease, request.fence).await? {
             return Ok(StepStart::Fenced);
@@ -80,6 +81,7 @@ impl Jobs<'_> {
     }
 
     /// Records how a step ended; what it remembers was saved with its last chunk. False when the execution is no longer ours: roll back.
+    #[crate::boxed]
     pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
         if !self.leases().confirm(end.lease, end.fence).await? {
             return Ok(false);

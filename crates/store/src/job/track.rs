@@ -36,6 +36,7 @@ impl Jobs<'_> {
     }
 
     /// How the runs of each of these jobs ended that were made since `since`, of the last [`OUTCOMES_MAX`] each.
+    #[crate::boxed]
     pub async fn outcomes(
         &mut self,
         jobs: &[&str],
@@ -72,6 +73,7 @@ stored! {
 
 impl Jobs<'_> {
     /// How many executions are under way, and how many failed within this time.
+    #[crate::boxed]
     pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally, StoreError> {
         let since = self.now().await?.minus(within);
         let count = |count: i64| u64::try_from(count).unwrap_or(0);

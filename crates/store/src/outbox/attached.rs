@@ -127,6 +127,7 @@ impl Store {
 
     /// Makes the indexes that relays need, without keeping anybody from writing; what was left half made is made anew.
     /// What had to be made. Killed anywhere, it can be done again.
+    #[crate::boxed]
     pub async fn index_attached(&self, name: &TableName) -> Result<Vec<String>, AttachError> {
         let mut connection = self.connection_for_attaching().await?;
         lock_indexes(&mut connection, name).await?;
@@ -146,6 +147,7 @@ impl Store {
     }
 
     /// Drops our indexes, without keeping anybody from writing. Not of a table that is attached.
+    #[crate::boxed]
     pub async fn drop_attached_index(&self, name: &TableName) -> Result<(), AttachError> {
         let mut connection = self.connection_for_attaching().await?;
         lock_indexes(&mut connection, name).await?;
@@ -273,6 +275,7 @@ async fn disallowed(
 impl Outbox<'_> {
     /// Lets relays serve a table from now on, or in another way than before. True when it is new. It has been examined,
     /// and its indexes are there.
+    #[crate::boxed]
     pub async fn attach_table(&mut self, table: &AttachedTable, actor: &Actor) -> Result<bool, AttachError> {
         let now = self.now().await?;
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
@@ -291,6 +294,7 @@ impl Outbox<'_> {
 
     /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle. How often rows were
     /// tried, and which were skipped, is forgotten: it counts for this attaching, and the table may be another one next time.
+    #[crate::boxed]
     pub async fn detach_table(&mut self, name: &TableName, actor: &Actor) -> Result<(), AttachError> {
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
         if !statement::delete(&mut *connection, name).await? {
@@ -311,6 +315,7 @@ impl Outbox<'_> {
     }
 
     /// How a table is served, if it is. That stays so until the transaction ends.
+    #[crate::boxed]
     pub async fn lock_attached_tables(
         &mut self,
         name: &TableName,
@@ -325,6 +330,7 @@ impl Outbox<'_> {
     }
 
     /// How a table is served.
+    #[crate::boxed]
     pub async fn attached_table(&mut self, name: &TableName) -> Result<AttachedTable, AttachError> {
         if self.postgres().is_none() {
             return Err(AttachError::Unsupported);

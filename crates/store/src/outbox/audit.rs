@@ -95,6 +95,7 @@ impl OutboxStanding {
 
 impl Outbox<'_> {
     /// How far the outbox was read. In a transaction that reads from one snapshot.
+    #[crate::boxed]
     pub async fn standing(&mut self) -> Result<OutboxStanding, StoreError> {
         let snapshot = self.outbox_audit_snapshot().await?;
         let snapshot = snapshot.parse().map_err(|_| damaged("outbox_event", "xid", snapshot))?;
@@ -110,6 +111,7 @@ impl Outbox<'_> {
     }
 
     /// Events, and which of them were read: a page in the order of transactions.
+    #[crate::boxed]
     pub async fn audit_page(
         &mut self,
         standing: &OutboxStanding,
@@ -135,6 +137,7 @@ impl Outbox<'_> {
     }
 
     /// Those of these events that are there, and what they happened to.
+    #[crate::boxed]
     pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         let rows = self.outbox_audit_names(&ids).await?.into_iter();

@@ -47,6 +47,7 @@ impl RelayDetail {
 
 impl Outbox<'_> {
     /// All about one event; none when it is not there, or no longer. In a transaction that reads from one snapshot.
+    #[crate::boxed]
     pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
         let Some(event) = self.event(id).await? else { return Ok(None) };
         let failed_event = self.failed_event(id).await?;

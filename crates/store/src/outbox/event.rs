@@ -85,6 +85,7 @@ impl Tx {
 
     /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Their numbers, in the
     /// same order; each is higher than the one before.
+    #[crate::boxed]
     pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>, StoreError> {
         let mut ids = Vec::with_capacity(events.len());
         for some in portions(events) {

@@ -71,6 +71,7 @@ pub struct Settling {
 
 impl Outbox<'_> {
     /// Makes failed events of events. An event that is one already stays as it is.
+    #[crate::boxed]
     pub async fn except(&mut self, new: &[NewFailedEvent], now: Timestamp) -> Result<(), StoreError> {
         if new.is_empty() {
             return Ok(());
@@ -102,6 +103,7 @@ impl Outbox<'_> {
 
     /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
     /// aggregate is due at once.
+    #[crate::boxed]
     pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling, StoreError> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
         let ids: Vec<i64> = by_id.keys().copied().collect();

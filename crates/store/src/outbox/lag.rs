@@ -89,6 +89,7 @@ crate::statement::row! {
 impl Outbox<'_> {
     /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
     /// outbox are not from this server.
+    #[crate::boxed]
     pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
         if self.server_standing().await? == RestoreState::Restored {
             return Ok(None);
@@ -143,6 +144,7 @@ impl Outbox<'_> {
     }
 
     /// All that is measured, not counted further than `count_max` each.
+    #[crate::boxed]
     pub async fn stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
         let relays = self.relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();

@@ -30,6 +30,7 @@ impl Outbox<'_> {
 
     /// Makes the trigger, or takes it away. False when it was so already. Waits for those who write events, for half a
     /// second.
+    #[crate::boxed]
     pub async fn set_notify(&mut self, notify: Notify, actor: &Actor) -> Result<bool, NotifyError> {
         let was_on = self.outbox_notify_is_on().await?.ok_or(NotifyError::Unsupported)?;
         let is_on = notify == Notify::On;

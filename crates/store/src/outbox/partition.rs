@@ -43,6 +43,7 @@ pub struct Extended {
 impl Store {
     /// Makes partitions of so many `rows`, until `ahead` of them lie beyond the last id. Nobody who writes is kept from
     /// it for longer than half a second; of two that do this at once, one does nothing.
+    #[crate::boxed]
     pub async fn extend_outbox(&self, rows: i64, ahead: usize) -> Result<Extended, StoreError> {
         let mut extended = Extended::default();
         // Each in a transaction of its own, so that what was made stays.

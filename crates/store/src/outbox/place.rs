@@ -10,6 +10,7 @@ use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId};
 impl Outbox<'_> {
     /// Where all slots stand, in their order. In a transaction that writes, a slot may move between two looks; what is
     /// said of it then is from before. Slots of a relay whose row is damaged stand where they were before it had them.
+    #[crate::boxed]
     pub async fn places(&mut self) -> Result<Vec<Place>, StoreError> {
         let slots = self.outbox_slots().await?;
         let rows = self.outbox_cursors().await?;

@@ -71,6 +71,7 @@ const QUERIES_PER_FILLING: u32 = 4;
 
 impl Store {
     /// Reads the next page. Where other programs have left out slots, they are filled in first.
+    #[crate::boxed]
     pub async fn read_outbox(&self, reading: &Reading<'_>) -> Result<Page, StoreError> {
         let mut queries = 0;
         loop {
@@ -90,6 +91,7 @@ impl Store {
 
 impl Outbox<'_> {
     /// Reads the next page. None on SQLite when other programs have left out slots: fill them in first.
+    #[crate::boxed]
     pub async fn read(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
         let slots: Vec<Slot> = reading.cursor.slots.keys().copied().collect();
         let mut page = Page {

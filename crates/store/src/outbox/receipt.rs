@@ -10,6 +10,7 @@ use tidemill_domain::outbox::{Cursor, EventId, Slot, Window};
 impl Outbox<'_> {
     /// Those of these published events that may be sent once more by whoever reads on from these cursors, or tries again
     /// what has failed. What is no longer in its table is not among them.
+    #[crate::boxed]
     pub async fn unsettled(
         &mut self,
         ids: &[EventId],

@@ -104,6 +104,7 @@ pub struct Retired {
 impl Outbox<'_> {
     /// Lets a relay join, unless its settings contradict those of the others. Commit either way: a lease that reaches too
     /// far because the clock has gone back is shortened here.
+    #[crate::boxed]
     pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>, StoreError> {
         // One at a time, so that two newcomers see each other.
         self.outbox_lock().await?;
@@ -131,6 +132,7 @@ impl Outbox<'_> {
     }
 
     /// Renews the lease of a relay and looks around; none when it has ended or its row is not the one it knows.
+    #[crate::boxed]
     pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>, StoreError> {
         let now = self.fake_now().map(DbTime);
         let cursors = looking.cursors.map(cursors_text).transpose()?;
@@ -164,6 +166,7 @@ impl Outbox<'_> {
 
     /// What a relay has written down of itself: its acknowledgements, where its slots are, and their epochs. None when
     /// it has ended.
+    #[crate::boxed]
     pub async fn relay_position(
         &mut self,
         id: RelayId,
@@ -267,6 +270,7 @@ impl Outbox<'_> {
 
     /// Ends the relays whose lease has passed, and frees their slots. One whose row is damaged is passed over: where its
     /// slots are is for a person to say.
+    #[crate::boxed]
     pub async fn retire_relays(&mut self) -> Result<Retired, StoreError> {
         let now = self.now().await?;
         let rows = self.outbox_relay_lock_lapsed(now.into()).await?;

@@ -34,6 +34,7 @@ stored! {
 impl Store {
     /// Compares the snapshots of the outbox with the server, and sets right what is not. To be done before anything is read
     /// from the outbox over a new connection; it costs a few short statements.
+    #[crate::boxed]
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
         let standing = tx.outbox().server_standing().await?;
@@ -54,6 +55,7 @@ impl Outbox<'_> {
     }
 
     /// Whether the snapshots of the outbox are from this server.
+    #[crate::boxed]
     pub async fn server_standing(&mut self) -> Result<RestoreState, StoreError> {
         // The snapshots before the server: of the other order, a relay that goes on meanwhile would look like a restore.
         let places = self.places().await?;
@@ -67,6 +69,7 @@ impl Outbox<'_> {
     /// Writes down which server this is. If it is another one than that of the snapshots, ends all relays, makes failed events
     /// of all events that were not read, and lets all slots begin anew. Waits for those who write events, for at most
     /// five seconds ([`StoreError::Busy`] then).
+    #[crate::boxed]
     pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
         let standing = self.server_standing().await?;

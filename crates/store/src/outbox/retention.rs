@@ -33,6 +33,7 @@ pub struct Retained {
 
 impl Store {
     /// Forgets events that were written longer than `keep_for` ago, in at most so many partitions and portions.
+    #[crate::boxed]
     pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained, StoreError> {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;

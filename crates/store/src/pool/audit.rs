@@ -44,6 +44,7 @@ pub enum Difference {
 
 impl Pools<'_> {
     /// Follows the log of a pool; none when there is no such pool. In a transaction that reads from one snapshot.
+    #[crate::boxed]
     pub async fn verify(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
         let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
         let stored = self.pool_refresh(&row, None).await?;

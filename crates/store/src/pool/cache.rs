@@ -50,6 +50,7 @@ impl PoolCache {
 
 impl Store {
     /// Brings what a process remembers of these pools up to date, without a lock. True when one of them is gone.
+    #[crate::boxed]
     pub async fn pool_refresh(
         &self,
         cache: &mut PoolCache,

@@ -31,6 +31,7 @@ pub struct Decision {
 
 impl Pools<'_> {
     /// What was decided, the newest first, from before a place on; snapshots decide nothing and are left out.
+    #[crate::boxed]
     pub async fn decisions(
         &mut self,
         name: &PoolName,
@@ -55,6 +56,7 @@ impl Pools<'_> {
 
     /// What was set about a pool at which time, the oldest first: what was in force at an instant, as far as that is
     /// known, and each change since.
+    #[crate::boxed]
     pub async fn settings_since(
         &mut self,
         name: &PoolName,

@@ -27,6 +27,7 @@ pub enum Defined {
 }
 
 impl Pools<'_> {
+    #[crate::boxed]
     pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
         // No pool of this name had a version from the future, so what is remembered of one is always older.
@@ -50,6 +51,7 @@ impl Pools<'_> {
     }
 
     /// Gives a pool other settings, and its queue a turn with them.
+    #[crate::boxed]
     pub async fn set(
         &mut self,
         settings: &Settings,
@@ -90,6 +92,7 @@ impl Pools<'_> {
     }
 
     /// Removes a pool that nobody uses or waits for, and all that is known of its past.
+    #[crate::boxed]
     pub async fn remove(
         &mut self,
         name: &PoolName,
@@ -118,7 +121,7 @@ impl Pools<'_> {
         let commands = [Command::Configure { settings: Box::new(settings.clone()) }];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        self.pass(&mut BTreeMap::new(), request).await?;
+        self.pass(&mut BTreeMap::new(), &request).await?;
         // Whoever waits elsewhere may find more room, or none.
         self.wake(POOL_CHANGED);
         Ok(())

@@ -34,6 +34,7 @@ pub struct PoolStory {
 
 impl Pools<'_> {
     /// What happened lately, the newest first.
+    #[crate::boxed]
     pub async fn events(
         &mut self,
         pool: Option<&PoolName>,

@@ -16,6 +16,7 @@ use tidemill_domain::pool::{PoolName, State};
 impl Pools<'_> {
     /// Writes all that there is of a pool into its log, if something was decided since the last time and that was longer
     /// ago than `every`. True when it did.
+    #[crate::boxed]
     pub async fn snapshot(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
         let now = self.now().await?;
@@ -40,6 +41,7 @@ impl Pools<'_> {
 
     /// Deletes tickets that ended longer ago than `keep`, at most so many, and adds to what is known of such runs how
     /// long they took. Returns how many went.
+    #[crate::boxed]
     pub async fn forget_tickets(
         &mut self,
         name: &PoolName,
@@ -82,6 +84,7 @@ impl Pools<'_> {
 
     /// Deletes records of the log from before the last snapshot that is older than `keep`, at most so many. Returns how
     /// many went.
+    #[crate::boxed]
     pub async fn forget_log(
         &mut self,
         name: &PoolName,

@@ -73,6 +73,7 @@ impl Pools<'_> {
     }
 
     /// Tickets of a pool in these states, the oldest first.
+    #[crate::boxed]
     pub async fn tickets(
         &mut self,
         name: &PoolName,

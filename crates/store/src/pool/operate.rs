@@ -13,6 +13,7 @@ use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
 impl Pools<'_> {
     /// Gives the units of a ticket back, or takes it out of the queue, whoever its holder is. None when it has ended or
     /// was never there.
+    #[crate::boxed]
     pub async fn release_ticket(
         &mut self,
         id: TicketId,
@@ -32,7 +33,7 @@ impl Pools<'_> {
         let commands = [Command::Release(Box::new(release))];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        let outcome = self.pass(&mut BTreeMap::new(), request).await?;
+        let outcome = self.pass(&mut BTreeMap::new(), &request).await?;
         let Some(Answer::Released(released)) = outcome.answers.into_iter().next() else { return Ok(None) };
         if !released.released && !released.cancelled_waiting {
             return Ok(None);

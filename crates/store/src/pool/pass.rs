@@ -42,10 +42,11 @@ pub struct PassRequest<'a> {
 impl Store {
     /// Makes a pass in a transaction of its own. When the outcome of its commit is unknown, what the process remembers is
     /// forgotten, and asking again is safe: who got its units gets the same again.
+    #[crate::boxed]
     pub async fn pool_pass(
         &self,
         cache: &mut PoolCache,
-        request: PassRequest<'_>,
+        request: &PassRequest<'_>,
     ) -> Result<Outcome, StoreError> {
         // Taken out, so that whatever ends this early leaves nothing half-changed behind.
         let mut ledgers: BTreeMap<PoolName, Ledger> = request
@@ -63,10 +64,11 @@ impl Store {
 
 impl Pools<'_> {
     /// Makes a pass. `ledgers` is what is known of the pools, and afterwards what they are like if this commits.
+    #[crate::boxed]
     pub async fn pass(
         &mut self,
         ledgers: &mut BTreeMap<PoolName, Ledger>,
-        request: PassRequest<'_>,
+        request: &PassRequest<'_>,
     ) -> Result<Outcome, StoreError> {
         let names: Vec<String> = request.pools.iter().map(ToString::to_string).collect();
         let mut known = std::mem::take(ledgers);

@@ -55,6 +55,7 @@ impl fmt::Display for ViewName {
 impl Store {
     /// Makes the two views, or makes them anew: `registry` has tickets, `limits` has pools; both only of pools with an
     /// external id. Nothing that somebody else made is replaced: that is [`StoreError::ViewNameTaken`].
+    #[crate::boxed]
     pub async fn pool_views(&self, registry: &ViewName, limits: &ViewName) -> Result<(), StoreError> {
         let taken = |name: &ViewName| StoreError::ViewNameTaken { name: name.to_string() };
         if registry.as_str().eq_ignore_ascii_case(limits.as_str()) {

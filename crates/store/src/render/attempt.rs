@@ -39,6 +39,7 @@ impl Renders<'_> {
     }
 
     /// The job that was made in this epoch, in clear; none when there was none.
+    #[crate::boxed]
     pub async fn document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
         let Some(stored) = self.render_attempt_document(id.get(), epoch.get()).await? else {
             return Ok(None);

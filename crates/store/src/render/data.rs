@@ -34,6 +34,7 @@ impl Renders<'_> {
 
     /// Encrypts at most `limit` renders after `after` anew whose data, or a job made of it, is in clear or under another
     /// key than the current one. Call it again with the last one until there is none. Needs a transaction.
+    #[crate::boxed]
     pub async fn reseal(&mut self, after: Option<RenderId>, limit: u32) -> Result<Resealed, StoreError> {
         let keys = self.render_keys();
         let Some(current) = keys.current() else { return Ok(Resealed { count: 0, last: None }) };

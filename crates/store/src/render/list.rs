@@ -118,6 +118,7 @@ impl Renders<'_> {
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error: so a
     /// condition that hardly any render meets does not read all of a long history.
+    #[crate::boxed]
     pub async fn search(
         &mut self,
         filter: &RenderFilter,
@@ -137,6 +138,7 @@ impl Renders<'_> {
         Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
+    #[crate::boxed]
     pub async fn counts(&mut self) -> Result<RenderCounts, StoreError> {
         let mut counts = RenderCounts::default();
         for (status, count, oldest) in self.render_count(COUNTED_MAX.into()).await? {

@@ -37,6 +37,7 @@ impl Renders<'_> {
     }
 
     /// Forgets the rows of a composition, or the one of a field. How many.
+    #[crate::boxed]
     pub async fn delete_field_mappings(
         &mut self,
         composition: &str,

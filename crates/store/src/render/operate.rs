@@ -27,6 +27,7 @@ pub enum Ordered {
 
 impl Renders<'_> {
     /// Somebody does not want a render any more. One that a worker has goes on until the worker hears of it.
+    #[crate::boxed]
     pub async fn cancel(
         &mut self,
         id: RenderId,
@@ -46,6 +47,7 @@ impl Renders<'_> {
     }
 
     /// Somebody wants a render tried again at once.
+    #[crate::boxed]
     pub async fn retry(
         &mut self,
         id: RenderId,
@@ -64,6 +66,7 @@ impl Renders<'_> {
     }
 
     /// Takes a render from a worker that has vanished, without waiting for the next look. Refused while its lease lasts.
+    #[crate::boxed]
     pub async fn recover(
         &mut self,
         id: RenderId,
@@ -93,6 +96,7 @@ impl Renders<'_> {
 
     /// The same for at most `limit` renders whose workers have vanished: the status before, and the row as it is now. Needs
     /// a transaction.
+    #[crate::boxed]
     pub async fn recover_all(
         &mut self,
         limit: u32,

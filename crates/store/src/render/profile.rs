@@ -10,6 +10,7 @@ use tidemill_domain::render::Profile;
 
 impl Renders<'_> {
     /// Brings profiles, which were checked; those that are there with the same composition are replaced. How many.
+    #[crate::boxed]
     pub async fn save_profiles(&mut self, profiles: &[Profile], actor: &Actor) -> Result<u64, StoreError> {
         // Of two for one composition the later counts; one statement cannot write a row twice.
         let by_composition: BTreeMap<&str, &Profile> =
@@ -38,6 +39,7 @@ impl Renders<'_> {
     }
 
     /// Forgets one. False when there is none.
+    #[crate::boxed]
     pub async fn delete_profile(&mut self, composition: &str, actor: &Actor) -> Result<bool, StoreError> {
         if self.render_profile_delete(composition).await? == 0 {
             return Ok(false);
@@ -75,6 +77,7 @@ pub struct RenderGap {
 impl Renders<'_> {
     /// Compositions of renders that have not ended, or failed in the last 24 hours because nobody knew them, which have no
     /// profile or no mapping; by name.
+    #[crate::boxed]
     pub async fn gaps(&mut self) -> Result<Vec<RenderGap>, StoreError> {
         let since = self.now().await?.minus(DAY);
         let unknown = Code::UnknownComposition.to_string();

@@ -50,6 +50,7 @@ const WORKERS_MAX: u32 = 200;
 
 impl Renders<'_> {
     /// What each worker has done in the last 24 hours, by name.
+    #[crate::boxed]
     pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
         let since = self.now().await?.minus(DAY);
         let rows = self.render_standing_workers(since.into(), WORKERS_MAX.into()).await?;
@@ -61,6 +62,7 @@ impl Renders<'_> {
         Ok(rows.into_iter().map(tally).collect())
     }
 
+    #[crate::boxed]
     pub async fn standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);

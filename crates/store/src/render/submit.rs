@@ -46,6 +46,7 @@ const TRIES: usize = 3;
 
 impl Renders<'_> {
     /// Orders a render. Needs a transaction.
+    #[crate::boxed]
     pub async fn submit(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
         let texts = [&new.composition, &new.cue_item];
         if has_nul(&new.data) || texts.into_iter().flatten().any(|text| text.contains('\0')) {

@@ -20,6 +20,7 @@ pub enum Defined {
 
 impl Schedules<'_> {
     /// Brings a schedule. `plan` is what it means.
+    #[crate::boxed]
     pub async fn define(
         &mut self,
         schedule: &Schedule,

@@ -10,6 +10,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 
 impl Schedules<'_> {
     /// Pauses a schedule; what is paused stays so, with its first reason. None when there is no such schedule.
+    #[crate::boxed]
     pub async fn pause(
         &mut self,
         name: &str,
@@ -32,6 +33,7 @@ impl Schedules<'_> {
     }
 
     /// Forgets a schedule and what became of its ticks. False when there is no such schedule.
+    #[crate::boxed]
     pub async fn remove(&mut self, name: &str, actor: &Actor, reason: &str) -> Result<bool, StoreError> {
         if self.schedule_delete(name).await? == 0 {
             return Ok(false);
@@ -43,6 +45,7 @@ impl Schedules<'_> {
     }
 
     /// Lets a schedule go on, from its first tick after now. None when there is no such schedule.
+    #[crate::boxed]
     pub async fn resume(
         &mut self,
         name: &str,

@@ -61,6 +61,7 @@ impl Schedules<'_> {
 
     /// Takes one schedule of these jobs that is due, and lets the domain decide. Ticks that do not fire are recorded
     /// here; one that fires is the caller's to launch and record.
+    #[crate::boxed]
     pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>, StoreError> {
         let now = self.now().await?;
         let Some(mut row) = self.schedule_lock_due(now.into(), jobs).await? else { return Ok(None) };
@@ -108,6 +109,7 @@ impl Schedules<'_> {
     }
 
     /// Records what became of a tick that was to fire. False when somebody else has recorded it: then roll back.
+    #[crate::boxed]
     pub async fn record_tick(
         &mut self,
         schedule: &str,

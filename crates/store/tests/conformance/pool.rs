@@ -86,7 +86,7 @@ pub(crate) fn release(run: &str) -> Release {
 async fn pass(bench: &Bench, cache: &mut PoolCache, commands: &[Command]) -> Vec<Answer> {
     let pools = BTreeSet::from([adw()]);
     let request = PassRequest { pools: &pools, commands, pace: Pace::default(), lapses: Lapses::Sought };
-    bench.store.pool_pass(cache, request).await.unwrap().answers
+    bench.store.pool_pass(cache, &request).await.unwrap().answers
 }
 
 pub(crate) async fn ask(bench: &Bench, cache: &mut PoolCache, acquire: Acquire) -> Answer {

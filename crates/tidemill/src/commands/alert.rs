@@ -52,6 +52,7 @@ pub(crate) struct Unsilence {
     subject: Option<Subject>,
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Exit, Failure> {
     match arguments {
         AlertCommand::List { limit } => list(limit, context).await,

@@ -37,6 +37,7 @@ pub(crate) struct List {
     object: Option<String>,
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Result<Exit, Failure> {
     let filter = AuditFilter {
         before_id: arguments.before,

@@ -31,6 +31,7 @@ pub(crate) enum DialectName {
     Sqlite,
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit, Failure> {
     match arguments {
         Db::Migrate => migrate(context).await,

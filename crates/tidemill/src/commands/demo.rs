@@ -59,6 +59,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const WORKERS: usize = 3;
 const THINGS: u32 = 6;
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Failure> {
     let failed = |error| Failure::unexpected("there is no place for temporary files", &error);
     let folder = tempfile::tempdir().map_err(failed)?;

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
 use tidemill_store::StoreError;
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = vec![configuration(context)];
     checks.extend(database::look(context).await);

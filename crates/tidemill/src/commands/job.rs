@@ -206,6 +206,7 @@ pub(super) fn reason(text: &str) -> Result<String, String> {
     audit::reason(text).map(str::to_owned).map_err(|bad| format!("{bad}; {}", bad.fix()))
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         JobCommand::List { limit, .. } => list::jobs(limit, context).await,
@@ -227,6 +228,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
     }
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
     match arguments.id {
         Some(id) => detail::show(id, arguments.context, context).await,

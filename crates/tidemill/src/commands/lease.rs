@@ -19,6 +19,7 @@ pub(crate) enum LeaseCommand {
     },
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(
     LeaseCommand::List { limit }: &LeaseCommand,
     context: &Context,

@@ -58,6 +58,7 @@ pub(crate) enum OutboxCommand {
     Detach(attach::Detach),
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         OutboxCommand::Add(arguments) => add::run(arguments, context).await,

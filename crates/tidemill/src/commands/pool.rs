@@ -141,6 +141,7 @@ pub(crate) struct Of {
     limit: u32,
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         PoolCommand::Create { name, max, changes } => change::create(name, max, changes, context).await,

@@ -17,6 +17,7 @@ pub(crate) enum ProcessCommand {
     },
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(
     ProcessCommand::List { limit }: &ProcessCommand,
     context: &Context,

@@ -64,6 +64,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long a server waits before its relay asks again to join others that have refused it.
 const ASKING_AGAIN: Duration = Duration::from_secs(30);
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());

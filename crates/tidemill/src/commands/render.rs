@@ -63,6 +63,7 @@ impl RenderCommand {
     }
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exit, Failure> {
     refuse_supabase(context)?;
     match command {

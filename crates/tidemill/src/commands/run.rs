@@ -67,6 +67,7 @@ fn patience(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns the number that the command ended with, or 128 and the signal that ended it.
+#[crate::boxed(?Send)]
 pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let store = context.store().await?;

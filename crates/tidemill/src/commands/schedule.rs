@@ -65,6 +65,7 @@ pub(crate) enum ScheduleCommand {
     },
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         ScheduleCommand::List { limit } => list(limit, context).await,

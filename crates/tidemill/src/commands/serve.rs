@@ -69,6 +69,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// After so long of the 25 seconds nobody waits for executions any more; what they have committed stands.
 const STOPPING_MAX: Duration = Duration::from_millis(22_500);
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let settings = &context.settings().server;
     let (listen, base_path) = (settings.listen, settings.base_path.clone());

@@ -71,6 +71,7 @@ fn term(text: &str) -> Result<Duration, String> {
     if (least..=most).contains(&parsed) { Ok(parsed) } else { Err("use a duration from 1m to 3650d".into()) }
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         TokenCommand::Create(arguments) => create(arguments, context).await,

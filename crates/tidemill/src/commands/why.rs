@@ -27,6 +27,7 @@ pub(crate) struct Why {
     limit: u32,
 }
 
+#[crate::boxed(?Send)]
 pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;

@@ -30,6 +30,7 @@ pub struct Group {
 
 impl Group {
     /// Forms a group with nobody but its guard in it.
+    #[crate::boxed]
     pub async fn form() -> io::Result<Self> {
         let mut command = Command::new(SHELL);
         command

@@ -22,6 +22,7 @@ pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(100), max: Durat
 
 /// Runs partitions of the launcher's jobs, at most `slots` at once, until its process ends or it is told to stop.
 /// Those that it has to let go of are handed back at the end of their chunk.
+#[crate::boxed]
 pub async fn run(launcher: Launcher, slots: usize) {
     let divided = |job: &&Job| job.steps().iter().any(|step| step.worker().is_some());
     let jobs: Vec<Job> = launcher.jobs().iter().filter(divided).cloned().collect();

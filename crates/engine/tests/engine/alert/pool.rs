@@ -56,7 +56,7 @@ impl Night {
         let commands = [command];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        self.bench.store.pool_pass(&mut self.cache, request).await.unwrap();
+        self.bench.store.pool_pass(&mut self.cache, &request).await.unwrap();
     }
 
     async fn ask(&mut self, run: &str, units: u32) {

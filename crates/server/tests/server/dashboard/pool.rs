@@ -31,7 +31,7 @@ async fn pass(app: &App, command: Command) {
     let (pools, commands) = (BTreeSet::from([adw()]), [command]);
     let request =
         PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-    app.store.pool_pass(&mut PoolCache::default(), request).await.unwrap();
+    app.store.pool_pass(&mut PoolCache::default(), &request).await.unwrap();
 }
 
 async fn ask(app: &App, dag: &str, asked: u32, least: u32) {

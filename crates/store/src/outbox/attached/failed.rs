@@ -62,6 +62,7 @@ impl Outbox<'_> {
     }
 
     /// Gives an order about rows that have FAILED, each with an audit entry, and wakes relays.
+    #[crate::boxed]
     pub async fn order_attached(
         &mut self,
         table: &AttachedTable,

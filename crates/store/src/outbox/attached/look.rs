@@ -29,6 +29,7 @@ pub enum TableLook {
 impl Store {
     /// Whether something of these slots is due in a table, in a transaction of its own, whose statements take so long at
     /// most. A table without its indexes is not read at all.
+    #[crate::boxed]
     pub async fn look_at_attached(
         &self,
         table: &AttachedTable,

@@ -62,6 +62,7 @@ pub struct Marked {
 impl Outbox<'_> {
     /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer attached. What was SENDING
     /// in the slots to recover is PENDING first.
+    #[crate::boxed]
     pub async fn claim_attached(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {
         let at = self.now().await?;
         let mut claim = Claim { rows: Vec::new(), unrecovered: Vec::new(), at };
@@ -112,6 +113,7 @@ impl Outbox<'_> {
 
     /// Marks what became of rows. Only those that are still SENDING change, so that it can be done again when it is not
     /// known whether it was done. What somebody has locked is told and not waited for: one row must not hold up the others.
+    #[crate::boxed]
     pub async fn mark_attached(
         &mut self,
         table: &AttachedTable,

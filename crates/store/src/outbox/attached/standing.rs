@@ -33,6 +33,7 @@ pub struct AttachedCounts {
 
 impl Outbox<'_> {
     /// How attached tables stand, each status counted up to `count_max`.
+    #[crate::boxed]
     pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>, StoreError> {
         let mut standings = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
@@ -46,6 +47,7 @@ impl Outbox<'_> {
 
     /// How long the row of each attached table has been due that relays have left for longest: zero when none is, and none when
     /// nobody knows. Rows that wait behind one that has FAILED, or that is tried again later, are not due.
+    #[crate::boxed]
     pub async fn attached_waits(&mut self) -> Result<Vec<(TableName, Option<Duration>)>, StoreError> {
         let now = self.now().await?;
         let mut waits = Vec::new();
@@ -60,6 +62,7 @@ impl Outbox<'_> {
     }
 
     /// How many rows of each attached table have FAILED and were not skipped, counted up to `count_max`; none when nobody knows.
+    #[crate::boxed]
     pub async fn attached_parked(
         &mut self,
         count_max: u32,

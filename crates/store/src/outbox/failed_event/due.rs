@@ -42,6 +42,7 @@ pub struct Due {
 impl Outbox<'_> {
     /// What is to be tried now in these slots: at most `heads_max` events that are due, each with those that are held
     /// behind it, and at most `events_max` altogether, of each aggregate about as many; fewer when they are large.
+    #[crate::boxed]
     pub async fn due(
         &mut self,
         slots: &[Slot],

@@ -161,6 +161,7 @@ impl Outbox<'_> {
     }
 
     /// All about one failed event; none when there is no such one.
+    #[crate::boxed]
     pub async fn failed_event(&mut self, id: EventId) -> Result<Option<FailedEventDetail>, StoreError> {
         let Some(record) = self.failed_event_find(&[id.get()]).await?.pop() else { return Ok(None) };
         let content = match self.failed_event_content(id.get()).await? {

@@ -45,6 +45,7 @@ pub struct Operated {
 
 impl Outbox<'_> {
     /// Gives an order about failed events, and wakes those who publish.
+    #[crate::boxed]
     pub async fn operate(
         &mut self,
         selection: &Selection,

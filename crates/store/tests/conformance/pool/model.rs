@@ -89,7 +89,7 @@ async fn settled(bench: &Bench) -> Result<(), String> {
                 pace: Pace::default(),
                 lapses: Lapses::Sought,
             };
-            let outcome = bench.store.pool_pass(&mut cache, request).await.unwrap();
+            let outcome = bench.store.pool_pass(&mut cache, &request).await.unwrap();
             if outcome.wider.is_subset(&pools) {
                 break;
             }
@@ -98,7 +98,7 @@ async fn settled(bench: &Bench) -> Result<(), String> {
     }
     let all = names().into_iter().collect();
     let request = PassRequest { pools: &all, commands: &[], pace: Pace::default(), lapses: Lapses::Left };
-    let outcome = bench.store.pool_pass(&mut cache, request).await.unwrap();
+    let outcome = bench.store.pool_pass(&mut cache, &request).await.unwrap();
     let late =
         outcome.records.values().flatten().find(|record| matches!(record.event, Event::Granted { .. }));
     match late {

@@ -80,7 +80,7 @@ async fn a_heartbeat_after_the_pass_finds_its_holder_in_doubt(bench: Bench) {
     let (names, mut ledgers) = (BTreeSet::from([adw()]), BTreeMap::new());
     let request = PassRequest { pools: &names, commands: &[], pace: Pace::default(), lapses: Lapses::Sought };
     let mut passing = bench.begin().await;
-    passing.pools().pass(&mut ledgers, request).await.unwrap();
+    passing.pools().pass(&mut ledgers, &request).await.unwrap();
 
     // While the pass has it in hand a heartbeat does not wait for it: it goes to a pass of its own.
     let store = bench.store.clone();
@@ -181,7 +181,7 @@ async fn a_request_for_two_pools_starts_in_both_or_waits_in_both(bench: Bench) {
     let commands = [Command::Acquire(Box::new(both))];
     let request =
         PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-    let outcome = bench.store.pool_pass(&mut cache, request).await.unwrap();
+    let outcome = bench.store.pool_pass(&mut cache, &request).await.unwrap();
     assert!(matches!(&outcome.answers[0], Answer::Waits(waits) if waits.tickets.len() == 2));
     assert_eq!(
         (states(adw()).await, states(erp.clone()).await),
@@ -193,10 +193,10 @@ async fn a_request_for_two_pools_starts_in_both_or_waits_in_both(bench: Bench) {
     let alone = BTreeSet::from([adw()]);
     let request =
         PassRequest { pools: &alone, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-    let outcome = bench.store.pool_pass(&mut cache, request).await.unwrap();
+    let outcome = bench.store.pool_pass(&mut cache, &request).await.unwrap();
     assert!(outcome.wider.contains(&erp), "{outcome:?}");
     let request = PassRequest { pools: &pools, commands: &[], pace: Pace::default(), lapses: Lapses::Left };
-    bench.store.pool_pass(&mut cache, request).await.unwrap();
+    bench.store.pool_pass(&mut cache, &request).await.unwrap();
 
     assert_eq!((states(adw()).await, states(erp).await), (vec![State::Granted], vec![State::Granted]));
 }
@@ -240,7 +240,7 @@ async fn a_server_in_a_process_of_its_own() {
         let pools = BTreeSet::from([adw()]);
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        store.pool_pass(&mut cache, request).await.unwrap();
+        store.pool_pass(&mut cache, &request).await.unwrap();
     }
     store.close().await;
 }

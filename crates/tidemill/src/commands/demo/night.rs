@@ -156,7 +156,7 @@ impl Night {
         let commands = [command];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Sought };
-        let mut outcome = self.store.pool_pass(cache, request).await?;
+        let mut outcome = self.store.pool_pass(cache, &request).await?;
         self.decisions += 1;
         Ok(outcome.answers.pop().unwrap_or(Answer::Gone))
     }

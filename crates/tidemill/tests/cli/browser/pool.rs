@@ -35,7 +35,7 @@ async fn pass(store: &Store, pool: &PoolName, command: Command) {
     let (pools, commands) = (BTreeSet::from([pool.clone()]), [command]);
     let request =
         PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-    store.pool_pass(&mut PoolCache::default(), request).await.unwrap();
+    store.pool_pass(&mut PoolCache::default(), &request).await.unwrap();
 }
 
 async fn ask(store: &Store, pool: &str, dag: &str, asked: u32, least: u32) {

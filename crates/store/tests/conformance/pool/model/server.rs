@@ -174,7 +174,7 @@ impl Server {
                     .filter_map(|pool| Some((pool.clone(), self.cache.ledger(pool)?.clone())))
                     .collect();
                 let mut tx = self.store.begin().await.map_err(told)?;
-                tx.pools().pass(&mut ledgers, self.request(&pools, &commands)).await.map_err(told)?;
+                tx.pools().pass(&mut ledgers, &self.request(&pools, &commands)).await.map_err(told)?;
                 drop(tx);
                 (self.cache, self.tally.dropped) = (PoolCache::default(), self.tally.dropped + 1);
             }
@@ -310,7 +310,7 @@ impl Server {
         for _ in 0..3 {
             let request = self.request(&pools, &commands);
             let before = self.clock.now();
-            let outcome = self.store.pool_pass(&mut self.cache, request).await.map_err(told)?;
+            let outcome = self.store.pool_pass(&mut self.cache, &request).await.map_err(told)?;
             self.tally.passes += 1;
             if self.clock.now() == before {
                 self.nobody_is_left_waiting(&pools)?;
