@@ -338,8 +338,8 @@ async fn give_up(process: &Process) {
     metrics::self_fenced();
     process.end(End::SelfFenced);
     tokio::time::sleep(self_fencing_margin(process.ttl())).await;
-    let lifecycle_events = process.tell_end(Some("gave itself up: it could not heartbeat in time"));
-    if let Ok(Err(error)) = tokio::time::timeout(process.ttl(), lifecycle_events).await {
+    let telling = process.tell_end(Some("gave itself up: it could not heartbeat in time"));
+    if let Ok(Err(error)) = tokio::time::timeout(process.ttl(), telling).await {
         tracing::warn!(%error, process.id = %process.id(), "the database could not be told that process {} gave itself up", process.id());
     }
 }

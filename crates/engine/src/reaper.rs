@@ -144,6 +144,6 @@ mod tests {
         }
         // Whoever wants these looks by itself for leases that have ended.
         check("the watch over alerts is taken over", &[alert::WATCH_PAUSE]);
-        check("a render is attached", &[render::options::REAP_PAUSE]);
+        check("a render is adopted", &[render::options::REAP_PAUSE]);
     }
 }

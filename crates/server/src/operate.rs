@@ -207,11 +207,21 @@ async fn by_api<B: ActionBody>(
     body: B,
 ) -> Result<Response, Problem> {
     let declared = action.declaration();
-    let what = format!("{} {} {places:?} {}", declared.method, declared.path, json!(body));
+    let what = format!("{} {} {}", declared.method, with_places(declared.path, &places), json!(body));
     let (reason, parameters) = (body.reason().map(checked).transpose()?, body.parameters()?);
     let request = ActionRequest { action, caller: &caller, what, places: &places, reason, parameters };
     let (status, body) = request.run().await?;
     Ok(mutation::answer(status, body))
+}
+
+/// The path that was called: `{…}` of the template replaced by what stood there.
+fn with_places(template: &str, places: &[String]) -> String {
+    let mut places = places.iter();
+    let parts = template.split('/').map(|part| match part.starts_with('{') {
+        true => places.next().map_or(part, String::as_str),
+        false => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// A reason that says something and fits into the audit log.

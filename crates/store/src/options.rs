@@ -98,7 +98,7 @@ impl fmt::Debug for StoreOptions {
             .field("synchronous", &self.synchronous)
             .field("pooler", &self.pooler)
             .field("password", &self.password.as_ref().map(|_| "***"))
-            .field("telling", &self.lifecycle_events)
+            .field("lifecycle_events", &self.lifecycle_events)
             .field("render_keys", &self.render_keys)
             .field("clock", &self.clock)
             .finish()

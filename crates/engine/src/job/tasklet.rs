@@ -134,6 +134,8 @@ where
         let lent = call.clone().try_lock_owned().expect("nobody else has the lock yet");
         let called = work(TaskletScope { step: task.scope.clone(), call: lent }).await.map(Into::into);
         let Some(call) = Arc::into_inner(call) else {
+            task.counters.rollback += 1;
+            called?;
             let text =
                 "the tasklet has given its scope to somebody who still has it; it has to end with the call";
             return Err(ItemError::new(ErrorKind::FATAL, text).into());
@@ -159,5 +161,42 @@ where
         if status == RepeatStatus::Finished {
             return Ok(Outcome::completed(exit));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::job::{Job, Step, TaskletScope};
+    use crate::testing::JobBench;
+    use std::sync::{Arc, Mutex};
+    use tidemill_domain::item::{ErrorKind, ItemError};
+
+    /// Runs a tasklet that gives its scope away; how often it was rolled back, and how it ended.
+    async fn run(error: Option<&'static str>) -> (u64, String) {
+        let kept: Arc<Mutex<Vec<TaskletScope>>> = Arc::default();
+        let step = Step::tasklet("keep", move |scope| {
+            kept.lock().unwrap().push(scope);
+            async move { error.map_or(Ok(()), |error| Err(ItemError::new(ErrorKind::WRITE, error))) }
+        });
+        let job = Job::new("keeping").step(step);
+        let run = JobBench::new().await.unwrap().run(&job, &Default::default()).await.unwrap();
+        let step = run.step("keep").unwrap();
+        (step.counters.rollback, step.exit.description.clone())
+    }
+
+    #[tokio::test]
+    async fn a_scope_that_outlives_its_call_fails_the_step() {
+        let (rollbacks, message) = run(None).await;
+
+        assert_eq!(rollbacks, 1);
+        assert!(message.contains("has given its scope"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn the_error_of_the_tasklet_is_kept_when_its_scope_outlives_the_call() {
+        let (rollbacks, message) = run(Some("the disk is full")).await;
+
+        assert_eq!(rollbacks, 1);
+        assert!(message.contains("the disk is full"), "{message}");
     }
 }

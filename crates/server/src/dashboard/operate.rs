@@ -13,6 +13,7 @@ use super::region::Page;
 use super::render::order as render;
 use crate::api::execution::operate::RestartRequest;
 use crate::api::job::launch::launched;
+use crate::api::pool::named;
 use crate::api::{QueryString, id};
 use crate::operate::{ActionRequest, Parameters, checked};
 use crate::problem::Problem;
@@ -150,6 +151,9 @@ async fn run(
 ) -> Result<String, Problem> {
     let reason = reason(action, fields)?;
     let object = places.last().map_or("", String::as_str);
+    if let (Action::LeaseRelease, Some(pool)) = (action, places.first()) {
+        named(pool)?;
+    }
     if action.declaration().confirmation == Confirmation::Number {
         form::confirmed(&fields.confirm, id(object)?)?;
     }

@@ -62,6 +62,7 @@ impl CursorReader {
         self.start().await
     }
 
+    #[crate::boxed]
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = begun(self.database.link_for_cursor().await?).await?;
         let plan = link.prepare_query(&self.query).await?;

@@ -79,7 +79,6 @@ impl KeysetReader {
 
     /// The next row; none at the end.
     #[inline]
-    #[crate::boxed]
     pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
         if matches!(self.flow, Flow::Idle) {
             self.start().await?;
@@ -100,6 +99,7 @@ impl KeysetReader {
         }
     }
 
+    #[crate::boxed]
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = self.database.link().await?;
         // The query alone first: SQLite takes a key that does not exist for a text.

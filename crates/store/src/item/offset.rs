@@ -49,6 +49,7 @@ impl OffsetReader {
         self.start().await
     }
 
+    #[crate::boxed]
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = self.database.link().await?;
         link.prepare_query(&self.query).await?;

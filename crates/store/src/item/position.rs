@@ -89,7 +89,6 @@ macro_rules! counting_reader {
         impl $reader {
             /// The next row; none at the end.
             #[inline]
-            #[crate::boxed]
             pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
                 if matches!(self.flow, Flow::Idle) {
                     self.start().await?;

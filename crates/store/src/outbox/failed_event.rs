@@ -167,7 +167,7 @@ impl Outbox<'_> {
         Ok(self.failed_event_promote(&keys, now.into()).await?)
     }
 
-    /// Which of these aggregates have an open failed_event.
+    /// Which of these aggregates have an open failed event.
     async fn open_aggregates<'a>(
         &mut self,
         keys: impl Iterator<Item = (Slot, &'a Aggregate)>,

@@ -124,7 +124,7 @@ async fn no_transaction_stays_open(database: &Scratch) {
                      if exists (select from pg_stat_activity
                                 where datname = current_database() and pid <> pg_backend_pid()
                                   and state like 'idle in transaction%' and xact_start < now() - interval '1 second')
-                     then raise failed event 'a transaction was left open'; end if;
+                     then raise exception 'a transaction was left open'; end if;
                  end $$",
             )
             .await;

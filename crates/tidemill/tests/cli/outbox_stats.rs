@@ -164,13 +164,13 @@ async fn the_trigger_is_made_and_taken_away() {
     let Some(database) = Scratch::postgres().await else { return };
     database.store(None).await.unwrap().close().await;
     let stage = Stage::on(database.url());
-    let status = || stage.run(&["outbox", "notice", "status"]).succeeds().stdout.trim().to_owned();
+    let status = || stage.run(&["outbox", "notify", "status"]).succeeds().stdout.trim().to_owned();
 
-    assert_eq!(status(), "notice  off");
-    stage.run(&["outbox", "notice", "on"]).succeeds();
-    assert_eq!(status(), "notice  on");
-    stage.run(&["outbox", "notice", "off"]).succeeds();
-    assert_eq!(status(), "notice  off");
+    assert_eq!(status(), "notify  off");
+    stage.run(&["outbox", "notify", "on"]).succeeds();
+    assert_eq!(status(), "notify  on");
+    stage.run(&["outbox", "notify", "off"]).succeeds();
+    assert_eq!(status(), "notify  off");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn without_notifications_the_trigger_is_refused_with_a_remedy() {
     let database = Scratch::file();
     let stage = Stage::on(database.url());
 
-    let ran = stage.run(&["outbox", "notice", "on"]);
+    let ran = stage.run(&["outbox", "notify", "on"]);
 
     ran.fails("TM1406", 5);
 }

@@ -34,7 +34,7 @@ fn one_thing_as_csv_is_a_header_and_a_row() {
         &["pool", "create", "P", "--max", "10"][..],
         &["pool", "show", "P"],
         &["outbox", "stats"],
-        &["outbox", "notice", "status"],
+        &["outbox", "notify", "status"],
     ] {
         let ran = stage.run(&[arguments, &["-o", "csv"]].concat());
 

@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn an_failed_event_excuses_what_is_missing(history in histories(), missing in index()) {
+    fn a_failed_event_excuses_what_is_missing(history in histories(), missing in index()) {
         let mut sent = history.records.clone();
         let dropped = sent.remove(missing.index(sent.len()));
         let mut auditor = history.table();

@@ -37,7 +37,7 @@ impl<T: Send + Sync + 'static> ItemsReader<T> {
         Self::results(name, move || items.clone().into_iter().map(Ok))
     }
 
-    /// Reads what `make` returns, of which some items fail. It is called for each run of the step.
+    /// Reads what `make` returns, of which some items fail. It is called when the reader is made, and for each run of the step.
     pub fn results<I>(name: &str, make: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = Result<T, ItemError>>,

@@ -56,7 +56,7 @@ pub(super) struct Member<'a> {
     pub(super) acks: i64,
     pub(super) cursors: Vec<Cursor>,
     pub(super) epochs: BTreeMap<Slot, Epoch>,
-    /// Aggregates that have an open failed_event. One too many does no harm: its events go the way of failed events.
+    /// Aggregates that have an open failed event. One too many does no harm: its events go the way of failed events.
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
     pub(super) guard: LeaseGuard,

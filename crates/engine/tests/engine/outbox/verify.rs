@@ -120,7 +120,7 @@ async fn faults_are_found_with_their_places() {
 }
 
 #[tokio::test]
-async fn an_failed_event_excuses_its_event_and_no_other() {
+async fn a_failed_event_excuses_its_event_and_no_other() {
     let outbox = Outbox::new().await;
     let records = outbox.add(1..=4).await;
     outbox.publish(&records[1..2]).await;

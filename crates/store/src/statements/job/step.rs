@@ -40,8 +40,8 @@ statements! {
 
     /// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
     fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<PreviousStep> {
-        "select s.step_execution_id, s.job_execution_id, s.status, e.status as job_status,
-                coalesce(c.serialized_context, c.short_context) as context
+        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id, s.status as status,
+                e.status as job_status, coalesce(c.serialized_context, c.short_context) as context
          from batch_step_execution s
          join batch_job_execution e on e.job_execution_id = s.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id

@@ -91,7 +91,7 @@ statements! {
         "select event_id from tidemill_outbox_exception where event_id {in $1}"
     }
 
-    /// Which of these have an open failed_event. Needs `tidemill_outbox_exception_aggregate`.
+    /// Which of these have an open failed event. Needs `tidemill_outbox_exception_aggregate`.
     fn failed_event_open(keys: &[(Slot, &Aggregate)]) -> Vec<AggregateRow> {
         postgres {
             bind(

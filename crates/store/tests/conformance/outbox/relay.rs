@@ -29,7 +29,7 @@ crate::on_both![
     a_look_tells_whether_there_are_events_for_these_slots,
     a_look_tells_what_has_committed,
     a_look_is_not_set_back_when_events_are_removed,
-    a_look_tells_whether_an_failed_event_is_due,
+    a_look_tells_whether_a_failed_event_is_due,
     slots_of_others_cannot_be_left,
     who_ends_in_order_leaves_its_slots_where_they_are,
 ];
@@ -353,7 +353,7 @@ async fn a_look_is_not_set_back_when_events_are_removed(bench: Bench) {
     assert_eq!(one.ids(), [1, 2, 3]);
 }
 
-async fn a_look_tells_whether_an_failed_event_is_due(bench: Bench) {
+async fn a_look_tells_whether_a_failed_event_is_due(bench: Bench) {
     let mut one = Reader::join(&bench.store, 1, 10).await;
     one.take(&some(0..10)).await.unwrap();
     let due = bench.now().plus(Duration::from_secs(2));

@@ -33,7 +33,7 @@ crate::on_both![
 ];
 
 /// What all servers do together: in full, and in the short form.
-const OPERATIONS: [usize; 2] = [10_000, 3_000];
+const OPERATIONS: [usize; 2] = [10_000, 6_000];
 
 /// The pools, with what there is of each at first.
 const POOLS: [(&str, u32, Policy); 3] =

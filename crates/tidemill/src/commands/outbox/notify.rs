@@ -48,7 +48,7 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
         Some(false) => "off",
         None => "not supported by this database",
     };
-    print_fields("tidemill.outbox_notify/v1", &[("notice", json!(word))], context.output())
+    print_fields("tidemill.outbox_notify/v1", &[("notify", json!(word))], context.output())
 }
 
 impl From<NotifyError> for Failure {

@@ -122,14 +122,14 @@ fn a_parked_event_is_replayed_in_a_dialog_and_the_numbers_change() {
         .unwrap()
     );
     let other = runtime.block_on(park(&store, "b", "orders"));
-    page.wait_until(SOON, |page| Ok(page.text("[data-live='dead:parked']")? == "2")).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("[data-live='failed:parked']")? == "2")).unwrap();
 
     page.click(&format!("a[aria-label='Replay event {id}…']")).unwrap();
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
     page.fill("dialog[open] [name=reason]", "the limit was raised").unwrap();
     page.click("dialog[open] button.do").unwrap();
     page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")? && page.exists("#events")?)).unwrap();
-    page.wait_until(SOON, |page| Ok(page.text("[data-live='dead:waiting']")? == "1")).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("[data-live='failed:waiting']")? == "1")).unwrap();
     assert!(!has_row(page, "#events tbody tr", &["order a"]).unwrap());
     assert!(has_row(page, "#events tbody tr", &["order b"]).unwrap());
 
