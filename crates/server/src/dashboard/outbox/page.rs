@@ -84,12 +84,12 @@ pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
 
 fn content(visit: &PageContext, regions: &Regions) -> Markup {
     let nothing = html! {};
-    let all = html! { a href=(visit.state.path("/outbox/failed")) { "Look at them" } };
+    let all = html! { a href=(visit.state.path("/outbox/failed")) { "Show all" } };
     html! {
         h1 { "Outbox" }
         (panel("standing", "How it stands", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
-        (panel("failed", "Events that were not taken", &all,
-            &wide_table("Events that were not taken", FAILED_COLUMNS, &regions.failed.markup())))
+        (panel("failed", "Failed events", &all,
+            &wide_table("Failed events", FAILED_COLUMNS, &regions.failed.markup())))
         (panel("relays", "Relays", &nothing, &wide_table("Relays", relay::COLUMNS, &regions.relays.markup())))
         (panel("slots", "Slots", &html! { (command("tidemill outbox stats --slots")) }, &regions.slots.markup()))
         (panel("attached", "Attached tables", &nothing, &wide_table("Attached tables", attached::COLUMNS, &regions.attached.markup())))

@@ -109,13 +109,13 @@ fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId
                         title { (range(from, to)) ": events wait" }
                     }
                     Load::Failed => rect.failed x=(from) y="10" width=(to - from + 1) height="4" {
-                        title { (range(from, to)) ": events were not taken" }
+                        title { (range(from, to)) ": failed events" }
                     }
                 }
             }
         }
         p.legend {
-            span.waits { "events wait" } " " span.failed { "events were not taken" } " " span.free { "no owner" }
+            span.waits { "events wait" } " " span.failed { "failed events" } " " span.free { "no owner" }
         }
     }
 }

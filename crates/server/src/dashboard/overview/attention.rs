@@ -221,7 +221,7 @@ fn undelivered(state: &State, known: &Known<'_>) -> Vec<Concern> {
             weight: Weight::Warning,
             since,
             what: "Parked events".to_owned(),
-            why: format!("{count} were not taken, and nobody tries any more."),
+            why: format!("{count} failed and are not tried again."),
             address: state.path("/outbox/failed"),
         });
     }

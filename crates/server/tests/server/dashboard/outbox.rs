@@ -186,7 +186,7 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
         slots.contains("keeper") && slots.contains("0–99") && slots.contains("which is gone 1 255 2 0 none"),
         "{slots}"
     );
-    assert!(page.contains("<title>0–99: keeper</title>") && page.contains(": events were not taken</title>"));
+    assert!(page.contains("<title>0–99: keeper</title>") && page.contains(": failed events</title>"));
     assert!(panel(&page, "failed").contains("✖ parked 1 0 s"), "{}", panel(&page, "failed"));
 }
 

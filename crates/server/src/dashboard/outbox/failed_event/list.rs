@@ -63,14 +63,14 @@ pub(crate) async fn page(
     let nothing = html! {};
     let aside = html! { span.soft { (counted(matching)) } };
     let content = html! {
-        h1 { "Events that were not taken" }
+        h1 { "Failed events" }
         (done(&wanted))
         (chips(&visit, &failed, &wanted))
         (panel("filter", "Only", &nothing, &filter_form(&address, &wanted)))
         (panel("events", "Events", &aside, &html! {
             form method="get" action={ (address) "/replay" } {
                 (wanted.hidden())
-                (table("Events that were not taken", COLUMNS, &rows))
+                (table("Failed events", COLUMNS, &rows))
                 (acts(&visit, &wanted, &records, matching))
             }
             div.row.body {
@@ -78,12 +78,12 @@ pub(crate) async fn page(
                 @if let Some(next) = next { a.button href={ (address) (next) } { "Next" } }
             }
             p.body.soft {
-                "Order is kept for each aggregate: later events of it wait behind one that was not taken, and a replayed event overtakes none. "
+                "Order is kept for each aggregate: later events of it wait behind a failed one, and a replayed event overtakes none. "
                 "At the command line: " (command(&format!("tidemill outbox failed{}", wanted.flags())))
             }
         }))
     };
-    let title = Some("Events that were not taken");
+    let title = Some("Failed events");
     let frame =
         Frame { visit: &visit, common: &common, section: Section::Outbox, title, page: Page::FailedEvents };
     Ok(frame.render(&content))

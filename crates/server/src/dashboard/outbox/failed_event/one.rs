@@ -68,7 +68,7 @@ fn about(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mark
                 (standing(record))
                 @if let Some(behind) = record.behind { ", behind event " a href=(link(behind)) { (behind) } }
             }
-            dt { "Why it was not taken" }
+            dt { "Error" }
             dd { @match &record.error { Some(error) => pre { (error) }, None => span.soft { "unknown" } } }
             dt { "Attempts" }
             dd {
@@ -77,7 +77,7 @@ fn about(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mark
             }
             dt { "What happened" } dd { (record.event_type) }
             dt { "To what" }
-            dd { (record.aggregate.kind) " " (record.aggregate.id) " · " a href=(address) { "all of it that were not taken" } }
+            dd { (record.aggregate.kind) " " (record.aggregate.id) " · " a href=(address) { "all failed events of it" } }
             dt { "Topic" }
             dd {
                 (record.topic.as_deref().unwrap_or("unknown"))

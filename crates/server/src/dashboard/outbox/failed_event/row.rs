@@ -15,8 +15,7 @@ use tidemill_store::outbox::failed_event::FailedEventRecord;
 const LINE_CHARS_MAX: usize = 200;
 
 /// What the columns are called.
-pub(super) const COLUMNS: &[&str] =
-    &["Select", "State", "Event", "Of", "Topic", "Why it was not taken", "Since", "Action"];
+pub(super) const COLUMNS: &[&str] = &["Select", "State", "Event", "Of", "Topic", "Error", "Since", "Action"];
 
 /// Where an event stands, in a word.
 pub(super) fn standing(record: &FailedEventRecord) -> Markup {
