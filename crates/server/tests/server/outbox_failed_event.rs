@@ -34,7 +34,7 @@ async fn refused() -> App {
             error: Some(format!("no to {id}")),
         };
         let now = tx.now().await.unwrap();
-        tx.outbox().except(&[new], now).await.unwrap();
+        tx.outbox().add_failed_events(&[new], now).await.unwrap();
     }
     tx.commit().await.unwrap();
     app

@@ -72,7 +72,11 @@ pub struct Settling {
 impl Outbox<'_> {
     /// Makes failed events of events. An event that is one already stays as it is.
     #[crate::boxed]
-    pub async fn except(&mut self, new: &[NewFailedEvent], now: Timestamp) -> Result<(), StoreError> {
+    pub async fn add_failed_events(
+        &mut self,
+        new: &[NewFailedEvent],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         if new.is_empty() {
             return Ok(());
         }

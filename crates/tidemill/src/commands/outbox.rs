@@ -48,13 +48,16 @@ pub(crate) enum OutboxCommand {
     /// What was not published yet, what has failed, and who relays
     Stats(stats::Stats),
     /// Whether relays are woken at once when other programs write events
-    #[command(subcommand)]
+    #[command(subcommand, alias = "notice")]
     Notify(notify::NotifyCommand),
     /// Let relays serve a table that was there before
+    #[command(alias = "adopt")]
     Attach(attach::Attach),
     /// The tables that relays serve beside the outbox
+    #[command(alias = "adopted")]
     Attached,
     /// Stop serving a table
+    #[command(alias = "unadopt")]
     Detach(attach::Detach),
 }
 

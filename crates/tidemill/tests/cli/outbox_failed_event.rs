@@ -40,7 +40,7 @@ async fn stage(database: &Scratch) -> Stage {
             error: Some("no".into()),
         };
         let now = tx.now().await.unwrap();
-        tx.outbox().except(&[new], now).await.unwrap();
+        tx.outbox().add_failed_events(&[new], now).await.unwrap();
     }
     tx.commit().await.unwrap();
     store.close().await;

@@ -178,7 +178,11 @@ fn without_notifications_the_trigger_is_refused_with_a_remedy() {
     let database = Scratch::file();
     let stage = Stage::on(database.url());
 
-    let ran = stage.run(&["outbox", "notify", "on"]);
-
-    ran.fails("TM1406", 5);
+    for word in ["notify", "notice"] {
+        stage.run(&["outbox", word, "on"]).fails("TM1406", 5);
+    }
+    for words in [["attached", "adopted"], ["failed", "dead"]] {
+        let [new, old] = words.map(|word| stage.run(&["outbox", word]).succeeds().stdout.clone());
+        assert_eq!(new, old, "{words:?}");
+    }
 }

@@ -364,7 +364,7 @@ impl Member<'_> {
                 return Ok(false);
             }
             let now = tx.now().await?;
-            tx.outbox().except(failed_events, now).await?;
+            tx.outbox().add_failed_events(failed_events, now).await?;
             tx.commit().await?;
             Ok(true)
         })

@@ -102,7 +102,7 @@ pub(super) async fn refuse(app: &App, id: i64, aggregate: &str, topic: &str, pay
         error: Some(format!("no to {id}\nat the second line")),
     };
     let now = tx.now().await.unwrap();
-    tx.outbox().except(&[new], now).await.unwrap();
+    tx.outbox().add_failed_events(&[new], now).await.unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -67,7 +67,7 @@ pub(super) fn waiting(at: Timestamp) -> FailedEventState {
 
 async fn except(bench: &Bench, new: &[NewFailedEvent]) {
     let mut tx = bench.begin().await;
-    tx.outbox().except(new, bench.now()).await.unwrap();
+    tx.outbox().add_failed_events(new, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 }
 

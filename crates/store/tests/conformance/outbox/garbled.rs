@@ -83,7 +83,7 @@ async fn what_is_due_and_is_no_text_is_parked_and_the_others_are_tried() {
             new
         })
         .collect();
-    tx.outbox().except(&failed, bench.now()).await.unwrap();
+    tx.outbox().add_failed_events(&failed, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let found = due(&bench, 10, 10).await;

@@ -68,7 +68,7 @@ async fn what_is_due_is_tried_in_portions_of_bytes(bench: Bench) {
     let failed: Vec<_> =
         all.iter().map(|event| new(event.id.get(), &event.aggregate.id, waiting(bench.now()))).collect();
     let mut tx = bench.begin().await;
-    tx.outbox().except(&failed, bench.now()).await.unwrap();
+    tx.outbox().add_failed_events(&failed, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut portions = Vec::new();

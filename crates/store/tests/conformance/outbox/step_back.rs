@@ -110,7 +110,10 @@ async fn an_event_is_tried_again_when_its_wait_has_passed_after_the_step(bench: 
     super::reader::write(&bench.store, &["a"]).await;
     let wait = Duration::from_secs(600);
     let mut tx = bench.begin().await;
-    tx.outbox().except(&[new(1, "a", waiting(bench.now().plus(wait)))], bench.now()).await.unwrap();
+    tx.outbox()
+        .add_failed_events(&[new(1, "a", waiting(bench.now().plus(wait)))], bench.now())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert_eq!(bench.shorten_waits().await, 0, "an honest clock changes nothing");
     bench.set_back(HOUR);

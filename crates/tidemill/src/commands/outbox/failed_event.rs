@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
     let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
     let records =
         tx.outbox().failed_events(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
-    context.list("tidemill.failed_event/v1", "No such event was refused.", &records).columns(&[
+    context.list("tidemill.failed_event/v1", "No failed events.", &records).columns(&[
         ("event", |record| json!(record.id.get())),
         ("state", |record| json!(record.failed_event.state.word().as_str())),
         ("aggregate_type", |record| json!(record.aggregate.kind)),

@@ -47,7 +47,7 @@ async fn park(store: &Store, aggregate: &str, topic: &str) -> EventId {
         )),
     };
     let now = tx.now().await.unwrap();
-    tx.outbox().except(&[new], now).await.unwrap();
+    tx.outbox().add_failed_events(&[new], now).await.unwrap();
     tx.execute_for_test(&format!("update tidemill_outbox set floor_id = {id}")).await.unwrap();
     tx.commit().await.unwrap();
     id

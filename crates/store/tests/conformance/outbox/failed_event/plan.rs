@@ -69,7 +69,7 @@ async fn use_all(bench: &Bench) {
     assert!(!tx.outbox().blocked(&slots).await.unwrap().is_empty());
     let aggregate = "a1".to_owned();
     tx.outbox()
-        .except(
+        .add_failed_events(
             &[new(20_001, &aggregate, FailedEventState::Held), new(20_002, "z", waiting(bench.now()))],
             bench.now(),
         )

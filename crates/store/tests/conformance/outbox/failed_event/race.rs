@@ -90,7 +90,7 @@ async fn an_event_that_is_being_skipped_while_one_is_added_behind_it_lets_it_go(
     write(&bench, &["a", "a"]).await;
     block(&bench, "a", &[1]).await;
     let mut relay = bench.begin().await;
-    relay.outbox().except(&[new(2, "a", FailedEventState::Held)], bench.now()).await.unwrap();
+    relay.outbox().add_failed_events(&[new(2, "a", FailedEventState::Held)], bench.now()).await.unwrap();
 
     let skipping = beside(bench.store.clone(), 1, Verb::Skip);
     bench.until_blocked(&[&skipping]).await;
@@ -111,7 +111,7 @@ async fn an_event_that_is_added_behind_one_that_is_being_skipped_is_not_forgotte
     let (store, now) = (bench.store.clone(), bench.now());
     let adding = tokio::spawn(async move {
         let mut relay = store.begin().await.unwrap();
-        relay.outbox().except(&[new(2, "a", FailedEventState::Held)], now).await.unwrap();
+        relay.outbox().add_failed_events(&[new(2, "a", FailedEventState::Held)], now).await.unwrap();
         relay.commit().await.unwrap();
     });
     bench.until_blocked(&[&adding]).await;
