@@ -81,7 +81,7 @@ use utoipa::OpenApi;
         render::data,
         render::attempt::list,
         render::attempt::audit,
-        render::worker::list,
+        render::workers,
         render::mapping::list,
         render::mapping::save,
         render::mapping::remove,

@@ -174,7 +174,7 @@ fn others() -> Vec<Route> {
         get("/api/v1/renders/{id}/data", ADMINISTER, render::data),
         get("/api/v1/renders/{id}/attempts", VIEW, render::attempt::list),
         get("/api/v1/renders/{id}/audit", VIEW, render::attempt::audit),
-        get("/api/v1/render-workers", VIEW, render::worker::list),
+        get("/api/v1/render-workers", VIEW, render::workers),
         get("/api/v1/render-mappings", VIEW, render::mapping::list),
         // Expressions are code that nodes run.
         post("/api/v1/render-mappings", ADMINISTER, render::mapping::save),

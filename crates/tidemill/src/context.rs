@@ -2,15 +2,17 @@
 
 use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
 use crate::declared::Definitions;
-use crate::output::{Listing, PrintedListing};
+use crate::output::{Listing, PrintedListing, print_view};
 use crate::report::{Failure, printable};
+use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tidemill_api::View;
 use tidemill_domain::audit::{Actor, Role};
-use tidemill_domain::code::Code;
+use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
@@ -111,6 +113,27 @@ impl Context {
         things: &'a [T],
     ) -> PrintedListing<'a, T> {
         PrintedListing { listing: Listing::of(schema, when_empty, things), output: self.output() }
+    }
+
+    /// Prints records as their view `V`: a table has the columns that `columns` names, separated by
+    /// spaces; the other formats have every field.
+    pub(crate) fn print_list<V: View, R>(
+        &self,
+        schema: &'static str,
+        when_empty: &'static str,
+        records: impl IntoIterator<Item = R>,
+        columns: &'static str,
+    ) -> Result<Exit, Failure>
+    where
+        V: From<R>,
+    {
+        let views = records.into_iter().map(V::from);
+        Listing::of_views(schema, when_empty, views, columns).print(self.output())
+    }
+
+    /// Prints one thing field by field.
+    pub(crate) fn print_one(&self, schema: &'static str, view: &impl Serialize) -> Result<Exit, Failure> {
+        print_view(schema, view, self.output())
     }
 
     pub(crate) fn database_url(&self) -> Result<DatabaseUrl, Failure> {

@@ -4,8 +4,10 @@
 use crate::config::Output;
 use crate::report::{Failure, printable};
 use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
+use tidemill_api::View;
 use tidemill_domain::code::Exit;
 
 /// Rows of one kind of thing. JSON carries the name of the schema, to which fields are only ever added.
@@ -15,6 +17,8 @@ pub(crate) struct Listing {
     columns: Vec<&'static str>,
     rows: Vec<Vec<Value>>,
     when_empty: &'static str,
+    /// The columns of a table; all of them when none are named.
+    shown: Vec<&'static str>,
 }
 
 /// A listing of `things` that has no columns yet.
@@ -33,6 +37,7 @@ impl<T> ListingOf<'_, T> {
             columns: columns.iter().map(|(name, _)| *name).collect(),
             rows: self.things.iter().map(row).collect(),
             when_empty: self.when_empty,
+            shown: Vec::new(),
         }
     }
 }
@@ -56,7 +61,7 @@ pub(crate) type Column<T> = (&'static str, fn(&T) -> Value);
 impl Listing {
     /// An empty listing; `when_empty` is what a person reads then.
     pub(crate) fn new(schema: &'static str, columns: &[&'static str], when_empty: &'static str) -> Self {
-        Self { schema, columns: columns.to_vec(), rows: Vec::new(), when_empty }
+        Self { schema, columns: columns.to_vec(), rows: Vec::new(), when_empty, shown: Vec::new() }
     }
 
     /// A row for each of `things`, once its columns are given.
@@ -68,9 +73,27 @@ impl Listing {
         ListingOf { schema, when_empty, things }
     }
 
+    /// A row for each view. A table has the columns `shown`, the other formats have every field.
+    pub(crate) fn of_views<V: View>(
+        schema: &'static str,
+        when_empty: &'static str,
+        views: impl IntoIterator<Item = V>,
+        shown: &'static str,
+    ) -> Self {
+        let shown: Vec<_> = shown.split_whitespace().collect();
+        debug_assert!(shown.iter().all(|name| V::FIELDS.contains(name)), "{shown:?} of {schema}");
+        let mut listing = Self::new(schema, V::FIELDS, when_empty);
+        listing.shown = shown;
+        for view in views {
+            let fields = json!(view);
+            listing.push(V::FIELDS.iter().map(|name| fields[*name].clone()).collect());
+        }
+        listing
+    }
+
     /// The one row that tells what a command did, once its values are given.
     pub(crate) fn one(schema: &'static str) -> Self {
-        Self { schema, columns: Vec::new(), rows: vec![Vec::new()], when_empty: "" }
+        Self { schema, columns: Vec::new(), rows: vec![Vec::new()], when_empty: "", shown: Vec::new() }
     }
 
     /// The same with these columns and their values in each row.
@@ -128,9 +151,12 @@ impl Listing {
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(self.columns.iter().map(|name| name.to_uppercase().replace('_', " ")));
+        let shown = if self.shown.is_empty() { &self.columns } else { &self.shown };
+        table.set_header(shown.iter().map(|name| name.to_uppercase().replace('_', " ")));
         for row in &self.rows {
-            table.add_row(row.iter().map(|value| printable(&cell(value)).replace('\n', " ")));
+            let value = |name| self.columns.iter().position(|column| column == name).map(|at| &row[at]);
+            let cells = shown.iter().filter_map(value);
+            table.add_row(cells.map(|value| printable(&cell(value)).replace('\n', " ")));
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
@@ -161,6 +187,17 @@ fn csv<'a>(
         )?;
     }
     writer.flush()
+}
+
+/// Writes a view to standard output, field by field. People are not shown empty fields.
+pub(crate) fn print_view(
+    schema: &'static str,
+    view: &impl Serialize,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let Value::Object(fields) = json!(view) else { return Ok(Exit::Ok) };
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    print_fields(schema, &fields, output)
 }
 
 /// Writes one thing to standard output, field by field. People are not shown what is empty.

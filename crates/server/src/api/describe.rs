@@ -50,7 +50,7 @@ fn home(action: Action) -> (&'static str, Option<&'static str>) {
         }
         Action::RowsReplay | Action::RowsSkip => ("outbox::attached::failed", Some("OrderedRows")),
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
-            ("render::operate", Some("RenderRow"))
+            ("render::operate", Some("Render"))
         }
         Action::RendersPoll => ("render::operate", None),
         Action::AlertSilence => ("alert", Some("Silence")),

@@ -10,13 +10,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-domain", &[]),
     ("tidemill-store", &["tidemill-domain", "tidemill-testkit"]),
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
-    ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-api", &["tidemill-domain", "tidemill-store"]),
+    ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
     ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-kafka", "tidemill-store"]),
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-nexrender", &["tidemill-domain", "tidemill-engine"]),
     (
         "tidemill",
         &[
+            "tidemill-api",
             "tidemill-declare",
             "tidemill-domain",
             "tidemill-engine",

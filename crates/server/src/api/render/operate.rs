@@ -1,11 +1,12 @@
 //! What an operator may do with renders: give one up, try it again, take it from a worker that has vanished; and let all
 //! workers look.
 
-use super::{RenderRow, find, object, unknown};
+use super::{find, object, unknown};
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use serde_json::json;
+use tidemill_api::render::Render;
 use tidemill_domain::action::Action;
 use tidemill_domain::render::RenderId;
 use tidemill_store::Tx;
@@ -31,7 +32,7 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         Ordered::Done { record, .. } => {
             let is_heard = record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();
             let status = if is_heard { StatusCode::OK } else { StatusCode::ACCEPTED };
-            Ok((status, json!(RenderRow::from(*record))))
+            Ok((status, json!(Render::from(&*record))))
         }
         Ordered::Refused(refusal) => {
             Err(Problem::new(refusal.code(), format!("render {id}: {refusal}"), refusal.fix()))

@@ -5,8 +5,7 @@ use super::page::{off, tabs};
 use super::row::{Ahead, Look, actions_now, bar, button, lease_until, size, state, title, took, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
-use crate::api::render::attempt::{Attempt, Transition};
-use crate::api::render::{RenderRow, find};
+use crate::api::render::find;
 use crate::api::{self, render};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
@@ -20,6 +19,7 @@ use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::json;
+use tidemill_api::render::RenderDetail;
 use tidemill_domain::access::Permission;
 use tidemill_domain::render::lifecycle::Counts;
 use tidemill_domain::render::{RenderId, Status};
@@ -306,14 +306,12 @@ pub(crate) async fn download(visit: PageContext, Path(text): Path<String>) -> Re
     let id = RenderId::new(api::id(&text)?);
     let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
-    let attempts: Vec<Attempt> = tx.renders().attempts(id).await?.into_iter().map(Attempt::from).collect();
-    let changes: Vec<Transition> =
-        tx.renders().transitions(id).await?.into_iter().map(Transition::from).collect();
-    let document = json!({ "render": RenderRow::from(record), "attempts": attempts, "audit": changes });
+    let attempts = tx.renders().attempts(id).await?;
+    let document = RenderDetail::new(&record, &attempts, &tx.renders().transitions(id).await?);
     let name = format!("attachment; filename=\"tidemill-render-{id}.json\"");
     let headers =
         [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)];
-    Ok((headers, format!("{document:#}\n")).into_response())
+    Ok((headers, format!("{:#}\n", json!(document))).into_response())
 }
 
 /// What it shows, as text.

@@ -126,16 +126,8 @@ async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<Mapp
 
 async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let rows = stored(composition, context).await?;
-    context.list("tidemill.render_mapping/v1", "Nothing is mapped.", &rows).columns(&[
-        ("composition", |row| json!(row.composition)),
-        ("field", |row| json!(row.field_name)),
-        ("kind", |row| json!(row.kind.as_str())),
-        ("layer", |row| json!(row.layer_name)),
-        ("layer_composition", |row| json!(row.layer_composition)),
-        ("property", |row| json!(row.property)),
-        ("source", |row| json!(row.source)),
-        ("is_optional", |row| json!(row.optional)),
-    ])
+    let columns = "composition field_name kind layer_name layer_composition property source optional";
+    context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "Nothing is mapped.", rows, columns)
 }
 
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {

@@ -9,7 +9,6 @@ use serde_json::json;
 use std::path::PathBuf;
 use tidemill_declare::render::{read_profiles, write_profiles};
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::duration;
 use tidemill_domain::render::Profile;
 
 /// What is known of compositions
@@ -92,16 +91,9 @@ async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
 
 async fn list(context: &Context) -> Result<Exit, Failure> {
     let profiles = stored(context).await?;
-    context.list("tidemill.render_profile/v1", "No composition is known.", &profiles).columns(&[
-        ("composition", |profile| json!(profile.composition)),
-        ("template", |profile| json!(profile.template)),
-        ("width", |profile| json!(profile.width)),
-        ("height", |profile| json!(profile.height)),
-        ("rate", |profile| json!(profile.rate.to_string())),
-        ("duration", |profile| json!(profile.duration.map(duration::show))),
-        ("extension", |profile| json!(profile.extension)),
-        ("output_module", |profile| json!(profile.output_module)),
-    ])
+    let columns = "composition template width height rate duration extension output_module";
+    let empty = "There are no profiles.";
+    context.print_list::<Profile, _>("tidemill.render_profile/v1", empty, profiles, columns)
 }
 
 async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {

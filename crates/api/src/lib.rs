@@ -1,0 +1,84 @@
+//! The public shape of everything Tidemill shows and accepts. The HTTP API answers with these types, `-o json` of the
+//! command line prints them, and the detail pages of the dashboard show them: one name for each field everywhere.
+//!
+//! One file per noun. Fields are only ever added.
+
+pub mod render;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A type whose fields the command line can list.
+pub trait View: Serialize {
+    /// The names of the fields, in their order.
+    const FIELDS: &'static [&'static str];
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Pass this as `before` to get the next page; null on the last page.
+    pub next: Option<i64>,
+}
+
+impl<T> Page<T> {
+    /// A list that has only one page.
+    pub fn whole<R>(records: impl IntoIterator<Item = R>) -> Self
+    where
+        T: From<R>,
+    {
+        Self { items: records.into_iter().map(T::from).collect(), next: None }
+    }
+
+    /// A page of at most `limit` records. Read one record more than `limit`: it tells whether there is a next page.
+    pub fn of<R>(records: &[R], limit: u32, id: impl Fn(&R) -> i64) -> Self
+    where
+        T: for<'a> From<&'a R>,
+    {
+        let shown = &records[..records.len().min(limit as usize)];
+        let next = if shown.len() < records.len() { shown.last().map(id) } else { None };
+        Self { items: shown.iter().map(T::from).collect(), next }
+    }
+}
+
+/// Declares views: each field with its description, its type and where its value comes from.
+///
+/// ```ignore
+/// views! {
+///     /// A worker that renders.
+///     pub struct RenderWorker from worker: &WorkerRecord {
+///         name: String = worker.name.clone(),
+///         /// When it last sent a heartbeat.
+///         seen_at: Timestamp = worker.seen_at,
+///     }
+/// }
+/// ```
+///
+/// A view of several things is made from a tuple: `from (record, now): (&PoolRecord, Timestamp)`.
+macro_rules! views {
+    ($(
+        $(#[$about:meta])*
+        pub struct $name:ident from $source:tt: $record:ty {
+            $($(#[$doc:meta])* $field:ident: $type:ty = $value:expr,)+
+        }
+    )+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, ::serde::Serialize, ::utoipa::ToSchema)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)+
+        }
+
+        impl $crate::View for $name {
+            const FIELDS: &'static [&'static str] = &[$(stringify!($field)),+];
+        }
+
+        impl From<$record> for $name {
+            fn from($source: $record) -> Self {
+                Self { $($field: $value,)+ }
+            }
+        }
+    )+};
+}
+
+pub(crate) use views;

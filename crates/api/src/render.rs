@@ -1,0 +1,353 @@
+//! Renders, and what was tried with them.
+
+use crate::{View, views};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tidemill_domain::lease::Lease;
+use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::{Phase, Profile, Status};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord, WorkerRecord};
+use utoipa::{IntoParams, ToSchema};
+
+views! {
+    /// A render, without its data.
+    pub struct Render from record: &RenderRecord {
+        /// Later renders have higher numbers.
+        id: i64 = record.id().get(),
+        /// `pending`, `preparing`, `rendering`, `encoding`, `uploading`, `completed`, `failed` or `cancelled`.
+        status: &'static str = record.render.status.as_str(),
+        /// The current phase; of a pending render, the phase in which it resumes.
+        phase: &'static str = record.render.phase.as_str(),
+        /// The phase in words.
+        phase_label: &'static str = record.render.phase.label(),
+        /// In percent.
+        progress: u8 = record.render.progress.get(),
+        composition: Option<String> = record.composition.clone(),
+        /// What the render was ordered for.
+        cue_item: Option<String> = record.cue_item.clone(),
+        /// Higher priorities render first.
+        priority: i64 = record.priority,
+        /// When the render goes on air.
+        deadline: Option<Timestamp> = record.render.deadline,
+        /// Set when the render is first claimed, at the latest.
+        broadcast_date: Option<String> = record.broadcast_date.map(|date| date.to_string()),
+        /// The current worker, or the last one.
+        worker: Option<String> = record.worker_name.clone(),
+        /// The worker loses the render unless it sends a heartbeat before this time.
+        lease_until: Option<Timestamp> = match record.render.lease {
+            Lease::Held { until, .. } => until,
+            Lease::Free { .. } => None,
+        },
+        /// The name of the job in nexrender.
+        remote_job: Option<String> = record.remote_job.clone(),
+        /// How often a worker claimed the render.
+        attempts: u32 = record.render.counts.attempts,
+        /// How often the worker disappeared.
+        recoveries: u32 = record.render.counts.recoveries,
+        /// A pending render starts at this time at the earliest.
+        run_after: Option<Timestamp> =
+            Some(record.render.run_after).filter(|_| record.render.status == Status::Pending),
+        cancel_requested_at: Option<Timestamp> = record.render.cancel_requested_at,
+        /// Code of the last failure.
+        error_code: Option<String> = record.render.reason.as_ref().map(|reason| reason.code.to_string()),
+        /// Message of the last failure.
+        error: Option<String> = record.render.reason.as_ref().map(|reason| reason.message.clone()),
+        /// Path of the published file.
+        output_path: Option<String> = record.output_path.clone(),
+        output_bytes: Option<u64> = record.output_bytes,
+        output_sha256: Option<String> = record.output_sha256.clone(),
+        /// Path of a picture from the file.
+        poster_path: Option<String> = record.poster_path.clone(),
+        /// The key that encrypts the data; null when the data is stored in clear.
+        encryption_key: Option<String> = record.key_id.clone(),
+        created_at: Timestamp = record.created_at,
+        /// When the render was first claimed.
+        started_at: Option<Timestamp> = record.started_at,
+        /// When the file was published.
+        completed_at: Option<Timestamp> = record.completed_at,
+        /// When the render completed, failed or was cancelled.
+        ended_at: Option<Timestamp> = record.ended_at,
+        /// From the first claim to the published file.
+        duration_seconds: Option<f64> = record.duration_seconds,
+    }
+
+    /// One attempt to render.
+    pub struct RenderAttempt from record: &AttemptRecord {
+        /// Number of the claim. It fences the attempt.
+        epoch: i64 = record.epoch.get(),
+        worker: String = record.worker_name.clone(),
+        /// The name of the job in nexrender.
+        remote_job: Option<String> = record.remote_job.clone(),
+        /// SHA-256 of the job sent to nexrender; an HMAC under the current key if the data is encrypted.
+        document_sha256: Option<String> = record.document_sha256.clone(),
+        started_at: Timestamp = record.started_at,
+        ended_at: Option<Timestamp> = record.ended_at,
+        /// `completed`, `failed`, `cancelled`, `retried`, `given_back` or `lost`.
+        outcome: Option<&'static str> = record.outcome.map(AttemptOutcome::as_str),
+        error_code: Option<String> = record.reason.as_ref().map(|reason| reason.code.to_string()),
+        error: Option<String> = record.reason.as_ref().map(|reason| reason.message.clone()),
+        /// Results of the checks of the file.
+        #[schema(value_type = Option<Object>)]
+        report: Option<Value> = record.report.clone(),
+    }
+
+    /// A change of a render's status.
+    pub struct RenderTransition from record: &TransitionRecord {
+        id: i64 = record.id,
+        at: Timestamp = record.at,
+        /// Null when the render was ordered.
+        from: Option<&'static str> = record.from.map(Status::as_str),
+        to: &'static str = record.to.as_str(),
+        phase: Option<&'static str> = record.phase.map(Phase::as_str),
+        /// Number of the claim at that time.
+        epoch: i64 = record.epoch.get(),
+        /// A worker, an operator, or the database user who wrote SQL.
+        by: String = record.by.clone(),
+        error_code: Option<String> = record.code.map(|code| code.to_string()),
+    }
+
+    /// A worker that renders.
+    pub struct RenderWorker from record: &WorkerRecord {
+        name: String = record.name.clone(),
+        process: String = record.process.to_string(),
+        /// `working`, `paused` or `draining`.
+        state: &'static str = record.state.as_str(),
+        /// Renders that the worker has now.
+        in_flight: u32 = record.in_flight,
+        /// Maximum number of renders at once.
+        capacity: u32 = record.capacity,
+        /// Time of the last heartbeat.
+        seen_at: Timestamp = record.seen_at,
+    }
+}
+
+/// A render with its attempts and history.
+#[derive(Clone, Debug, Serialize)]
+pub struct RenderDetail {
+    #[serde(flatten)]
+    pub render: Render,
+    pub history: Vec<RenderTransition>,
+    /// The oldest attempt first.
+    pub tried: Vec<RenderAttempt>,
+}
+
+impl RenderDetail {
+    pub fn new(record: &RenderRecord, attempts: &[AttemptRecord], transitions: &[TransitionRecord]) -> Self {
+        Self {
+            render: record.into(),
+            history: transitions.iter().map(RenderTransition::from).collect(),
+            tried: attempts.iter().map(RenderAttempt::from).collect(),
+        }
+    }
+}
+
+/// The data of a render.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RenderData {
+    /// As it was ordered.
+    #[schema(value_type = Object)]
+    pub gfx_data: Value,
+}
+
+/// Request for a render.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrderRender {
+    /// `composition_name`, `slots`, `single_fields`, `flags`.
+    #[schema(value_type = Object)]
+    pub gfx_data: Value,
+    /// The composition, if the data does not name it.
+    pub composition: Option<String>,
+    /// What the render is for. The same data for the same cue item is ordered only once.
+    pub cue_item: Option<String>,
+    /// Higher priorities render first. Default 0.
+    #[serde(default)]
+    pub priority: i32,
+    /// When the render goes on air.
+    #[schema(value_type = Option<String>)]
+    pub deadline: Option<String>,
+    /// Day of the broadcast, such as `2026-11-15`.
+    pub broadcast_date: Option<String>,
+}
+
+/// A render that was ordered.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrderedRender {
+    pub id: i64,
+    /// False if the same render was ordered before and has not ended.
+    pub is_new: bool,
+}
+
+/// Filters for a list of renders.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListRenders {
+    /// Maximum number of renders, from 1 to 500. Default 50.
+    pub limit: Option<u32>,
+    /// Only renders before this id: `next` of the previous page.
+    pub before: Option<i64>,
+    pub status: Option<String>,
+    pub composition: Option<String>,
+    /// Name of the worker.
+    pub worker: Option<String>,
+    /// Day of the broadcast.
+    pub date: Option<String>,
+}
+
+/// The profile of a composition. It describes [`Profile`], which is read and written as it is.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenderProfile {
+    pub composition: String,
+    /// The name in the template, if it differs.
+    pub name_in_template: Option<String>,
+    /// Path of the After Effects project, as nodes see it.
+    pub template: String,
+    /// The output module of After Effects.
+    pub output_module: String,
+    /// The render settings of After Effects, unless they are its defaults.
+    pub settings_template: Option<String>,
+    /// File extension. Default `mp4`.
+    pub extension: Option<String>,
+    /// Container as ffprobe names it. Default `mp4`.
+    pub container: Option<String>,
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// Frames per second, such as `25` or `30000/1001`.
+    pub rate: String,
+    /// Allowed video codecs. Default `h264`.
+    pub codecs: Option<BTreeSet<String>>,
+    /// Allowed pixel formats. Default `yuv420p`; any if empty.
+    pub pixel_formats: Option<BTreeSet<String>>,
+    /// Such as `5s`, if every render has the same length.
+    pub duration: Option<String>,
+    /// Minimum file size. Default 1000.
+    pub bytes_min: Option<u64>,
+    /// `none`, `required` (at 48 kHz) or `any`, the default.
+    pub audio: Option<String>,
+    /// `on`, the default, decodes every frame before the file is published; `off` does not.
+    pub decoding: Option<String>,
+}
+
+/// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FieldMapping {
+    pub composition: String,
+    /// `Slot 1 - name`, `Single - table_id` or `Flag 1`.
+    pub field_name: String,
+    pub layer_name: String,
+    /// The composition of the layer, if it differs.
+    pub layer_composition: Option<String>,
+    /// The property of the layer. Default `Source Text`.
+    pub property: Option<String>,
+    /// `text`, the default, `image` or `expression`.
+    pub kind: Option<String>,
+    /// The text of an expression, or the folder of images that are given by name.
+    pub source: Option<String>,
+    /// Whether a render may leave the field out. Default false.
+    pub optional: Option<bool>,
+    /// `clear` or `leave`: what happens to a field that a render leaves out. Text is cleared by default.
+    pub unused: Option<String>,
+}
+
+impl View for Profile {
+    const FIELDS: &'static [&'static str] = &[
+        "composition",
+        "name_in_template",
+        "template",
+        "output_module",
+        "settings_template",
+        "extension",
+        "container",
+        "width",
+        "height",
+        "rate",
+        "codecs",
+        "pixel_formats",
+        "duration",
+        "bytes_min",
+        "audio",
+        "decoding",
+    ];
+}
+
+impl View for MappingRow {
+    const FIELDS: &'static [&'static str] = &[
+        "composition",
+        "field_name",
+        "layer_name",
+        "layer_composition",
+        "property",
+        "kind",
+        "source",
+        "optional",
+        "unused",
+    ];
+}
+
+/// Field mappings or profiles to save.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Items<T> {
+    pub items: Vec<T>,
+}
+
+/// How many mappings or profiles were saved or deleted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Changed {
+    pub count: u64,
+}
+
+/// Filters for a list of field mappings.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListMappings {
+    pub composition: Option<String>,
+}
+
+/// Which mapping to delete.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteMapping {
+    /// Only the mapping of this field.
+    pub field: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The descriptions have exactly the fields of what they describe.
+    #[test]
+    fn a_profile_and_a_mapping_are_described_field_by_field() {
+        let profile = json!({
+            "composition": "Lower", "name_in_template": "L3", "template": "D:\\a.aep", "output_module": "H264",
+            "settings_template": "Best", "extension": "mp4", "container": "mp4", "width": 1920, "height": 1080, "rate": "25",
+            "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on",
+        });
+        let mapping = json!({
+            "composition": "Lower", "field_name": "Flag 1", "layer_name": "F", "layer_composition": "C", "property": "P",
+            "kind": "image", "source": "D:\\i", "optional": true, "unused": "leave",
+        });
+
+        let described: RenderProfile = serde_json::from_value(profile.clone()).unwrap();
+        let read: Profile = serde_json::from_value(profile.clone()).unwrap();
+        assert_eq!((json!(described), json!(read)), (profile.clone(), profile.clone()));
+        assert_eq!(profile.as_object().unwrap().keys().collect::<Vec<_>>(), Profile::FIELDS);
+
+        let described: FieldMapping = serde_json::from_value(mapping.clone()).unwrap();
+        let read: MappingRow = serde_json::from_value(mapping.clone()).unwrap();
+        assert_eq!((json!(described), json!(read)), (mapping.clone(), mapping.clone()));
+        assert_eq!(mapping.as_object().unwrap().keys().collect::<Vec<_>>(), MappingRow::FIELDS);
+    }
+}
