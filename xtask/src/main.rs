@@ -1,7 +1,6 @@
 //! The development commands of Tidemill: `cargo xtask help` lists them.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
-mod airflow;
 mod cache;
 mod commands;
 mod kafka;

@@ -3,6 +3,7 @@
 use crate::cache::Kept;
 use crate::process::run_in_terminal;
 use crate::supervise::Cancel;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,6 +53,83 @@ impl Environment<'_> {
     }
 }
 
+/// Packages of which every one has a fixed version; their file says how it came about.
+pub(crate) struct Pins {
+    /// The beginning of the folder in the cache.
+    folder: &'static str,
+    /// The packages that people know.
+    packages: &'static [&'static str],
+    file: &'static str,
+    text: &'static str,
+    /// A test in Python that accepts its version.
+    version: &'static str,
+    size: &'static str,
+}
+
+/// The Airflow and the boto3 that the tests call our server with. Airflow 2.10 knows no Python after 3.12.
+pub(crate) const AIRFLOW: Pins = Pins {
+    folder: "airflow",
+    packages: &["apache-airflow==", "boto3=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-airflow.txt"),
+    text: include_str!("../python/requirements-airflow.txt"),
+    version: "(3, 11) <= sys.version_info < (3, 13)",
+    size: "about 350 MB",
+};
+
+/// What the tests read the description of our API with.
+pub(crate) const OPENAPI: Pins = Pins {
+    folder: "openapi",
+    packages: &["openapi-python-client==", "openapi-spec-validator=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-openapi.txt"),
+    text: include_str!("../python/requirements-openapi.txt"),
+    version: "sys.version_info >= (3, 11)",
+    size: "about 60 MB",
+};
+
+impl Pins {
+    /// Whether this machine has a Python that can make the virtual environment.
+    pub(crate) fn can_be_installed(&self) -> bool {
+        self.find_python().is_some()
+    }
+
+    /// A Python that has the packages. They are installed if they are not there yet.
+    pub(crate) fn python(&self, cancel: &Cancel) -> Result<PathBuf, String> {
+        let missing = || format!("{} needs a Python with {}", self.folder, self.version);
+        let environment = Environment {
+            name: &self.name(),
+            // Other pins are another environment. (Another Rust may hash differently; then it is installed once more.)
+            folder: format!("{}-{:016x}", self.folder, hash(self.text)),
+            python: self.find_python().ok_or_else(missing)?,
+            // Nothing that is not pinned; the check would miss it.
+            install: &["--no-deps", "--requirement", self.file],
+            size: self.size,
+        };
+        let place = environment.ready(cancel, |environment| {
+            let mut check = Command::new(environment.join("bin/python"));
+            check.args(["-m", "pip", "check", "--quiet"]);
+            Ok(check)
+        })?;
+        Ok(place.join("bin/python"))
+    }
+
+    /// The Python that the pins were made with comes first.
+    fn find_python(&self) -> Option<&'static str> {
+        find(&["python3.11", "python3.12", "python3"], self.version)
+    }
+
+    /// The packages that people know, with their versions.
+    fn name(&self) -> String {
+        let known = self.text.lines().filter(|line| self.packages.iter().any(|name| line.starts_with(name)));
+        known.map(|line| line.replace("==", " ")).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+fn hash(pins: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    pins.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The first of these Pythons that can make virtual environments and whose version a test in Python accepts.
 pub(crate) fn find<'a>(names: &[&'a str], version: &str) -> Option<&'a str> {
     let program = format!("import sys, ensurepip, venv; sys.exit(not ({version}))");
@@ -87,6 +165,26 @@ mod tests {
         let upgraded = is_there(folder.path());
 
         assert_eq!((before, upgraded), (true, false));
+    }
+
+    #[test]
+    fn every_package_has_one_fixed_version() {
+        for (pins, least, name) in
+            [(AIRFLOW, 100, "apache-airflow 2"), (OPENAPI, 30, "openapi-python-client 0")]
+        {
+            let lines: Vec<&str> = pins.text.lines().filter(|line| !line.starts_with('#')).collect();
+
+            assert!(lines.len() > least, "only {} packages are pinned", lines.len());
+            let loose: Vec<&&str> = lines.iter().filter(|line| line.split("==").count() != 2).collect();
+            assert_eq!(loose, Vec::<&&str>::new());
+            assert!(pins.name().starts_with(name) && pins.name().contains(" and "), "{}", pins.name());
+        }
+    }
+
+    #[test]
+    fn other_pins_are_another_environment() {
+        assert_eq!(hash("boto3==1.0\n"), hash("boto3==1.0\n"));
+        assert_ne!(hash("boto3==1.0\n"), hash("boto3==1.1\n"));
     }
 
     #[test]

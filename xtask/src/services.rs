@@ -1,9 +1,9 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
-use crate::airflow;
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
+use crate::python::{AIRFLOW, OPENAPI};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
@@ -33,6 +33,9 @@ const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 /// Where tests find a Python that has boto3; our own is the same.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
+/// Where tests find a Python that has openapi-spec-validator and openapi-python-client.
+const OPENAPI_PYTHON: &str = "TIDEMILL_TEST_OPENAPI_PYTHON";
+
 /// Where tests find a cargo-deny.
 const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
 
@@ -45,6 +48,7 @@ pub(crate) struct Services {
     spark: Service<()>,
     airflow: Service<()>,
     boto3: Service<()>,
+    openapi: Service<()>,
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
@@ -70,7 +74,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 11] = [
+const COMPONENTS: [Component; 12] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -87,12 +91,17 @@ const COMPONENTS: [Component; 11] = [
     Component {
         name: "airflow",
         packages: "python3-venv",
-        is_there: || given_url(AIRFLOW_PYTHON).is_some() || airflow::can_be_installed(),
+        is_there: || given_url(AIRFLOW_PYTHON).is_some() || AIRFLOW.can_be_installed(),
     },
     Component {
         name: "boto3",
         packages: "python3-venv",
-        is_there: || given_url(BOTO3_PYTHON).is_some() || airflow::can_be_installed(),
+        is_there: || given_url(BOTO3_PYTHON).is_some() || AIRFLOW.can_be_installed(),
+    },
+    Component {
+        name: "openapi",
+        packages: "python3-venv",
+        is_there: || given_url(OPENAPI_PYTHON).is_some() || OPENAPI.can_be_installed(),
     },
     Component {
         name: "kafka",
@@ -120,8 +129,9 @@ impl Services {
             Ok((server.url("mysql"), format!("private, on port {}", server.port()), Some(server)))
         })?;
         let spark = Service::kept("spark", SPARK_HOME, || spark::home(cancel))?;
-        let airflow = Service::kept("airflow", AIRFLOW_PYTHON, || airflow::python(cancel))?;
-        let boto3 = Service::kept("boto3", BOTO3_PYTHON, || airflow::python(cancel))?;
+        let airflow = Service::kept("airflow", AIRFLOW_PYTHON, || AIRFLOW.python(cancel))?;
+        let boto3 = Service::kept("boto3", BOTO3_PYTHON, || AIRFLOW.python(cancel))?;
+        let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
         let kafka_home = Service::kept("kafka", HOME, || kafka::home(cancel))?;
         let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
@@ -132,7 +142,19 @@ impl Services {
         })?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
         let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
-        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python, nexrender, deny })
+        Ok(Self {
+            postgres,
+            mysql,
+            spark,
+            airflow,
+            boto3,
+            openapi,
+            kafka,
+            kafka_home,
+            kafka_python,
+            nexrender,
+            deny,
+        })
     }
 
     /// Tells a command where they are.
@@ -142,6 +164,7 @@ impl Services {
         self.spark.tell(command);
         self.airflow.tell(command);
         self.boto3.tell(command);
+        self.openapi.tell(command);
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
@@ -280,7 +303,7 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka,nexrender,curl";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,kafka,nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -1,12 +1,12 @@
-//! Every action of operators, declared once: who may do it, what it asks for first, and by which names the API, the
-//! dashboard and the command line know it. Routes, buttons, question sheets and the description of the API follow from
-//! this table; whether an action is possible now is a rule of its noun.
+//! Every operator action, declared once: permission, reason, confirmation, and its names in the API, on the dashboard
+//! and on the command line. Routes, buttons, question sheets and the description of the API follow from this table.
+//! Whether an action is possible now is a rule of its noun.
 
 use crate::access::Permission::{self, Administer, Operate};
 use std::fmt::Display;
 
 crate::words! {
-    /// An action. Its word is that of the audit log, where actions on many objects at once are recorded one by one.
+    /// Its word is the verb of the audit log. Actions on many objects are recorded there one by one.
     #[derive(Hash)]
     pub enum Action {
         ExecutionRestart = "execution.restart",
@@ -43,35 +43,32 @@ crate::words! {
 pub enum Reason {
     Required,
     Optional,
-    /// There is no place for one.
     None,
 }
 
-/// What the dashboard asks before it does something.
+/// What the dashboard asks first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confirmation {
-    /// Nothing: a second click undoes the first, or a form was filled in anyway.
+    /// Nothing: another click undoes the action, or the user has filled in a form.
     Click,
-    /// A sheet says what will happen.
+    /// A sheet that says what will happen.
     Sheet,
-    /// A sheet, on which the number of the object has to be typed: this cannot be undone.
+    /// A sheet on which you type the number of the object, because the action cannot be undone.
     Number,
 }
 
-/// What is declared about an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Declaration {
     pub permission: Permission,
     pub reason: Reason,
     pub confirmation: Confirmation,
-    /// The method and the path of the API.
+    /// Of the API.
     pub method: &'static str,
     pub path: &'static str,
-    /// Where the dashboard sends its form, if it offers the action. A sheet with a page of its own has the same path.
+    /// Path of the form on the dashboard. A sheet has the same path.
     pub page: Option<&'static str>,
-    /// The subcommand of `tidemill`.
+    /// Subcommand of `tidemill`.
     pub command: &'static str,
-    /// What it does, in one or two sentences.
     pub about: &'static str,
 }
 
@@ -108,18 +105,18 @@ const fn delete(
 }
 
 impl Action {
-    /// What is done, without to what: `stop`.
+    /// Such as `stop`.
     pub fn verb(self) -> &'static str {
         self.as_str().split_once('.').map_or("", |(_, verb)| verb)
     }
 
-    /// The verb as buttons have it: `Stop`.
+    /// The verb on buttons: `Stop`.
     pub fn label(self) -> String {
         let mut letters = self.verb().chars();
         letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
     }
 
-    /// The command with what it is done to and the options that it needs, as a page tells it.
+    /// The whole command, for pages and hints.
     pub fn command_for(self, object: impl Display) -> String {
         let declared = self.declaration();
         let reason = if declared.reason == Reason::Required { " --reason WHY" } else { "" };
@@ -132,75 +129,75 @@ impl Action {
         match self {
             Self::ExecutionRestart => post(Operate, Optional, "/api/v1/executions/{id}/restart", "job restart")
                 .on_page("/executions/{id}/restart", Click)
-                .about("Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server."),
+                .about("Restarts a failed or stopped execution: this server runs a new execution of the same instance."),
             Self::ExecutionStop => post(Operate, Optional, "/api/v1/executions/{id}/stop", "job stop")
                 .on_page("/executions/{id}/stop", Sheet)
-                .about("Asks an execution to stop at the end of its chunk, wherever it runs."),
+                .about("Stops an execution at the end of its chunk, on whichever host it runs."),
             Self::ExecutionAbandon => post(Operate, Required, "/api/v1/executions/{id}/abandon", "job abandon")
                 .on_page("/executions/{id}/abandon", Number)
-                .about("Gives up an execution that ended without success: its instance is never restarted."),
+                .about("Abandons a failed or stopped execution. Its instance can never be restarted."),
             Self::ExecutionRecover => post(Operate, Required, "/api/v1/executions/{id}/recover", "job recover")
-                .about("Declares an execution over that nobody runs any more, so that it can be restarted."),
+                .about("Marks an execution as failed whose process has disappeared, so that you can restart it."),
             Self::SchedulePause => post(Operate, Required, "/api/v1/schedules/{name}/pause", "schedule pause")
                 .on_page("/schedules/{name}/pause", Sheet)
-                .about("Keeps a schedule from firing until it is resumed. Nobody makes up for the ticks in between."),
+                .about("Pauses a schedule. Ticks that it misses are not made up for."),
             Self::ScheduleResume => post(Operate, Optional, "/api/v1/schedules/{name}/resume", "schedule resume")
                 .on_page("/schedules/{name}/resume", Click)
-                .about("Lets a schedule that is paused go on with its next tick."),
+                .about("Resumes a paused schedule with its next tick."),
             Self::PoolPause => post(Operate, Required, "/api/v1/pools/{name}/pause", "pool pause")
                 .on_page("/pools/{name}/pause", Click)
-                .about("Lets nothing start in a pool until it is resumed. Whoever holds units keeps them."),
+                .about("Pauses a pool: it grants no units until you resume it. Current holders keep theirs."),
             Self::PoolResume => post(Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
                 .on_page("/pools/{name}/resume", Click)
-                .about("Lets a pool that is paused go on."),
+                .about("Resumes a paused pool."),
             Self::PoolRemove => delete(Administer, None, "/api/v1/pools/{name}", "pool rm")
-                .about("Removes a pool that nobody uses or waits for."),
+                .about("Deletes a pool that has no leases and no waiting requests."),
             Self::LeaseRelease => post(Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
                 .on_page("/pools/{name}/tickets/{id}/release", Sheet)
-                .about("Takes a lease away, for a reason: whoever holds it is certainly gone, or should be."),
+                .about("Releases a lease on behalf of its holder. Use it when the holder is gone."),
             Self::EventReplay => post(Operate, Required, "/api/v1/outbox/failed/{id}/replay", "outbox replay")
                 .on_page("/outbox/failed/{id}/replay", Sheet)
-                .about("Tries an event again at once, as if it had never been refused."),
+                .about("Publishes a failed event again at once."),
             Self::EventSkip => post(Operate, Required, "/api/v1/outbox/failed/{id}/skip", "outbox skip")
                 .on_page("/outbox/failed/{id}/skip", Number)
-                .about("Never publishes an event; those behind it go on."),
+                .about("Skips a failed event for good. Later events of the aggregate continue."),
             Self::EventRedirect => post(Operate, Required, "/api/v1/outbox/failed/{id}/redirect", "outbox redirect")
-                .about("Publishes an event to another topic, at once or when its turn comes."),
+                .about("Publishes a failed event to another topic."),
             // It writes the payload.
             Self::EventEdit => post(Administer, Required, "/api/v1/outbox/failed/{id}/edit", "outbox edit")
-                .about("Publishes something else in place of an event, at once or when its turn comes."),
+                .about("Replaces the content of a failed event and publishes it."),
             Self::EventsReplay => post(Operate, Required, "/api/v1/outbox/failed/replay", "outbox replay")
                 .on_page("/outbox/failed/replay", Sheet)
-                .about("Tries these events again at once."),
+                .about("Publishes the selected failed events again at once."),
             Self::EventsSkip => post(Operate, Required, "/api/v1/outbox/failed/skip", "outbox skip")
                 .on_page("/outbox/failed/skip", Sheet)
-                .about("Never publishes these events; those behind them go on."),
+                .about("Skips the selected failed events for good. Later events of their aggregates continue."),
             Self::EventsRedirect => post(Operate, Required, "/api/v1/outbox/failed/redirect", "outbox redirect")
-                .about("Publishes these events to another topic, at once or when their turn comes."),
+                .about("Publishes the selected failed events to another topic."),
             Self::RowsReplay => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/replay", "outbox replay")
-                .about("Tries rows that have FAILED again at once, as if they had never been."),
+                .about("Publishes FAILED rows of an attached table again at once."),
             Self::RowsSkip => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/skip", "outbox skip")
-                .about("Leaves rows FAILED for good; those behind them go on."),
+                .about("Skips FAILED rows of an attached table for good. Later rows continue."),
             Self::RenderCancel => post(Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
                 .on_page("/render/{id}/cancel", Sheet)
-                .about("Gives a render up. What a node is rendering goes on there, and its file is thrown away."),
+                .about("Cancels a render. A node that has started finishes its work, and the file is discarded."),
             Self::RenderRetry => post(Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
                 .on_page("/render/{id}/retry", Sheet)
-                .about("Tries a render again at once that failed, was cancelled, or waits for another attempt."),
+                .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
             Self::RenderRecover => post(Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
                 .on_page("/render/{id}/recover", Sheet)
-                .about("Takes a render from a worker that has vanished, without waiting for the next look."),
+                .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
             Self::RendersPoll => post(Operate, Optional, "/api/v1/renders/poll", "render poll")
-                .about("Lets all workers look for renders at once."),
+                .about("Wakes all render workers."),
             Self::AlertSilence => post(Operate, Required, "/api/v1/alerts/silences", "alert silence")
                 .on_page("/alerts/silence", Click)
-                .about("Keeps people from being told of an alert for a while. The alert itself goes on."),
+                .about("Silences an alert for a while. Notifications resume when the silence ends."),
             Self::AlertUnsilence => delete(Operate, None, "/api/v1/alerts/silences", "alert unsilence")
                 .on_page("/alerts/unsilence", Click)
-                .about("Ends a silence before its time."),
+                .about("Ends a silence early."),
             Self::TokenRevoke => delete(Administer, None, "/api/v1/tokens/{id}", "token revoke")
                 .on_page("/settings/tokens/{id}/revoke", Sheet)
-                .about("Ends a token and every session that was opened with it."),
+                .about("Deletes a token and every session that was opened with it."),
         }
     }
 }

@@ -24,7 +24,7 @@ use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use describe::Actions;
+use describe::Complete;
 use serde::de::DeserializeOwned;
 use tidemill_domain::code::Code;
 use utoipa::OpenApi;
@@ -107,7 +107,7 @@ use utoipa::OpenApi;
         outbox::failed_event::operate::EditEvent,
         outbox::failed_event::operate::RedirectEvent
     )),
-    modifiers(&Actions)
+    modifiers(&Complete)
 )]
 pub struct Api;
 

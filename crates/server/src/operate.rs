@@ -2,6 +2,7 @@
 //! What is declared about an action stands in [`tidemill_domain::action`]; what it does stands with its noun.
 
 use crate::api::alert::{CreateSilence, EndSilence};
+use crate::api::execution::operate::Restart;
 use crate::api::outbox::attached::failed::OrderRows;
 use crate::api::outbox::failed_event::bulk::{ManyEvents, RedirectEvents};
 use crate::api::outbox::failed_event::operate::{EditEvent, RedirectEvent};
@@ -171,10 +172,10 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     }
 }
 
-/// The handler of an action in the API.
-pub(crate) fn handler(action: Action) -> MethodRouter<State> {
+/// The handler of an action in the API, and the schema of the body that it reads.
+pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
     match action {
-        Action::ExecutionRestart => post(api::execution::operate::restart),
+        Action::ExecutionRestart => (post(api::execution::operate::restart), Some(Restart::name().into())),
         Action::EventEdit => with_body::<EditEvent>(action),
         Action::EventRedirect => with_body::<RedirectEvent>(action),
         Action::EventsReplay | Action::EventsSkip => with_body::<ManyEvents>(action),
@@ -183,21 +184,23 @@ pub(crate) fn handler(action: Action) -> MethodRouter<State> {
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
         Action::PoolRemove | Action::TokenRevoke => {
-            delete(move |caller: Caller, Path(places): Path<Vec<String>>| {
+            let handler = delete(move |caller: Caller, Path(places): Path<Vec<String>>| {
                 by_api(action, caller, places, OptionalReason::default())
-            })
+            });
+            (handler, None)
         }
         _ if action.declaration().reason == Reason::Required => with_body::<Order>(action),
         _ => with_body::<OptionalReason>(action),
     }
 }
 
-fn with_body<B: ActionBody>(action: Action) -> MethodRouter<State> {
+fn with_body<B: ActionBody + ToSchema>(action: Action) -> (MethodRouter<State>, Option<String>) {
     let is_deletion = action.declaration().method == "DELETE";
     let method = if is_deletion { MethodFilter::DELETE } else { MethodFilter::POST };
-    on(method, move |caller: Caller, Path(places): Path<Vec<String>>, Body(body): Body<B>| {
+    let handler = on(method, move |caller: Caller, Path(places): Path<Vec<String>>, Body(body): Body<B>| {
         by_api(action, caller, places, body)
-    })
+    });
+    (handler, Some(B::name().into()))
 }
 
 async fn by_api<B: ActionBody>(

@@ -31,7 +31,10 @@ pub struct Problem {
 
 /// What went wrong, as the caller reads it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[schema(as = Problem, example = json!({
+    "type": "urn:tidemill:error:TM1546", "title": "there is no such render", "status": 404, "detail": "there is no render 7",
+    "code": "TM1546", "remedy": "list the renders",
+}))]
 pub struct ProblemBody {
     /// Names the kind of problem.
     #[serde(rename = "type")]

@@ -103,7 +103,7 @@ pub fn routes() -> Vec<Route> {
     let actions = Action::ALL.into_iter().map(|action| {
         let declared = action.declaration();
         let method = if declared.method == "DELETE" { Method::DELETE } else { Method::POST };
-        Route::new(method, declared.path, Access::Needs(declared.permission), operate::handler(action))
+        Route::new(method, declared.path, Access::Needs(declared.permission), operate::route(action).0)
     });
     others().into_iter().chain(actions).chain(page::routes()).collect()
 }

@@ -1,129 +1,127 @@
-//! The actions of operators in the description of the API, made from their table.
+//! What completes the description of the API.
 
-use tidemill_domain::action::{Action, Reason};
+use crate::operate;
+use tidemill_domain::action::Action;
 use utoipa::Modify;
 use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, ResponseBuilder};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-/// Adds the actions, and gives every operation a name of its own.
+/// Completes what the handlers say about themselves: the actions, how callers authenticate, a unique name and a
+/// description for everything that must have one, and the problem that every operation may answer with.
 #[derive(Debug)]
-pub(super) struct Actions;
+pub(super) struct Complete;
 
-impl Modify for Actions {
+impl Modify for Complete {
     fn modify(&self, openapi: &mut OpenApi) {
-        for item in openapi.paths.paths.values_mut() {
-            let operations =
-                [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-            for operation in operations.into_iter().flatten() {
-                let tag = operation.tags.as_ref().and_then(|tags| tags.first());
-                let module = tag.map_or_else(String::new, |tag| tag.replace("::", "_"));
-                let function = operation.operation_id.take().unwrap_or_default();
-                operation.operation_id = Some(format!("{module}_{function}"));
-            }
+        for operation in operations(openapi) {
+            let module = operation.tags.take().and_then(|tags| tags.into_iter().next()).unwrap_or_default();
+            let function = operation.operation_id.take().unwrap_or_default();
+            operation.operation_id = Some(format!("{}_{function}", module.replace("::", "_")));
+            operation.tags = module.split("::").next().map(|noun| vec![noun.to_owned()]);
         }
         for action in Action::ALL {
             let declared = action.declaration();
             let method = if declared.method == "DELETE" { HttpMethod::Delete } else { HttpMethod::Post };
             openapi.paths.add_path_operation(declared.path, vec![method], operation(action));
         }
+        for operation in operations(openapi) {
+            let problem = ResponseBuilder::new()
+                .description("Problem")
+                .content("application/problem+json", of("Problem"));
+            operation.responses.responses.insert("default".to_owned(), problem.build().into());
+            for (status, response) in &mut operation.responses.responses {
+                if let RefOr::T(response) = response
+                    && response.description.is_empty()
+                {
+                    response.description = description(status).to_owned();
+                }
+            }
+        }
+        let token = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("A token of `tidemill token create`, or a JWT of a configured issuer."));
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(token.build()));
+        // A server that listens on loopback may need no token.
+        let nothing = SecurityRequirement::default();
+        openapi.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new()), nothing]);
     }
 }
 
-/// The module that has an action, and what it answers with.
-fn home(action: Action) -> (&'static str, Option<&'static str>) {
+fn operations(openapi: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
+    let items = openapi.paths.paths.values_mut();
+    items.flat_map(|item| {
+        [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
+            .into_iter()
+            .flatten()
+    })
+}
+
+fn description(status: &str) -> &'static str {
+    match status {
+        "201" => "Created",
+        "202" => "Accepted: the change takes effect later",
+        _ => "OK",
+    }
+}
+
+fn of(schema: &str) -> Content {
+    ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build()
+}
+
+/// The noun of an action, the status of its success, and the schema of its answer.
+fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) {
     match action {
-        Action::ExecutionRestart
-        | Action::ExecutionStop
-        | Action::ExecutionAbandon
-        | Action::ExecutionRecover => ("execution::operate", Some("Execution")),
-        Action::SchedulePause | Action::ScheduleResume => ("schedule", Some("Schedule")),
-        Action::PoolPause | Action::PoolResume => ("pool::define", Some("Pool")),
-        Action::PoolRemove => ("pool::define", None),
-        Action::LeaseRelease => ("pool::lease", Some("ReleasedLease")),
+        Action::ExecutionRestart | Action::ExecutionStop => ("execution", "202", Some("Execution")),
+        Action::ExecutionAbandon | Action::ExecutionRecover => ("execution", "200", Some("Execution")),
+        Action::SchedulePause | Action::ScheduleResume => ("schedule", "200", Some("Schedule")),
+        Action::PoolPause | Action::PoolResume => ("pool", "200", Some("Pool")),
+        Action::PoolRemove => ("pool", "200", None),
+        Action::LeaseRelease => ("pool", "200", Some("ReleasedLease")),
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
-            ("outbox::failed_event::operate", Some("FailedEvent"))
+            ("outbox", "200", Some("FailedEvent"))
         }
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect => {
-            ("outbox::failed_event::bulk", Some("ManyChanged"))
+            ("outbox", "200", Some("ManyChanged"))
         }
-        Action::RowsReplay | Action::RowsSkip => ("outbox::attached::failed", Some("OrderedRows")),
+        Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("OrderedRows")),
+        // While the worker has yet to hear of it, `cancel` answers 202 with the same.
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
-            ("render::operate", Some("Render"))
+            ("render", "200", Some("Render"))
         }
-        Action::RendersPoll => ("render::operate", None),
-        Action::AlertSilence => ("alert", Some("Silence")),
-        Action::AlertUnsilence => ("alert", None),
-        Action::TokenRevoke => ("token", None),
-    }
-}
-
-/// What the body of a request is, as `operate::handler` reads it.
-fn body(action: Action) -> Option<&'static str> {
-    match action {
-        Action::ExecutionRestart => Some("Restart"),
-        Action::EventEdit => Some("EditEvent"),
-        Action::EventRedirect => Some("RedirectEvent"),
-        Action::EventsReplay | Action::EventsSkip => Some("ManyEvents"),
-        Action::EventsRedirect => Some("RedirectEvents"),
-        Action::RowsReplay | Action::RowsSkip => Some("OrderRows"),
-        Action::AlertSilence => Some("CreateSilence"),
-        Action::AlertUnsilence => Some("EndSilence"),
-        Action::PoolRemove | Action::TokenRevoke => None,
-        _ if action.declaration().reason == Reason::Required => Some("Order"),
-        _ => Some("OptionalReason"),
-    }
-}
-
-/// The statuses of an action: those of its answers, and those of problems.
-fn statuses(action: Action) -> (&'static [&'static str], &'static [&'static str]) {
-    match action {
-        Action::ExecutionRestart => (&["202"], &["404", "409", "503"]),
-        Action::ExecutionStop => (&["202"], &["404", "409"]),
-        Action::RenderCancel => (&["200", "202"], &["404", "409"]),
-        Action::RendersPoll => (&["202"], &[]),
-        Action::AlertSilence => (&["201"], &[]),
-        Action::AlertUnsilence
-        | Action::TokenRevoke
-        | Action::EventsReplay
-        | Action::EventsSkip
-        | Action::EventsRedirect => (&["200"], &[]),
-        Action::EventRedirect | Action::EventEdit => (&["200"], &["400", "404", "409"]),
-        Action::SchedulePause
-        | Action::ScheduleResume
-        | Action::PoolPause
-        | Action::PoolResume
-        | Action::RowsReplay
-        | Action::RowsSkip => (&["200"], &["404"]),
-        _ => (&["200"], &["404", "409"]),
+        Action::RendersPoll => ("render", "202", None),
+        Action::AlertSilence => ("alert", "201", Some("Silence")),
+        Action::AlertUnsilence => ("alert", "200", None),
+        Action::TokenRevoke => ("token", "200", None),
     }
 }
 
 fn operation(action: Action) -> Operation {
     let declared = action.declaration();
-    let (tag, answer) = home(action);
-    let (answers, problems) = statuses(action);
-    let content = |schema| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    let (noun, status, answer) = answer(action);
     let mut operation = OperationBuilder::new()
-        .tag(tag)
+        .tag(noun)
         .summary(Some(declared.about))
         .operation_id(Some(action.as_str().replace('.', "_")));
     for place in declared.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
         operation = operation.parameter(parameter(action, place));
     }
-    if let Some(body) = body(action) {
-        let body = RequestBodyBuilder::new().content("application/json", content(body));
+    if let Some(body) = operate::route(action).1 {
+        let body = RequestBodyBuilder::new().content("application/json", of(&body));
         operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
     }
-    let answers = answers.iter().map(|status| (status, answer));
-    for (status, schema) in answers.chain(problems.iter().map(|status| (status, Some("Problem")))) {
-        let response = ResponseBuilder::new();
-        let response = match schema {
-            Some(schema) => response.content("application/json", content(schema)),
-            None => response,
-        };
-        operation = operation.response(*status, response.build());
+    let response = ResponseBuilder::new();
+    let response = match answer {
+        Some(schema) => response.content("application/json", of(schema)),
+        None => response,
+    };
+    operation = operation.response(status, response.build());
+    if action == Action::RenderCancel {
+        operation = operation
+            .response("202", ResponseBuilder::new().content("application/json", of("Render")).build());
     }
     operation.build()
 }
@@ -136,19 +134,9 @@ fn parameter(action: Action, place: &str) -> ParameterBuilder {
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64))),
         false => ObjectBuilder::new().schema_type(Type::String),
     };
-    let description = match (action, place) {
-        (Action::TokenRevoke, _) => "Its public part",
-        (Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit, _) => {
-            "Id of the event"
-        }
-        (_, "id") => "Its id",
-        (_, "schema") => "Its schema",
-        _ => "Its name",
-    };
     ParameterBuilder::new()
         .name(place)
         .parameter_in(ParameterIn::Path)
         .required(Required::True)
-        .description(Some(description))
         .schema(Some(schema))
 }

@@ -35,33 +35,15 @@ impl Site {
         Some(Self { stage, served, python })
     }
 
-    /// What a program in Python tells in the last line of its output.
     fn run(&self, program: &str, arguments: &[&str]) -> Value {
         let file = workspace().join("crates/tidemill/tests/cli/airflow").join(program);
-        let mut command = self.stage.dress(Command::new(&self.python), &[file.to_str().unwrap()]);
-        for (name, _) in std::env::vars_os() {
-            // Whatever the host says about AWS is not for this test.
-            if name.to_string_lossy().starts_with("AWS_") {
-                command.env_remove(name);
-            }
-        }
-        command
-            .args(arguments)
-            .env("AWS_ENDPOINT_URL_LAMBDA", format!("http://{}", self.served.address))
-            .env("AWS_DEFAULT_REGION", "ap-northeast-2")
-            .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-            .env("AWS_SECRET_ACCESS_KEY", "secret")
-            .env("AWS_CONFIG_FILE", self.stage.path("no-configuration"))
-            .env("AWS_SHARED_CREDENTIALS_FILE", self.stage.path("no-credentials"))
-            .env("NO_PROXY", "127.0.0.1")
-            .env("no_proxy", "127.0.0.1")
-            .env("PYTHONDONTWRITEBYTECODE", "1");
-        let (output, messages) = (self.stage.path("output"), self.stage.path("messages"));
-        command.stdout(File::create(&output).unwrap()).stderr(File::create(&messages).unwrap());
-        let ended = Guarded::spawn(command).unwrap().wait_deadline(PATIENCE);
-        let text = |path: &Path| fs::read_to_string(path).unwrap();
-        assert!(ended.is_some_and(|ended| ended.success()), "{program}: {ended:?}\n{}", text(&messages));
-        serde_json::from_str(text(&output).lines().last().unwrap()).unwrap()
+        run_python(
+            &self.stage,
+            &self.python,
+            &file,
+            &[("AWS_ENDPOINT_URL_LAMBDA", &format!("http://{}", self.served.address))],
+            arguments,
+        )
     }
 
     fn usage(&self) -> Value {
@@ -69,6 +51,39 @@ impl Site {
         assert_eq!(status, 200, "{body}");
         serde_json::from_str::<Value>(&body).unwrap()["sources"]["4"]["current_usage"].clone()
     }
+}
+
+/// The JSON in the last line that a program in Python prints. Nothing that the host says about AWS reaches it.
+pub(crate) fn run_python(
+    stage: &Stage,
+    python: &Path,
+    program: &Path,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Value {
+    let mut command = stage.dress(Command::new(python), &[program.to_str().unwrap()]);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(arguments)
+        .env("AWS_DEFAULT_REGION", "ap-northeast-2")
+        .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("AWS_CONFIG_FILE", stage.path("no-configuration"))
+        .env("AWS_SHARED_CREDENTIALS_FILE", stage.path("no-credentials"))
+        .env("NO_PROXY", "127.0.0.1")
+        .env("no_proxy", "127.0.0.1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(variables.iter().copied());
+    let (output, messages) = (stage.path("output"), stage.path("messages"));
+    command.stdout(File::create(&output).unwrap()).stderr(File::create(&messages).unwrap());
+    let ended = Guarded::spawn(command).unwrap().wait_deadline(PATIENCE);
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    assert!(ended.is_some_and(|ended| ended.success()), "{program:?}: {ended:?}\n{}", text(&messages));
+    serde_json::from_str(text(&output).lines().last().unwrap()).unwrap()
 }
 
 /// The pool of the document, by the API.

@@ -29,6 +29,7 @@ mod job_kafka;
 mod job_reach;
 mod manual;
 mod metrics;
+mod openapi;
 mod outbox_attached;
 mod outbox_chaos;
 mod outbox_failed_event;
