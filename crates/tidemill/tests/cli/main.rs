@@ -1,6 +1,7 @@
 //! The real binary, as a user meets it; and the rules of the house that only the whole workspace can break.
 #![cfg(test)]
 
+mod actions;
 mod airflow;
 mod alert;
 mod architecture;
