@@ -20,7 +20,12 @@ use tidemill_testkit::skip;
 
 /// The documents whose commands are run, by the root of the workspace.
 fn documents() -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("README.md"), PathBuf::from("docs/guarantees.md")];
+    let mut found = vec![
+        PathBuf::from("README.md"),
+        PathBuf::from("docs/guarantees.md"),
+        PathBuf::from("docs/install.md"),
+        PathBuf::from("docs/production.md"),
+    ];
     for folder in ["docs/guide", "docs/migrate", "docs/runbook"] {
         for entry in fs::read_dir(workspace().join(folder)).unwrap() {
             found.push(Path::new(folder).join(entry.unwrap().file_name()));
