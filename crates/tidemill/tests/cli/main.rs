@@ -54,6 +54,7 @@ mod runbook;
 mod schedule;
 mod serve;
 mod tidy;
+mod vocabulary;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
