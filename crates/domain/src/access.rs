@@ -1,7 +1,4 @@
-//! Who may do what: roles, permissions, and the text form of API tokens.
-//!
-//! Permissions are asked for by name and answered by one table, so that a new route has to say what it needs and
-//! a new role what it may.
+//! Roles, permissions, scopes, and the text form of API tokens. One table says which role has which permission.
 
 use crate::audit::Role;
 use crate::time::Timestamp;
@@ -14,20 +11,20 @@ crate::words! {
     pub enum Permission {
         /// See states, lists and events; no payloads, no configuration.
         View = "view",
-        /// Stop, restart, retry, release, silence: what is done at 02:00.
+        /// Stop, restart, retry, release, silence.
         Operate = "operate",
-        /// Tokens, configuration, payloads, and whatever cannot be taken back.
+        /// Tokens, configuration, payloads, and irreversible actions.
         Administer = "administer",
         Work = "work",
-        /// Ask for units of a pool and give them back.
+        /// Request and release units of a pool.
         Request = "request",
     }
 }
 
-/// Roles that a caller from outside can have.
+/// Roles that an API token can have.
 pub const ROLES: [Role; 5] = [Role::Viewer, Role::Operator, Role::Admin, Role::Worker, Role::Requester];
 
-/// Whether `role` has `permission`. Tidemill itself and the local command line do not come this way.
+/// Whether `role` has `permission`. Tidemill itself and the local command line need no permission.
 pub fn allows(role: Role, permission: Permission) -> bool {
     use Permission::{Administer, Operate, Request, View, Work};
     match role {
@@ -42,8 +39,8 @@ pub fn allows(role: Role, permission: Permission) -> bool {
     }
 }
 
-/// Whether an object such as `pool/etl` lies within `scopes`. Without scopes everything does; a scope is an
-/// object, or the beginning of one with a `*` at its end.
+/// Whether an object such as `pool/etl` lies within `scopes`. A scope is an object or a prefix that ends with `*`. No
+/// scopes means no limit.
 ///
 /// ```
 /// # use tidemill_domain::access::in_scope;
@@ -59,7 +56,7 @@ pub fn in_scope(scopes: &[String], object: &str) -> bool {
         })
 }
 
-/// Whether everything that `scope` covers lies within `scopes`: then whoever is limited to these may hand it on.
+/// Whether `scopes` include everything that `scope` covers, so that their owner may grant it.
 ///
 /// ```
 /// # use tidemill_domain::access::covers;
@@ -84,7 +81,7 @@ pub fn is_token_valid(expires_at: Option<Timestamp>, revoked_at: Option<Timestam
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(3600);
 pub const SESSION_MAX: Duration = Duration::from_secs(12 * 3600);
 
-/// When a session that is opened at `now` ends at the latest: never after the token that opened it.
+/// The latest end of a session that is opened at `now`: never after its token.
 pub fn session_end(token_expires_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let latest = now.plus(SESSION_MAX);
     token_expires_at.map_or(latest, |end| end.min(latest))
@@ -111,10 +108,10 @@ pub fn is_scope(text: &str) -> bool {
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const ID_CHARS: usize = 8;
-/// 43 characters of 62 hold 256 bits.
+/// 43 digits of base 62 hold 256 bits.
 const SECRET_CHARS: usize = 43;
 
-/// An API token as its owner has it: `tm_`, a public id, `_`, and 256 secret bits.
+/// `tm_`, a public id, `_`, and 256 secret bits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: String,
@@ -126,7 +123,7 @@ pub struct Token {
 pub struct NotAToken;
 
 impl Token {
-    /// Makes a token of random bytes that the caller drew.
+    /// Makes a token from random bytes.
     ///
     /// ```
     /// # use tidemill_domain::access::Token;
@@ -137,7 +134,7 @@ impl Token {
         Self { id: base62(id, ID_CHARS), secret: base62(secret, SECRET_CHARS) }
     }
 
-    /// Its public part, by which it is listed and found.
+    /// The public part.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -146,7 +143,7 @@ impl Token {
         &self.secret
     }
 
-    /// The whole token. Shown once, to whoever asked for it.
+    /// The whole token, shown once, to its new owner.
     pub fn expose(&self) -> String {
         format!("tm_{}_{}", self.id, self.secret)
     }
@@ -173,7 +170,7 @@ impl FromStr for Token {
     }
 }
 
-/// The number that the bytes are, in base 62: its last `length` digits.
+/// The last `length` digits of the number in base 62.
 fn base62(bytes: &[u8], length: usize) -> String {
     let mut number = bytes.to_vec();
     let mut digits = Vec::with_capacity(length);

@@ -1,4 +1,4 @@
-//! When an alert fires, when it is over, and what people are told about it.
+//! When an alert fires, when it resolves, and which notifications are sent.
 //!
 //! ```text
 //!   Inactive ──breached──► Pending ──breached, `for` has passed──► Firing ──fine──► Resolved
@@ -6,11 +6,10 @@
 //!      └───────fine─────────┘             Pending, or Firing when `for` is zero ◄──breached
 //! ```
 //!
-//! A reading that is unknown changes nothing: it is neither zero nor fine. A silence changes no state either; it
-//! only holds back what people are told, and [`owed`] says what they still have to hear once it is over.
+//! An unknown reading changes nothing: it is neither zero nor fine. A silence changes no state either; it holds back
+//! notifications, and [`owed`] says which are still due when it ends.
 //!
-//! Reading order: here, then [`rule`] (what is watched), [`window`] (how samples become a reading), [`silence`],
-//! [`delivery`] (how often a notice is tried).
+//! Reading order: here, then [`rule`], [`window`] (how samples become a reading), [`silence`], [`delivery`] (retries).
 
 pub mod delivery;
 pub mod rule;
@@ -24,7 +23,7 @@ use crate::time::Timestamp;
 use std::fmt;
 use std::time::Duration;
 
-/// What a rule is about in one case: one pool, one job, or [`Subject::whole`] when there is only one case.
+/// What a rule watches: one pool, one job, or [`Subject::whole`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subject(String);
 
@@ -38,7 +37,7 @@ impl Subject {
         if is_good { Ok(Self(text.to_owned())) } else { Err(NotASubject) }
     }
 
-    /// The subject of a signal that tells of the whole installation.
+    /// The subject of a signal about the whole installation.
     pub fn whole() -> Self {
         Self("all".to_owned())
     }
@@ -54,7 +53,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Where the alert of one rule and subject stands. `since` is when the breach began, `at` when it was over.
+/// The state of one rule and subject. `since` is when the breach began, `at` when the alert resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlertState {
     Inactive,
@@ -73,7 +72,7 @@ impl AlertState {
         }
     }
 
-    /// Since when it is in this state, as people ask for it: the start of the breach, or the end of the alert.
+    /// The start of the breach, or the end of the alert.
     pub const fn since(self) -> Option<Timestamp> {
         match self {
             Self::Inactive => None,
@@ -87,14 +86,14 @@ impl AlertState {
     }
 }
 
-/// What a look at the signal says about one rule and subject.
+/// One sample of a signal, judged by a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Reading {
     Breached(f64),
     Fine(f64),
-    /// The signal answered and knows the subject no more, or the rule was taken away: nothing can be breached.
+    /// The signal no longer reports the subject, or the rule was removed.
     Gone,
-    /// Nobody knows: the look failed, or there was nothing to see.
+    /// The signal could not be read, or reported nothing.
     Unknown,
 }
 
@@ -115,7 +114,7 @@ crate::words! {
     }
 }
 
-/// The state after `reading`, and the notice if one begins or ends. `hold` is the rule's "for". Total.
+/// The state after `reading`, and a notice if the alert starts or ends. `hold` is the rule's "for". Total.
 pub fn next(
     state: AlertState,
     reading: Reading,
@@ -151,8 +150,8 @@ pub enum Voice {
     Silenced,
 }
 
-/// The notice that people are owed, given which firing they were told of last (by its instant; none when they
-/// also heard that it was over). After a silence this is where a firing that began in it is made up for. Total.
+/// The notice that is still due. `announced` is the last firing that was announced, by its instant; none if its end was
+/// announced too. A firing that began in a silence is announced when the silence ends. Total.
 pub fn owed(state: AlertState, announced: Option<Timestamp>, voice: Voice) -> Option<Notice> {
     match (voice, state) {
         (Voice::Silenced, _) => None,
@@ -165,7 +164,7 @@ pub fn owed(state: AlertState, announced: Option<Timestamp>, voice: Voice) -> Op
     }
 }
 
-/// Which firing people know of after `notice` about an alert in `state` was written down for them.
+/// The firing that counts as announced after `notice`.
 pub fn announced(state: AlertState, notice: Notice) -> Option<Timestamp> {
     match (state, notice) {
         (AlertState::Firing { fired_at, .. }, Notice::Fired) => Some(fired_at),

@@ -1,9 +1,9 @@
-//! What is written down about a change: who did what to which object, and why.
+//! Audit entries: who changed which object, how, and why.
 
 use crate::time::Timestamp;
 
 crate::words! {
-    /// In which capacity somebody acted.
+    /// The role of an actor.
     #[derive(Hash)]
     pub enum Role {
         Viewer = "viewer",
@@ -11,7 +11,7 @@ crate::words! {
         Admin = "admin",
         Worker = "worker",
         Requester = "requester",
-        /// Somebody at the command line with direct access to the database.
+        /// The command line with direct access to the database.
         Local = "local",
         /// Tidemill itself, for example when it finds a dead process.
         System = "system",
@@ -23,7 +23,7 @@ pub struct Actor {
     /// Name of a person, token or process.
     pub name: String,
     pub role: Role,
-    /// The request that this is part of, if it came in by HTTP.
+    /// Set if the change came by HTTP.
     pub request_id: Option<String>,
 }
 
@@ -33,25 +33,23 @@ impl Actor {
     }
 }
 
-/// One line of the audit log, before it has a number and a time.
+/// A line of the audit log before it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditEntry {
     pub actor: Actor,
-    /// What, as `noun.verb`.
+    /// As `noun.verb`.
     pub action: String,
-    /// To which object, as `noun/name`.
+    /// As `noun/name`.
     pub object: String,
     pub from: Option<String>,
     pub to: Option<String>,
     pub reason: Option<String>,
 }
 
-/// Longest text that is kept of any field; more is cut, because an audit row must never fail a change.
+/// Longer fields are cut, because an audit row must never fail a change.
 pub const FIELD_CHARS_MAX: usize = 1000;
 
 impl AuditEntry {
-    /// An entry without states and reason.
-    ///
     /// ```
     /// # use tidemill_domain::audit::{Actor, AuditEntry};
     /// let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
@@ -86,12 +84,11 @@ impl AuditEntry {
     }
 }
 
-/// Cuts to the longest kept length and drops NUL, which PostgreSQL cannot store in a text.
+/// Cuts a text, and drops NUL, which PostgreSQL cannot store.
 fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(FIELD_CHARS_MAX).collect()
 }
 
-/// A reason that says something and fits into the log.
 pub fn reason(text: &str) -> Result<&str, BadReason> {
     let text = text.trim();
     match text.chars().count() {
@@ -118,12 +115,11 @@ impl BadReason {
     }
 }
 
-/// A line of the audit log as read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditRecord {
-    /// Its number; grows with time on one database.
+    /// Grows with time on one database.
     pub id: i64,
-    /// When, by the database's clock.
+    /// By the database's clock.
     pub at: Timestamp,
     pub entry: AuditEntry,
 }

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt: exponential, capped, with the jitter given by the caller.
+//! Delay before the next attempt: exponential, capped, with random jitter from the caller.
 
 use crate::newtype::check_all;
 use std::time::Duration;
@@ -22,13 +22,13 @@ pub enum BadBackoff {
 }
 
 impl Backoff {
-    /// A delay that doubles from `first` to `longest`, from which up to a half is taken away at random.
+    /// A delay that doubles from `first` to `longest`, less up to a half at random.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
         Self { base: first, factor: 2.0, cap: longest.max(first), jitter: 0.5 }
     }
 
-    /// A delay that starts at `base`, grows by `factor` per attempt up to `cap`, and from which up to the
-    /// share `jitter` is taken away at random, so that those who failed together do not return together.
+    /// A delay that starts at `base`, grows by `factor` per attempt up to `cap`, less up to the share `jitter` at random, so
+    /// that those who failed together do not retry together.
     pub fn new(base: Duration, factor: f64, cap: Duration, jitter: f64) -> Result<Self, BadBackoff> {
         check_all([
             ((1.0..=100.0).contains(&factor), BadBackoff::Factor),
@@ -38,8 +38,7 @@ impl Backoff {
         Ok(Self { base, factor, cap, jitter })
     }
 
-    /// The wait before attempt `attempt + 1`, after `attempt` failures (from 1). `unit` is a random number
-    /// from 0 to 1 that the caller drew; anything else is drawn into that range.
+    /// The delay after `attempt` failures (from 1). `unit` is a random number; it is clamped to 0 to 1.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The stable codes of the errors that people see, and the exit codes of the command line.
+//! The stable codes of errors, and the exit codes of the command line.
 //!
-//! A code never changes its meaning and is never used again. Every code has a page in `docs/errors/`, which
+//! A code never changes its meaning and is never reused. Each has a page in `docs/errors/`, which
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 macro_rules! exits {
     ($($number:literal $name:ident $meaning:literal;)+) => {
-        /// How a command of `tidemill` ends. Scripts depend on these numbers.
+        /// Exit codes of `tidemill`. Scripts depend on these numbers.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum Exit {
@@ -48,7 +48,6 @@ exits! {
 
 macro_rules! codes {
     ($($number:literal $name:ident -> $exit:ident, $title:literal;)+) => {
-        /// The stable code of an error that people see.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Code {
             $(#[doc = $title] $name = $number,)+
@@ -57,12 +56,12 @@ macro_rules! codes {
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// What went wrong, in a few words that never change.
+            /// What went wrong, in a few words.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)+ }
             }
 
-            /// How a command ends that fails so.
+            /// The exit code of a command that fails with this.
             pub const fn exit(self) -> Exit {
                 match self { $(Self::$name => Exit::$exit,)+ }
             }
@@ -221,7 +220,7 @@ codes! {
     1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
 }
 
-/// Gives an error the code that all its variants have.
+/// Gives all variants of an error one code.
 macro_rules! coded {
     ($error:ident, $code:ident) => {
         impl $error {
@@ -240,7 +239,6 @@ impl Code {
     }
 }
 
-// `TM` and four digits.
 crate::newtype::display!(Code, code => "TM{:04}", code.number());
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

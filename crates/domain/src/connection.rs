@@ -1,51 +1,51 @@
-//! Who may connect to a server when places are scarce, and how long a connection may wait for its request.
+//! Which connections a server accepts when places are scarce, and how long a connection may wait for its request.
 //!
-//! A connection waits while no whole head of a request has arrived on it: a new one, one that sends its head slowly, and
-//! one that is kept alive between two requests. Otherwise a request is in hand. When places are scarce, a connection that
-//! waits gives way to a new one; a request in hand never does.
+//! A connection is waiting until the whole head of a request has arrived: a new one, one that sends its head slowly, and
+//! one that is kept alive between requests. When places are scarce, a waiting connection is closed for a new one; a
+//! connection with a request in progress never is.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// Most connections, however many files the process may open.
+/// Most connections, even if the process may open more files.
 const MOST: u64 = 10_000;
-/// Files that a process needs for its own work, if it may open twice as many.
+/// Files left for the process's own work, if it may open twice as many.
 const FILES_OF_ITS_OWN: u64 = 64;
-/// Most connections that are kept for health checks.
+/// Most connections reserved for health checks.
 const RESERVE_MOST: u64 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Connections on which any request is answered.
+    /// Connections that may send any request.
     pub places: u32,
-    /// Connections beyond these, on which only health checks are answered.
+    /// Further connections, for health checks only.
     pub reserve: u32,
-    /// Most connections of one address on which any request is answered.
+    /// Most connections of one address that may send any request.
     pub per_address: u32,
     /// How long a connection may wait for its request while places are not scarce.
     pub patience: Duration,
 }
 
-/// The connections on which any request is answered and that are open already.
+/// The open connections that may send any request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Crowd {
     pub open: u32,
     pub waiting: u32,
     pub open_of_address: u32,
-    /// Those from the address of the new one that wait for a request.
+    /// Waiting connections of the new connection's address.
     pub waiting_of_address: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     Free,
-    /// It takes the place of the connection that has waited longest, which is closed.
+    /// The connection that has waited longest is closed to make room.
     InPlaceOf(Whom),
-    /// Every place has a request in hand: only a health check is answered.
+    /// All places have a request in progress.
     HealthOnly,
 }
 
-/// Among whom the connection is found that gives way.
+/// Which connections may be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whom {
     SameAddress,
@@ -53,8 +53,8 @@ pub enum Whom {
 }
 
 impl Bounds {
-    /// The bounds of a process that may open `files` files. A quarter of them is left for its work, and where they are few
-    /// up to a half. One address has half of the places, unless `per_address` says otherwise.
+    /// The bounds of a process that may open `files` files. It keeps a quarter of them for its own work, up to a half if they
+    /// are few. One address gets half of the places unless `per_address` is set.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -87,7 +87,7 @@ impl Bounds {
         }
     }
 
-    /// How long a connection may wait for a request that was admitted so when `open` others were open.
+    /// How long a connection may wait for its request, if `open` others were open when it was admitted.
     pub fn head_timeout(&self, admission: Admission, open: u32) -> Duration {
         match admission {
             Admission::HealthOnly => self.patience / 30,
@@ -98,7 +98,7 @@ impl Bounds {
     }
 }
 
-/// What counts as one address: of IPv6 the network of 64 bits, since whoever has one address there has them all.
+/// What counts as one address: for IPv6 the /64 network, which usually belongs to one host.
 pub fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -1,31 +1,31 @@
-//! Durations as people write them: `500ms`, `15s`, `1m`, `1h30m`, `1d`.
+//! Durations as text: `500ms`, `15s`, `1m`, `1h30m`, `1d`.
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::SpanParser;
 use std::time::Duration;
 
-/// The units, largest first, with their length in milliseconds.
+/// Largest first, in milliseconds.
 const UNITS: [(&str, u128); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Longer texts are not looked at.
+/// In bytes.
 const LONGEST: usize = 64;
 
-/// A million days. The parser takes more minutes than it takes days, so without a limit of our own there
-/// would be durations that [`show`] writes and [`parse`] refuses.
+/// A million days. The parser accepts more minutes than days, so without this limit [`show`] could write durations that
+/// [`parse`] refuses.
 const LIMIT: Duration = Duration::from_secs(1_000_000 * 86_400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadDuration {
-    /// A number alone. Whether it meant seconds or milliseconds is anybody's guess, so nobody guesses.
+    /// The unit of a bare number is not guessed.
     #[error("the number has no unit")]
     NoUnit,
     #[error("not a duration such as 500ms, 15s, 1h30m or 1d")]
     Malformed,
 }
 
-/// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces.
-/// A day has 24 hours, and more than a million days are refused.
+/// Reads whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces. A day has 24 hours; the
+/// maximum is a million days.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -37,8 +37,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(BadDuration::NoUnit);
     }
-    // The parser below also takes words, fractions, signs and smaller units. What is accepted once has to be
-    // accepted for ever, so it is shown only what is documented.
+    // The parser also accepts words, fractions, signs and smaller units, which are not documented.
     let is_documented = |byte: u8| byte.is_ascii_digit() || b"dhms".contains(&byte);
     if text.len() > LONGEST || !text.bytes().all(is_documented) {
         return Err(BadDuration::Malformed);
@@ -50,7 +49,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     if duration > LIMIT { Err(BadDuration::Malformed) } else { Ok(duration) }
 }
 
-/// Writes a duration in the form that [`parse`] reads. What is shorter than a millisecond is left out.
+/// Writes a duration in the form that [`parse`] reads, down to milliseconds.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -71,7 +70,7 @@ pub fn show(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// A duration in a document, as [`show`] writes it.
+/// Serialises a duration as [`show`] writes it.
 pub mod text {
     use super::{parse, show};
     use serde::{Deserialize, Deserializer, Serializer};
@@ -88,7 +87,7 @@ pub mod text {
     }
 }
 
-/// The same for one that may be absent.
+/// The same for an optional duration.
 pub mod optional_text {
     use super::{parse, show};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,15 +1,13 @@
-//! Errors on one line: one with its causes, or several. The text of an error does not contain its source, so whoever
-//! logs one uses [`Chain`].
+//! Errors on one line: with its causes, or several. An error's text does not contain its source: log [`ErrorChain`].
 
 use std::error::Error;
 use std::fmt;
 
-/// Several things that are wrong, as one text.
 pub(crate) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
     all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join("; ")
 }
 
-/// An error as logs have it: its text, and those of its causes that say more.
+/// The text of an error and of those causes that add something.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorChain<'a>(pub &'a dyn Error);
 

@@ -1,10 +1,10 @@
-//! Oracle hints: how many parallel servers a statement asks for, and the same text with fewer.
+//! Oracle hints: how many parallel servers a statement requests, and the same text with fewer.
 //!
-//! Oracle says nothing about a hint that it does not understand, so nothing here fails on one either: what cannot be
-//! read counts for the most that it could mean, never for one. The text is kept byte for byte; only degrees change.
+//! Oracle silently ignores a hint that it does not understand, so nothing here fails on one. What cannot be read counts
+//! as the most that it could mean. The text is kept byte for byte; only degrees change.
 //!
-//! Reading order: `token` (the words of a text), [`tree`] (which of its comments count), [`directive`] and
-//! `argument` (what they say), [`degree`] (what it comes to), [`warning`], [`rewrite`](mod@rewrite).
+//! Reading order: `token`, [`tree`] (which comments count), [`directive`] and `argument`, [`degree`], [`warning`],
+//! [`rewrite`](mod@rewrite).
 
 mod token;
 

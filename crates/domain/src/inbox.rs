@@ -1,4 +1,4 @@
-//! The inbox: which messages a consumer has dealt with, so that one that comes again is known.
+//! The inbox: which messages a consumer has handled, so that duplicates are recognised.
 
 pub const CONSUMER_BYTES_MAX: usize = 200;
 pub const MESSAGE_ID_BYTES_MAX: usize = 500;

@@ -1,7 +1,6 @@
 //! Items: what a step reads, processes and writes, one by one; and what can go wrong with one of them.
 //!
-//! A typed item is any type of the author's. [`Row`] is the item of those who have none: named [`Value`]s, as
-//! they come out of a table or a file.
+//! An item can have any type. [`Row`] is for jobs without a type: named [`Value`]s from a table or a file.
 
 mod json;
 mod row;
@@ -15,38 +14,37 @@ use crate::error_chain::ErrorChain;
 use std::borrow::Cow;
 use std::error::Error;
 
-/// What sort of error it is. Skip and retry are decided by it.
-///
-/// The kinds below are used by the product's own readers, processors and writers; authors may add their own.
+/// The kind of an error decides on skip and retry. Tidemill's readers, processors and writers use the kinds below; you
+/// can add your own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ErrorKind(Cow<'static, str>);
 
 impl ErrorKind {
-    /// The input does not have the form that was agreed.
+    /// The input does not have the agreed format.
     pub const PARSE: Self = Self(Cow::Borrowed("parse"));
-    /// The form is right, the content is not.
+    /// The format is right, the content is not.
     pub const VALIDATION: Self = Self(Cow::Borrowed("validation"));
-    /// A read failed for a reason that has no kind of its own.
+    /// Any other failed read.
     pub const READ: Self = Self(Cow::Borrowed("read"));
-    /// A processor failed for a reason that has no kind of its own.
+    /// Any other failed processing.
     pub const PROCESS: Self = Self(Cow::Borrowed("process"));
-    /// A write failed for a reason that has no kind of its own.
+    /// Any other failed write.
     pub const WRITE: Self = Self(Cow::Borrowed("write"));
     /// The database refused a row: a duplicate, a missing parent, a failed check.
     pub const CONSTRAINT: Self = Self(Cow::Borrowed("constraint"));
-    /// It may well succeed the next time: a deadlock, a serialization failure, a lost connection, a timeout.
+    /// May succeed the next time: a deadlock, a serialization failure, a lost connection, a timeout.
     pub const TRANSIENT: Self = Self(Cow::Borrowed("transient"));
-    /// Going on makes no sense, whatever skip and retry say.
+    /// Ends the step, whatever skip and retry allow.
     pub const FATAL: Self = Self(Cow::Borrowed("fatal"));
-    /// Not said. Counts as the kind of the phase in which it happened.
+    /// Counts as the kind of the phase in which it happened.
     const UNSPECIFIED: Self = Self(Cow::Borrowed(""));
 
-    /// A kind of the author's own, such as `insufficient-funds`.
+    /// Your own kind, such as `insufficient-funds`.
     pub const fn custom(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// A kind by its name, as it stands in a file or on a command line.
+    /// A kind by its name, as in a file or on a command line.
     pub fn named(name: &str) -> Self {
         Self(Cow::Owned(name.to_owned()))
     }
@@ -59,7 +57,6 @@ impl ErrorKind {
 crate::newtype::display!(ErrorKind, kind => "{}", kind.0);
 
 crate::words! {
-    /// What a step was doing with an item.
     #[derive(Hash)]
     pub enum Phase {
         Read = "read",
@@ -69,7 +66,7 @@ crate::words! {
 }
 
 impl Phase {
-    /// The kind of an error in this phase that says no other.
+    /// The kind of an error in this phase that has none.
     pub const fn kind(self) -> ErrorKind {
         match self {
             Self::Read => ErrorKind::READ,
@@ -81,8 +78,8 @@ impl Phase {
 
 /// An item could not be read, processed or written.
 ///
-/// Any error becomes one by `?`. Its kind is then that of the phase in which it happened; say another with
-/// [`ItemError::new`] or [`ItemError::of`].
+/// `?` converts any error. Its kind is then that of the phase in which it happened; set another with [`ItemError::new`]
+/// or [`ItemError::of`].
 #[derive(Debug)]
 pub struct ItemError {
     kind: ErrorKind,
@@ -92,12 +89,12 @@ pub struct ItemError {
     code: Option<Code>,
 }
 
-/// Where an item that failed came from, so that it can be found and mended.
+/// Where a failed item came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// File and line, table and key, or whatever leads there.
+    /// File and line, or table and key.
     pub place: String,
-    /// The item as it stood there.
+    /// The item as it was read.
     pub raw: String,
 }
 
@@ -107,32 +104,32 @@ impl ItemError {
         Self { kind, message: message.into(), source: None, origin: None, code: None }
     }
 
-    /// An error of this kind, caused by another.
+    /// An error of this kind with its cause.
     pub fn of(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let source = source.into();
         Self { kind, message: source.to_string(), source: Some(source), origin: None, code: None }
     }
 
-    /// An error after which going on makes no sense.
+    /// An error that ends the step.
     pub fn fatal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(ErrorKind::FATAL, source)
     }
 
-    /// The same error, with a code: when it ends a step, that is what the step has failed with.
+    /// Sets the code with which the step fails.
     #[must_use]
     pub fn coded(mut self, code: Code) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// The same error, with the place that the item came from.
+    /// Sets where the item came from.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>, raw: impl Into<String>) -> Self {
         self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into() }));
         self
     }
 
-    /// Its kind; when it says none, that of the phase.
+    /// Its kind, or that of the phase.
     pub fn kind_in(&self, phase: Phase) -> ErrorKind {
         if self.kind == ErrorKind::UNSPECIFIED { phase.kind() } else { self.kind.clone() }
     }
@@ -145,7 +142,6 @@ impl ItemError {
         self.source.as_deref()
     }
 
-    /// Its code, where it has one of its own.
     pub const fn code(&self) -> Option<Code> {
         self.code
     }
@@ -154,7 +150,7 @@ impl ItemError {
         self.origin.as_deref()
     }
 
-    /// The message, and those of its causes that say more.
+    /// The message, those of its causes that add something, and the place.
     pub fn text(&self) -> String {
         let mut text = match self.source.as_deref() {
             Some(source) => ErrorChain(source).to_string(),
@@ -169,7 +165,7 @@ impl ItemError {
     }
 }
 
-/// Not an [`Error`] itself, so that every error can become one by `?`.
+/// `ItemError` is not an [`Error`] itself, so that `?` converts every error.
 impl<E: Error + Send + Sync + 'static> From<E> for ItemError {
     fn from(source: E) -> Self {
         Self::of(ErrorKind::UNSPECIFIED, source)

@@ -1,11 +1,9 @@
 //! Jobs: the rules of Spring Batch 5.2, as pure functions.
 //!
-//! Reading order: [`status`] and [`exit`] (how something ended), [`parameter`] and [`key`] (which instance it
-//! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
-//! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
-//! becomes of each item), [`context`] (what is written down), [`lifecycle`] (what an operator
-//! or a crash may do to it), [`track`] (how it has been doing), [`retention`] (when it may be forgotten), [`command`]
-//! and [`spark`] (what other programs are told, and what they say), [`pool`] (what a step asks of a pool).
+//! Reading order: [`status`] and [`exit`], [`parameter`] and [`key`] (which instance it is), [`launch`] (may it run?),
+//! [`next`] and [`backfill`] (instances in a row), [`flow`], [`step`] and [`partition`] (what runs, and from where),
+//! [`chunk`] and [`fault`] (items), [`context`] (what a restart needs), [`lifecycle`] (operators and crashes), [`track`]
+//! (statistics), [`retention`], [`command`] and [`spark`] (other programs), [`pool`] (units of a pool).
 
 pub mod status;
 
@@ -52,7 +50,7 @@ crate::newtype::numbers! {
     pub struct StepExecutionId(i64);
 }
 
-/// Longest name of a job or step, in characters; the column is no longer.
+/// In characters; the column is no longer.
 pub const NAME_CHARS_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -61,7 +59,6 @@ pub enum BadName {
     Empty,
     #[error("the name is longer than {NAME_CHARS_MAX} characters")]
     TooLong,
-    /// A character that would make trouble in paths, patterns or terminals.
     #[error("the name has the character {0:?}; letters, digits and . _ - are allowed")]
     BadCharacter(char),
 }

@@ -1,4 +1,4 @@
-//! The right of one process to act for one thing until an instant.
+//! The right of one process to act on one thing until an instant.
 //!
 //! ```text
 //!   Free ──acquire──► Held(epoch + 1) ──renew──► Held        same owner, same epoch, still live
@@ -7,10 +7,9 @@
 //!                      └──acquire──► Held(epoch + 1)         no longer live: a take-over
 //! ```
 //!
-//! Invariants: a lease has at most one owner; its epoch grows with every new owner and never shrinks; a lease
-//! that has lapsed is never renewed. Whoever settles leased work names owner and epoch, and [`settles`] says
-//! whether that still holds: time plays no part there, because nobody can have taken a lease over without
-//! raising its epoch.
+//! Invariants: a lease has at most one owner; its epoch grows with every owner and never shrinks; a lapsed lease is never
+//! renewed. A write that settles leased work names owner and epoch, and [`settles`] says whether they still hold. Time
+//! plays no part there, because a take-over always raises the epoch.
 
 use crate::newtype::check_all;
 use crate::process::ProcessId;
@@ -19,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 crate::newtype::numbers! {
-    /// Counts the owners of one lease. A write that carries an old epoch comes from a ghost.
+    /// Counts the owners of a lease. A write with an old epoch comes from a former owner.
     #[derive(Serialize, Deserialize)]
     #[serde(transparent)]
     pub struct Epoch(i64);
 }
 
 impl Epoch {
-    /// The epoch of a lease that nobody has held yet.
+    /// The epoch of a lease that was never held.
     pub const ZERO: Self = Self(0);
 
     #[must_use]
@@ -35,7 +34,7 @@ impl Epoch {
     }
 }
 
-/// What a lease is for: a kind from our own vocabulary, and the name of the thing.
+/// What a lease is for: a kind, defined by Tidemill, and a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeaseKey {
     kind: String,
@@ -44,17 +43,13 @@ pub struct LeaseKey {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadLeaseKey {
-    /// Kinds are ours, so they are strict.
     #[error("a lease kind is 1 to 32 of a-z, 0-9 and _, starting with a letter")]
     Kind,
-    /// Names come from users, so they are merely bounded.
     #[error("a lease name is 1 to 200 characters without control characters")]
     Name,
 }
 
 impl LeaseKey {
-    /// Checks and wraps.
-    ///
     /// ```
     /// # use tidemill_domain::lease::LeaseKey;
     /// let key = LeaseKey::new("outbox_slot", "17").unwrap();
@@ -73,7 +68,7 @@ impl LeaseKey {
         Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
     }
 
-    /// What sort of thing is leased; fit to be a metric's label.
+    /// Fit for a metric's label.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -89,7 +84,7 @@ crate::newtype::display!(LeaseKey, key => "{}/{}", key.kind, key.name);
 pub enum Term {
     /// As long as its process lives; costs no write of its own.
     Process,
-    /// For this long, and not longer than its process lives.
+    /// For this long, at most as long as its process lives.
     For(Duration),
 }
 
@@ -103,7 +98,7 @@ impl Term {
     }
 }
 
-/// The owner's side of a lease: what every settling write carries.
+/// What every settling write carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fence {
     pub owner: ProcessId,
@@ -112,13 +107,13 @@ pub struct Fence {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lease {
-    /// Nobody holds it; `epoch` is the last owner's.
+    /// `epoch` is the last owner's.
     Free { epoch: Epoch },
-    /// Somebody holds it, or did until it lapsed. Without an end of its own it rests on the process alone.
+    /// May have lapsed. Without `until` it ends with its process.
     Held { fence: Fence, until: Option<Timestamp> },
 }
 
-/// Whether the process that a lease names counts as alive; looked up by the caller.
+/// Whether the process that a lease names is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
     Alive,
@@ -136,7 +131,7 @@ impl Lease {
         }
     }
 
-    /// Whether somebody may act on it at `now`, given that its owner is `owner`.
+    /// Whether its owner may act on it at `now`.
     pub fn is_live(&self, owner: Life, now: Timestamp) -> bool {
         match self {
             Self::Free { .. } => false,
@@ -147,13 +142,20 @@ impl Lease {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseEvent {
-    /// `by` wants it for `term`. It says whether it is alive itself, because a ghost gets nothing.
-    Acquire { by: ProcessId, life: Life, term: Term },
-    /// Its owner wants to keep it.
-    Renew { fence: Fence, term: Term },
-    /// Its owner is done with it.
-    Release { fence: Fence },
-    /// Somebody looks whether it has lapsed.
+    /// `life` is that of the process that asks: a dead one gets no lease.
+    Acquire {
+        by: ProcessId,
+        life: Life,
+        term: Term,
+    },
+    Renew {
+        fence: Fence,
+        term: Term,
+    },
+    Release {
+        fence: Fence,
+    },
+    /// Frees the lease if it has lapsed.
     Expire,
 }
 
@@ -161,17 +163,17 @@ pub enum LeaseEvent {
 pub enum LeaseRefusal {
     #[error("the lease is held by process {} in epoch {}", fence.owner, fence.epoch)]
     Held { fence: Fence, until: Option<Timestamp> },
-    /// Another owner, or another epoch, has it: the asker is a ghost.
+    /// Another owner or another epoch has it.
     #[error("the lease has moved on to epoch {current}")]
     Fenced { current: Epoch },
-    /// The term, or the process under it, has ended; nobody has taken it yet.
+    /// The term or the process has ended, and the lease is not taken over yet.
     #[error("the lease has lapsed")]
     Lapsed,
     #[error("the asking process no longer counts as alive")]
     AskerGone,
 }
 
-/// The lease after `event`, given that the process it names is `owner`, or why there is none. Total.
+/// The lease after `event`, given the `owner`'s life, or the refusal. Total.
 pub fn next(lease: Lease, owner: Life, event: LeaseEvent, now: Timestamp) -> Result<Lease, LeaseRefusal> {
     match (lease, event) {
         (_, LeaseEvent::Acquire { life: Life::Gone, .. }) => Err(LeaseRefusal::AskerGone),
@@ -187,7 +189,7 @@ pub fn next(lease: Lease, owner: Life, event: LeaseEvent, now: Timestamp) -> Res
         }
         (_, LeaseEvent::Renew { .. }) if !lease.is_live(owner, now) => Err(LeaseRefusal::Lapsed),
         (Lease::Held { .. }, LeaseEvent::Renew { fence, term }) => {
-            // Not the later of two ends: after the clock has gone back, the old end lies too far ahead.
+            // Not the later of two ends: after the clock has gone back, the old end is too far ahead.
             Ok(Lease::Held { fence, until: term.until(now) })
         }
         (Lease::Held { fence, until }, LeaseEvent::Expire) if lease.is_live(owner, now) => {

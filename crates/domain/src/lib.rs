@@ -1,14 +1,13 @@
 //! The rules of Tidemill, as pure and total functions.
 //!
-//! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database: whatever a rule
-//! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
+//! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database. Rules get all they need as
+//! arguments and return values, so properties can test them.
 //!
-//! Reading order: [`words`] and `newtype` (how enums and ids are declared), [`time`], [`process`] and [`lease`] (the
-//! one idea under all pillars), [`step_back`] (when the clock goes back), then [`backoff`] and [`poll`] (when to try
-//! again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and
-//! [`pool`] (who may start), [`outbox`] and [`inbox`] (what is told to others, and what others have told), [`render`]
-//! (videos that outside programs make), then [`alert`] (when people are told), [`connection`] (who may connect when
-//! places are scarce), [`access`] (who may do what) and [`action`] (what operators do), then [`audit`], [`code`] and [`error_chain`] (what people see).
+//! Reading order: [`words`] and `newtype` (how enums and ids are declared), [`time`], [`process`] and [`lease`] (used by
+//! all pillars), [`step_back`] (when the clock goes back), [`backoff`] and [`poll`] (when to try again), [`duration`] and
+//! [`nearest`] (user input), [`item`], [`job`] and [`schedule`] (batch jobs), [`hint`] and [`pool`] (scarce units),
+//! [`outbox`] and [`inbox`] (events), [`render`] (videos), [`alert`], [`connection`], [`access`] and [`action`]
+//! (operators), [`audit`], [`code`] and [`error_chain`] (errors).
 
 mod newtype;
 pub mod words;

@@ -1,9 +1,9 @@
-//! "Did you mean": the known word that a misspelt one was probably meant to be.
+//! "Did you mean": the known word nearest to a misspelt one.
 
-/// Longer words are not compared: nobody mistypes those, and the comparison is quadratic.
+/// Longer words are not compared: the comparison is quadratic.
 const LONGEST: usize = 64;
 
-/// The candidate nearest to `word`, unless even that is another word altogether. Case does not count.
+/// The nearest candidate, unless it is too different. Case does not count.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
@@ -18,10 +18,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// One slip for each three letters, at least one.
+/// One slip per three letters, at least one.
 fn tolerance(word: &str, candidate: &str) -> usize {
     let letters = word.chars().count().min(candidate.chars().count());
-    // A word of one letter is near to every other such word.
+    // A word of one letter is near every other such word.
     if letters < 2 { 0 } else { (letters / 3).max(1) }
 }
 

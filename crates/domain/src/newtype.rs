@@ -1,7 +1,6 @@
-//! What types of values have in common: numbers and UUIDs that cannot be confused, how a type is written, types that are
-//! stored as their text, enums that are made of what they hold, and how a value is checked.
+//! Macros for newtypes and enums, and `check_all`.
 
-/// Declares newtypes around a whole number, with `new`, `get` and `Display`; name further derives yourself.
+/// Declares newtypes around a number, with `new`, `get` and `Display`.
 macro_rules! numbers {
     ($($(#[$about:meta])* pub struct $name:ident($number:ty);)+) => {$(
         $(#[$about])*
@@ -26,8 +25,7 @@ macro_rules! numbers {
     )+};
 }
 
-/// Declares newtypes around a UUID that came from the engine's id source or from a stored row. With an error behind
-/// `else` they are read from texts as well.
+/// Declares newtypes around a UUID. With an error after `else` they also have `FromStr`.
 macro_rules! uuids {
     ($($(#[$about:meta])* pub struct $name:ident $(else $bad:ident: $error:literal)?;)+) => {$(
         $(#[$about])*
@@ -66,7 +64,7 @@ macro_rules! uuids {
     )+};
 }
 
-/// Writes a type as one text, with the arguments of `format!`. The value has the name before the arrow.
+/// Implements `Display` with the arguments of `format!`. The name before the arrow is the value.
 macro_rules! display {
     ($type:ident, $value:pat => $($text:tt)+) => {
         impl ::std::fmt::Display for $type {
@@ -78,12 +76,12 @@ macro_rules! display {
     };
 }
 
-/// The first of these errors whose condition does not hold.
+/// The error of the first condition that does not hold.
 pub(crate) fn check_all<E>(conditions: impl IntoIterator<Item = (bool, E)>) -> Result<(), E> {
     conditions.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Serialises a type as the text that its `Display` writes and its `FromStr` reads.
+/// Serialises a type as its `Display` text, and reads it with `FromStr`.
 macro_rules! serde_as_text {
     ($name:ident) => {
         impl ::serde::Serialize for $name {
@@ -101,7 +99,7 @@ macro_rules! serde_as_text {
     };
 }
 
-/// Makes values of an enum of what its variants hold, and of what becomes that without loss.
+/// Implements `From` for what the variants of an enum hold, and for what converts to that.
 macro_rules! conversions {
     ($enum:ident: $($variant:ident($type:ty)),+ $(,)?) => {
         $(impl From<$type> for $enum {

@@ -1,12 +1,10 @@
-//! The outbox: what happened, published in order for each aggregate by any number of relays.
+//! The outbox: events, published in order for each aggregate by any number of relays.
 //!
-//! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] (an event in its
-//! table, and on its way out as a [`line`]), [`snapshot`] and [`window`] (how far a slot was read without losing what
-//! commits late), [`cursor`] (slots that are read together, and where each one stands); then [`relay`],
-//! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
-//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and
-//! whether snapshots still mean anything), [`failed_event`] (what was not taken, and what became of an event), [`verify`]
-//! (what arrived), [`lifecycle_events`] (what Tidemill itself tells), [`attached`] (tables that were there before).
+//! Reading order: [`event`] (an event and its slot, one of 256), [`stored`] and [`line`] (stored and published),
+//! [`snapshot`] and [`window`] (how far a slot was read, without losing late commits), [`cursor`] (slots that are read
+//! together); then [`relay`], [`instance`], [`group`], [`admission`] and [`share`] (which relay has which slots),
+//! [`receipt`] (what a transactional sink has), [`tally`] (costs), [`partition`] and [`restore`], [`failed_event`],
+//! [`verify`], [`lifecycle_events`] (Tidemill's own events), [`attached`] (tables of other programs).
 
 pub mod event;
 pub mod line;

@@ -1,5 +1,5 @@
-//! How long a loop sleeps when no wake-up comes: short while there is work, longer the longer there is none.
-//! Polling is the safety net under notifications, so it may be slow but never stops.
+//! How long a loop sleeps when no wake-up comes: short while there is work, longer when idle. Polling is the safety net
+//! under notifications: it may be slow, but never stops.
 
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ pub struct Pace {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PollResult {
-    /// Something to do, so more is likely.
     Work,
     Nothing,
 }
 
 impl Pace {
-    /// The sleep after a turn that found `found`, when the sleep before it was `last`; up to a tenth is taken
-    /// away by `unit` (a random number from 0 to 1), so that many loops do not ask at the same instant.
+    /// The sleep after a turn with the result `found`; `last` is the sleep before. `unit` (a random number from 0 to 1) takes
+    /// away up to a tenth, so that many loops do not poll at the same instant.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -1,11 +1,10 @@
-//! Pools: scarce units of a database or a licence server, and who may use how many of them now.
+//! Pools: scarce units of a database or a licence server, and which requests may use how many of them.
 //!
 //! Reading order: [`settings`], [`capacity`] and [`weight`] (what a pool is and what a request costs), [`holder`],
-//! [`unit_request`] and [`ticket`] (who asks, and for how much), [`state`] (the life of a ticket), [`event`] and [`ledger`]
-//! (all that was decided, and what follows from it), [`decide`] (who may start now: the policies), [`estimate`] (how long
-//! the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
-//! [`reason`], [`event_summary`], [`ticket_history`] and [`usage`] (what people are told), [`what_if`] (what would have happened
-//! otherwise).
+//! [`unit_request`] and [`ticket`] (requests), [`state`] (the life of a ticket), [`event`] and [`ledger`] (the log, and the
+//! state it leads to), [`decide`] (policies), [`estimate`] (waiting times), [`command`] and [`pass`] (many requests at
+//! once), [`replay`] (the auditor), [`reason`], [`event_summary`], [`ticket_history`] and [`usage`] (for people),
+//! [`what_if`].
 
 pub mod capacity;
 pub mod settings;

@@ -1,24 +1,22 @@
-//! The life of one engine process, as the database sees it.
+//! The life of an engine process, as the database sees it.
 //!
 //! ```text
 //!   Live ──heartbeat──► Live          while its `until` has not passed
-//!   Live ──stop───────► Stopped       it said goodbye
-//!   Live ──expire─────► Dead          its `until` passed; anyone may say so
+//!   Live ──stop───────► Stopped       orderly shutdown
+//!   Live ──expire─────► Dead          its `until` passed; any process may record it
 //! ```
 //!
-//! Death is final. A process whose row has lapsed cannot heartbeat itself back to life, even if nobody has
-//! noticed yet: it has to register again under a new id. So "this process is dead" never has to be unsaid, and
-//! what rested on it can be given away at once.
+//! Death is final. A process whose row has lapsed cannot heartbeat itself back to life, even if its death is not recorded
+//! yet: it has to register again under a new id. So leases of a dead process can be given away at once.
 
 use crate::time::{Monotonic, Timestamp};
 use std::time::Duration;
 
 crate::newtype::uuids! {
-    /// One run of one process. Never reused: a restarted program has a new id.
+    /// One run of a process. A restarted program has a new id.
     pub struct ProcessId;
 }
 
-/// Who a process is, for the people who look at the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Configured name, or `host:pid`.
@@ -30,22 +28,21 @@ pub struct Identity {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessState {
-    /// Registered; alive as long as `until` lies ahead.
+    /// Alive until `until`.
     Live { until: Timestamp },
-    /// Ended in order and gave back what it held.
+    /// Shut down in order and released its leases.
     Stopped { at: Timestamp },
-    /// Fell silent and was found so.
+    /// Fell silent.
     Dead { at: Timestamp },
 }
 
 impl ProcessState {
-    /// Whether the process counts as alive at `now`. At `until` itself it no longer does.
+    /// At `until` itself it is no longer live.
     pub fn is_live(self, now: Timestamp) -> bool {
         matches!(self, Self::Live { until } if now < until)
     }
 
-    /// The word for it at `now`. A process whose word has lapsed is not called live only because nobody has
-    /// noticed yet.
+    /// The state in one word. A process is silent when `until` has passed and its death is not recorded yet.
     pub fn word(self, now: Timestamp) -> &'static str {
         match self {
             Self::Live { .. } if self.is_live(now) => "live",
@@ -58,11 +55,11 @@ impl ProcessState {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessEvent {
-    /// It says that it is alive, good for `ttl`.
-    Heartbeat { ttl: Duration },
-    /// It ends in order.
+    Heartbeat {
+        ttl: Duration,
+    },
     Stop,
-    /// Somebody looks whether it has fallen silent.
+    /// Records the death of a process that has fallen silent.
     Expire,
 }
 
@@ -70,15 +67,14 @@ pub enum ProcessEvent {
 pub enum ProcessRefusal {
     #[error("the process is alive until {until}")]
     StillLive { until: Timestamp },
-    /// Its word has ended: it must stop its work and register again.
+    /// It must stop its work and register again.
     #[error("the process was silent for too long and no longer counts as alive")]
     Lapsed,
-    /// It has stopped or was declared dead already.
     #[error("the process has ended")]
     Ended,
 }
 
-/// The state after `event`, or why there is none. Total: every state answers every event.
+/// The state after `event`, or the refusal. Total.
 pub fn next(
     state: ProcessState,
     event: ProcessEvent,
@@ -97,19 +93,19 @@ pub fn next(
     }
 }
 
-/// How much earlier than the database a process stops trusting its own lease of length `ttl`: room for the
-/// two clocks to run at different speeds and for the work in hand to notice.
+/// How much earlier than the database a process stops trusting its own lease: time for clocks that run at different
+/// speeds, and for running work to stop.
 pub fn self_fencing_margin(ttl: Duration) -> Duration {
     ttl / 5
 }
 
-/// Until when, by its own monotonic clock, a process may act on a renewal that it sent at `sent` and that was
-/// granted. The database counted `ttl` from an instant that was not before `sent`, so this ends first.
+/// Until when, by its monotonic clock, a process may act on a renewal that it sent at `sent`. The database counts `ttl`
+/// from `sent` or later, so this ends first.
 pub fn trusted_until(sent: Monotonic, ttl: Duration) -> Monotonic {
     sent.plus(ttl.saturating_sub(self_fencing_margin(ttl)))
 }
 
-/// How often to heartbeat so that two may be lost before the process must stop itself.
+/// Two heartbeats may be lost before the process must stop itself.
 pub fn heartbeat_interval(ttl: Duration) -> Duration {
     ttl / 4
 }

@@ -1,12 +1,10 @@
 //! Renders: from a row of `render_queue` to a verified file on the NAS, through nexrender.
 //!
-//! Reading order: [`phase`] (where a render is), [`uid`] (under which name nexrender knows
-//! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`retry_rules`] (what can go wrong, and what is done
-//! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens), [`attempt`] (how a
-//! claim ends) and [`order`] (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks);
-//! then [`field`] and [`gfx`] (what is shown), [`mapping`] (where), [`rate`] and [`profile`] (of which composition), [`path`], [`path_map`] and [`uri`] (files, as
-//! nodes and this host see them), [`document`] (the job for nexrender); [`name`] and [`output`] (where the file goes) and
-//! [`check`] (whether it is a good one).
+//! Reading order: [`phase`], [`uid`] (a render's job at nexrender), [`remote`] and [`answer`] (what nexrender reports),
+//! [`failure`] and [`retry_rules`], [`clock`] (timeouts), [`lifecycle`] (all decisions), [`attempt`] (how a claim ends),
+//! [`order`] (operators), [`wait`] (why it waits), [`polling`]; then [`field`] and [`gfx`] (data), [`mapping`], [`rate`] and
+//! [`profile`] (compositions), [`path`], [`path_map`] and [`uri`] (files on nodes and on this host), [`document`] (the
+//! job for nexrender); [`name`], [`output`] and [`check`] (the file).
 
 pub mod phase;
 
@@ -41,7 +39,7 @@ pub mod check;
 pub mod name;
 pub mod output;
 
-/// Longest name of a composition, and of what a render is ordered for.
+/// Of a composition, and of the item that a render is for.
 pub const LABEL_CHARS_MAX: usize = 500;
 
 pub use check::{Probe, check};

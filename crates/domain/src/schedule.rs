@@ -1,8 +1,7 @@
-//! Schedules: when a job is launched by itself, and with which parameters.
+//! Schedules: when a job starts by itself, and with which parameters.
 //!
-//! Reading order: [`definition`] (a schedule in words, as programs, files and tables have it), [`cron`], [`zone`] and
-//! [`window`] (what the words mean), [`timetable`] (all ticks of a schedule), [`policy`] and [`turn`] (what becomes of
-//! a tick that is due), [`template`] (the parameters of a tick).
+//! Reading order: [`definition`], [`cron`], [`zone`], [`window`], [`timetable`] (all ticks of a schedule), [`policy`] and
+//! [`turn`] (what happens to a due tick), [`template`] (the parameters of a tick).
 
 pub mod definition;
 

@@ -1,14 +1,13 @@
-//! What holds after the database's clock has gone back. A stored end such as `until` was computed from an instant that
-//! now lies ahead; left alone, a dead holder would keep its lease for the whole size of the step.
+//! Corrects stored ends such as `until` after the database's clock has gone back. Otherwise a dead holder would keep its
+//! lease for as long as the clock went back.
 
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// The longest lease of a process, a relay or a render that can be configured. Rows that do not say when they were
-/// renewed are taken to be this long.
+/// The longest lease of a process, a relay or a render that can be configured. Rows without a start count as this long.
 pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Something that was granted or put off at one instant until another: a lease, or the wait before the next attempt.
+/// A lease, or the wait before the next attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// When it was granted or last renewed, by the database's clock.
@@ -17,17 +16,17 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span whose beginning may not be known, and which is `most` long at most.
+    /// A span of at most `most` whose start may be unknown.
     pub fn of(since: Option<Timestamp>, until: Timestamp, most: Duration) -> Self {
         Self { since: since.unwrap_or(until.minus(most)), until }
     }
 }
 
-/// The span as it counts at `now`. Nothing begins in the future, so a span that does tells that the clock has gone back:
-/// then it begins now, with the length that it had, and never ends later than before.
+/// The span as it counts at `now`. A span that begins in the future means that the clock has gone back: then it begins
+/// now with the same length, and never ends later than before.
 ///
-/// Whoever stores the answer does not take the span from a living holder: that one renews within the length, which it
-/// measures with its own monotonic clock from before `since`.
+/// Storing the result takes nothing from a living holder: it renews within the length, measured by its own monotonic
+/// clock from before `since`.
 #[must_use]
 pub fn shortened(span: Span, now: Timestamp) -> Span {
     if span.since <= now {

@@ -1,12 +1,11 @@
-//! Instants and the clock that tells them. The trait is here, the only reader of the real clock is
-//! `engine::clock`; [`FakeClock`] is for tests, ours and our users'.
+//! Instants and clocks. Only `engine::clock` reads the real clock; [`FakeClock`] is for tests.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// An instant in UTC with microsecond precision, which is what both databases store.
+/// An instant in UTC with microsecond precision, as both databases store it.
 ///
 /// ```
 /// # use tidemill_domain::time::Timestamp;
@@ -19,7 +18,6 @@ pub struct Timestamp(i64);
 impl Timestamp {
     pub const EPOCH: Self = Self(0);
 
-    /// The instant that lies `micros` microseconds after the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -28,20 +26,19 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant moved forward; stays at the end of time instead of wrapping.
+    /// Saturates.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
     }
 
-    /// This instant moved back; stays at the beginning of time instead of wrapping.
+    /// Saturates.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(micros(duration)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after, because clocks may jump back and nobody
-    /// wants to read a negative duration.
+    /// Zero when `earlier` is later, because clocks may jump back.
     pub fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);
         Duration::from_micros(micros.unsigned_abs())
@@ -81,17 +78,15 @@ impl FromStr for Timestamp {
     }
 }
 
-/// A reading of a process's monotonic clock. Comparable only within that process; never stored.
+/// A reading of a monotonic clock. Comparable only within one process; never stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Monotonic(Duration);
 
 impl Monotonic {
-    /// The reading that lies `elapsed` after the clock's arbitrary origin.
     pub const fn from_origin(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// The elapsed time since the clock's arbitrary origin.
     pub const fn since_origin(self) -> Duration {
         self.0
     }
@@ -101,22 +96,21 @@ impl Monotonic {
         Self(self.0.saturating_add(duration))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// Zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Where time comes from. A wall clock may jump; the monotonic reading never goes back.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The host's wall clock. Leases are *not* decided by it: the database's clock is the authority.
+    /// The host's wall clock, which may jump. Leases follow the database's clock instead.
     fn now(&self) -> Timestamp;
 
-    /// The host's monotonic clock, by which a process fences itself.
+    /// The host's monotonic clock, which never goes back.
     fn monotonic(&self) -> Monotonic;
 }
 
-/// A clock that moves only when told.
+/// A clock that moves only by [`advance`](Self::advance) and [`jump_to`](Self::jump_to).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -135,14 +129,14 @@ impl FakeClock {
         Self { reading: Mutex::new((instant, Duration::ZERO)) }
     }
 
-    /// Lets time pass, on the wall and monotonically.
+    /// Moves both clocks.
     pub fn advance(&self, duration: Duration) {
         let mut reading = self.reading();
         reading.0 = reading.0.plus(duration);
         reading.1 = reading.1.saturating_add(duration);
     }
 
-    /// Sets the wall clock only, as an administrator or a time server does.
+    /// Sets the wall clock only.
     pub fn jump_to(&self, instant: Timestamp) {
         self.reading().0 = instant;
     }

@@ -1,23 +1,20 @@
-//! Enums whose values are words: what files, tables, addresses and messages contain.
+//! Enums whose values are words in files, tables, addresses and messages.
 
-/// The text is none of the words of an enum. It says which words there are.
+/// The text is not a word of the enum. The message lists the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownWord(pub &'static str);
 
-/// Declares enums, each variant with its word. Beside the enum you get `ALL`, `NAMES`, `as_str`, `Display` and
-/// `FromStr`, and the usual derives; name further derives yourself.
+/// Declares enums with a word per variant. They get `ALL`, `NAMES`, `as_str`, `Display`, `FromStr` and common derives.
 ///
-/// An unknown word fails with [`UnknownWord`](crate::words::UnknownWord): "not one of …", or the text behind the colon.
-/// With `any_case`, words are declared in upper case and read in any. A word that stands twice is refused by the
-/// compiler, as an unreachable pattern.
+/// An unknown word fails with [`UnknownWord`](crate::words::UnknownWord): "not one of …", or the text after the colon.
+/// With `any_case`, declare words in upper case; `FromStr` accepts any case. The compiler refuses a repeated word.
 ///
 /// ```
 /// tidemill_domain::words! {
 ///     /// How sweet it is.
 ///     #[derive(Default, PartialOrd, Ord)]
 ///     pub enum Taste {
-///         /// Nobody has to be asked.
 ///         #[default]
 ///         Sweet = "sweet",
 ///         VeryBitter = "very_bitter",
@@ -54,12 +51,12 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them, in their order.
+            /// All variants, in order.
             $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
-            /// Their words, in the same order.
+            /// All words, in order.
             $vis const NAMES: &'static [&'static str] = &[$($word),+];
 
-            /// Its word.
+            /// The word.
             $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

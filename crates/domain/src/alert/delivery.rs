@@ -1,13 +1,12 @@
-//! How often a notice is tried: until it arrives, is refused for good, or has failed too often.
+//! Retries of a notice: until it arrives, is refused for good, or has failed too often.
 
 use crate::backoff::{Backoff, BadBackoff};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Most attempts for one notice on one channel.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// Where a notice on its way to one channel stands. `attempt` counts those that have failed.
+/// The delivery of a notice to one channel. `attempt` counts failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryState {
     Waiting { attempt: u32, run_after: Timestamp },
@@ -26,8 +25,7 @@ pub fn backoff() -> Result<Backoff, BadBackoff> {
     Backoff::new(Duration::from_secs(1), 3.0, Duration::from_secs(600), 0.2)
 }
 
-/// The state after an attempt that ended at `now`; `delay` is the backoff after one more failure. What has ended
-/// stays as it is. Total.
+/// The state after an attempt that ended at `now`; `delay` is the backoff. Final states stay as they are. Total.
 pub fn next(
     state: DeliveryState,
     attempt: Attempt,

@@ -1,15 +1,15 @@
-//! What is watched: a signal, a threshold, for how long, and how much it matters.
+//! Alert rules: a signal, a threshold, a duration and a severity.
 
 use super::Reading;
 use crate::newtype::check_all;
 use std::time::Duration;
 
-/// Longest window and longest "for".
+/// Longest window and longest "for" of a rule.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 pub const CHANNELS_MAX: usize = 16;
 
-/// On which side of the threshold something is wrong. At the threshold itself nothing is.
+/// The side of the threshold that is wrong. The threshold itself is fine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Condition {
     Above(f64),
@@ -30,7 +30,7 @@ impl Condition {
         }
     }
 
-    /// What a value means. One that is no number is unknown.
+    /// Values that are not finite are unknown.
     pub fn read(self, value: f64) -> Reading {
         let is_breached = match self {
             Self::Above(threshold) => value > threshold,
@@ -47,7 +47,6 @@ impl Condition {
 crate::newtype::display!(Condition, condition => "{} {}", condition.as_str(), condition.threshold());
 
 crate::words! {
-    /// How the samples of a window become one value.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Aggregate {
         Last = "last",
@@ -56,18 +55,17 @@ crate::words! {
         Average = "average",
     }
 
-    /// How much it matters. Greater is worse.
+    /// Greater is worse.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Severity {
         Info = "info",
-        /// Somebody should look at it in working hours.
+        /// To be looked at in working hours.
         Warning = "warning",
-        /// Somebody has to act now.
+        /// To be acted on now.
         Critical = "critical",
     }
 }
 
-/// The parts of a rule, before they are checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleFields {
     pub name: String,
@@ -75,7 +73,7 @@ pub struct RuleFields {
     pub condition: Condition,
     pub aggregate: Aggregate,
     pub window: Duration,
-    /// How long the condition has to be breached before the alert fires; configured as "for".
+    /// How long the condition must be breached before the alert fires; configured as "for".
     pub hold: Duration,
     pub severity: Severity,
     pub channels: Vec<String>,
@@ -138,7 +136,6 @@ impl Rule {
         self.0.window
     }
 
-    /// How long the condition has to be breached before the alert fires.
     pub fn hold(&self) -> Duration {
         self.0.hold
     }
@@ -152,7 +149,7 @@ impl Rule {
     }
 }
 
-/// Whether a text can name a rule, a signal or a channel.
+/// Whether a text is a valid name of a rule, a signal or a channel.
 pub fn is_name(text: &str) -> bool {
     let mut letters = text.bytes();
     let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());

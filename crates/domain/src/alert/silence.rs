@@ -1,4 +1,4 @@
-//! A silence: for a while nobody is told, for a reason that somebody gave. What is wrong stays wrong.
+//! A silence holds back notifications for a while, for a stated reason. Alerts change their state as usual.
 
 use super::rule::is_name;
 use super::{Subject, Voice};
@@ -7,7 +7,7 @@ use crate::newtype::check_all;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Longest silence: what is to be quiet for longer should be switched off.
+/// Longest silence. To be quiet for longer, remove the rule.
 pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 pub const REASON_CHARS_MAX: usize = 500;
@@ -16,18 +16,18 @@ pub const REASON_CHARS_MAX: usize = 500;
 pub struct Silence {
     pub id: i64,
     pub rule: String,
-    /// The one subject of it that is silenced; all of them when there is none.
+    /// None silences all subjects of the rule.
     pub subject: Option<Subject>,
     pub until: Timestamp,
     pub reason: String,
     pub by: String,
     pub created_at: Timestamp,
-    /// When somebody ended it before its time.
+    /// Set when the silence was ended early.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Silence {
-    /// Whether it is in force at `now`. At `until` itself it no longer is.
+    /// At `until` itself it no longer is.
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.ended_at.is_none() && now < self.until
     }
@@ -37,7 +37,7 @@ impl Silence {
     }
 }
 
-/// The silence that keeps an alert quiet the longest, if one does.
+/// The matching silence that ends last.
 pub fn quietest<'a>(
     silences: &'a [Silence],
     rule: &str,
@@ -58,7 +58,7 @@ impl From<Option<&Silence>> for Voice {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilenceRequest {
     pub rule: String,
-    /// One subject of it, or all.
+    /// None silences all subjects of the rule.
     pub subject: Option<Subject>,
     pub length: Duration,
     pub reason: String,
@@ -85,7 +85,6 @@ impl SilenceRequest {
     }
 }
 
-/// A reason without the white space around it.
 pub fn reason(text: &str) -> Result<&str, BadSilence> {
     let text = text.trim();
     let is_fine = !text.is_empty() && text.chars().count() <= REASON_CHARS_MAX && !text.contains('\0');

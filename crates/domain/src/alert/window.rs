@@ -1,8 +1,7 @@
-//! The samples of one rule and subject, as far back as the rule's window goes, in bounded memory.
+//! The samples of one rule and subject, over the rule's window, in bounded memory.
 //!
-//! Samples that lie close together share a bucket, of which a window has at most [`BUCKETS_MAX`]. So the greatest,
-//! the smallest, the latest and the mean stay exact over what is kept, and only the far end of a long window is
-//! cut a bucket late.
+//! Samples that are close together share one of at most [`BUCKETS_MAX`] buckets. Maximum, minimum, latest and mean stay
+//! exact over the samples that are kept; only the far end of a long window is cut up to one bucket late.
 
 use super::Reading;
 use super::rule::{Aggregate, Rule};
@@ -12,8 +11,7 @@ use std::time::Duration;
 
 pub const BUCKETS_MAX: usize = 240;
 
-/// Samples that are kept for a while. Their instants are monotonic readings, so that setting the clock neither
-/// loses nor keeps any.
+/// Samples by monotonic time, so that a changed wall clock neither loses nor keeps any.
 #[derive(Clone, Debug)]
 pub struct Window {
     length: Duration,
@@ -36,7 +34,7 @@ impl Window {
         Self { length, buckets: VecDeque::new() }
     }
 
-    /// Adds a sample and forgets what is too old. A value that is no finite number is not a sample.
+    /// Adds a sample and drops those that are too old. Values that are not finite are ignored.
     pub fn add(&mut self, value: f64, now: Monotonic) {
         self.forget(now);
         if !value.is_finite() {
@@ -62,7 +60,7 @@ impl Window {
                 let (least, most) = (self.value(Aggregate::Min)?, self.value(Aggregate::Max)?);
                 let count: f64 = all.clone().map(|bucket| f64::from(bucket.count)).sum();
                 let mean: f64 = all.map(|bucket| bucket.sum / count).sum();
-                // Rounding must not push the mean of equal values past a threshold that they do not pass.
+                // Rounding must not push the mean of equal values past a threshold.
                 Some(mean.clamp(least, most))
             }
         }

@@ -1,4 +1,4 @@
-//! What stands between the parentheses of a parallel directive.
+//! The arguments of a parallel directive.
 
 use super::token::{Token, TokenKind};
 use std::ops::Range;
@@ -8,7 +8,7 @@ pub(super) enum Arguments {
     Statement(Value),
     /// `(A)`, `(A, 8)`, `(@SEL$1 A@SEL$1 8 2)`: for one object.
     Object {
-        /// The degree, and perhaps the instances.
+        /// The degree, then the instances.
         values: Vec<Value>,
         /// Where a degree can be inserted if there is none.
         end: usize,
@@ -30,12 +30,12 @@ pub(super) enum ValueWord {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grammar {
-    /// A value alone, or an object with values.
+    /// A value, or an object with values.
     Parallel,
     Index,
 }
 
-/// Reads arguments; none if they do not follow the grammar.
+/// None if the arguments do not follow the grammar.
 pub(super) fn read(text: &str, tokens: &[Token], grammar: Grammar) -> Option<Arguments> {
     let tokens: Vec<&Token> = tokens.iter().filter(|token| token.kind != TokenKind::Space).collect();
     if let ([only], Grammar::Parallel) = (&*tokens, grammar)
@@ -55,9 +55,8 @@ pub(super) fn read(text: &str, tokens: &[Token], grammar: Grammar) -> Option<Arg
     (cursor.tokens.is_empty() && values.len() <= 2).then_some(Arguments::Object { values, end: cursor.end })
 }
 
-/// A number, saturated. None for other tokens.
 pub(super) fn number(text: &str, token: &Token) -> Option<u32> {
-    // A number of digits alone that cannot be read is too large.
+    // Digits that do not parse are too large a number.
     (token.kind == TokenKind::Number).then(|| token.of(text).parse().unwrap_or(u32::MAX))
 }
 
@@ -79,7 +78,7 @@ fn value_word(text: &str, token: &Token) -> Option<ValueWord> {
 struct Cursor<'t> {
     text: &'t str,
     tokens: &'t [&'t Token],
-    /// Where the last token that was taken ends.
+    /// The end of the last token taken.
     end: usize,
 }
 
@@ -96,7 +95,7 @@ impl Cursor<'_> {
         self.take_if(|token| token.is_sign(text, sign)).is_some()
     }
 
-    /// A name, quoted or not. `DEFAULT` is reserved, so it is a value.
+    /// Quoted or not. `DEFAULT` is reserved, so it is a value.
     fn name(&mut self) -> Option<()> {
         let text = self.text;
         let is_plain = |token: &Token| {
@@ -107,7 +106,7 @@ impl Cursor<'_> {
         self.take_if(|token| token.kind == TokenKind::Identifier || is_plain(token)).map(|_| ())
     }
 
-    /// A table or alias, perhaps within views, perhaps of a query block.
+    /// A table or alias, optionally within views or a query block.
     fn object(&mut self) -> Option<()> {
         self.name()?;
         while self.sign(".") {
@@ -116,7 +115,7 @@ impl Cursor<'_> {
         if self.sign("@") { self.name() } else { Some(()) }
     }
 
-    /// Indexes by name, or by their columns in parentheses. A comma may stand before each.
+    /// Indexes by name, or by their columns in parentheses. A comma may precede each.
     fn indexes(&mut self) -> Option<()> {
         loop {
             let before = (self.tokens, self.end);
@@ -130,14 +129,14 @@ impl Cursor<'_> {
                     self.take_if(|_| true)?;
                 }
             } else {
-                // The comma is that of a value.
+                // The comma belongs to a value.
                 (self.tokens, self.end) = before;
                 return Some(());
             }
         }
     }
 
-    /// The values up to the end. A comma may stand before each.
+    /// The values up to the end. A comma may precede each.
     fn values(&mut self) -> Option<Vec<Value>> {
         let text = self.text;
         let mut values = Vec::new();

@@ -1,33 +1,30 @@
-//! How many parallel servers a hint asks for, as far as its text tells.
+//! How many parallel servers a hint requests, as far as its text tells.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Degree {
-    /// It says nothing about parallelism.
     None,
     /// `NO_PARALLEL` for the whole statement.
     Serial,
-    /// This number; of several objects the greatest.
+    /// The greatest, if there are several objects.
     Exact(NonZeroU32),
-    /// `PARALLEL` alone: computed by the database, two or more.
+    /// `PARALLEL` without a number: the database computes two or more.
     AtLeastTwo,
     /// `DEFAULT`, or an object without a number.
     Default,
-    /// `AUTO`: computed by the database, one or more.
+    /// `AUTO`: the database computes one or more.
     Auto,
-    /// `MANUAL`: what the objects were created with.
+    /// `MANUAL`: the degrees of the objects themselves.
     Manual,
-    /// The default degree or this number, whichever is greater: several of the above, or what cannot be read.
+    /// The default degree or this number, whichever is greater: a combination, or unreadable.
     DefaultOr(NonZeroU32),
 }
 
 impl Degree {
-    /// The most that it can come to.
-    ///
-    /// A text cannot know what the database computes, so for that `default_degree` counts, a setting. `none` counts
-    /// where nothing at all is said.
+    /// The greatest number it can mean. `default_degree` is used where the database computes the degree, `none` where the
+    /// hint has no parallel directive.
     pub fn upper_bound(self, default_degree: NonZeroU32, none: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::None => none,
@@ -39,7 +36,7 @@ impl Degree {
         }
     }
 
-    /// Whether a setting of the database decides, and not the text.
+    /// Whether the database's settings decide.
     pub fn depends_on_default(self) -> bool {
         !matches!(self, Self::None | Self::Serial | Self::Exact(_))
     }
@@ -64,7 +61,7 @@ impl Degree {
         }
     }
 
-    /// Both at once: the greater. Its upper bound is the greater of theirs, unless one says nothing.
+    /// The greater of both.
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, known) | (known, Self::None) => known,

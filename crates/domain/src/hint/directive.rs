@@ -1,4 +1,4 @@
-//! The parallel directives of one hint comment, read from left to right as Oracle does it.
+//! The parallel directives of a hint comment, read from left to right like Oracle does.
 
 use super::argument::{self, Arguments, Grammar, Value, ValueWord};
 use super::degree::Degree;
@@ -11,16 +11,14 @@ use std::ops::Range;
 pub struct Directive {
     pub name: DirectiveName,
     pub level: Level,
-    /// What it asks for by itself.
     pub degree: Degree,
-    /// Where it stands in the text, in bytes.
+    /// In bytes of the text.
     pub span: Range<usize>,
     pub(super) form: Form,
 }
 
 crate::words! {
-    /// The names of directives. `NOPARALLEL` and `NOPARALLEL_INDEX` are older spellings, `SHARED` is an inner name of
-    /// `PARALLEL`.
+    /// `NOPARALLEL` and `NOPARALLEL_INDEX` are older spellings, `SHARED` is an internal name of `PARALLEL`.
     #[derive(Hash)]
     pub enum DirectiveName {
         Parallel = "PARALLEL",
@@ -52,23 +50,28 @@ impl DirectiveName {
     }
 }
 
-/// How a directive is written, for whoever changes its degree.
+/// Where the degree is in the text, for rewriting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// It limits, so there is nothing to lower.
+    /// It only limits, so there is nothing to lower.
     Limit,
-    /// The word alone, or with a value for the whole statement.
-    Statement { word: Range<usize>, value: Option<Range<usize>> },
-    /// An object with a degree and instances, as far as they are written. A degree can be inserted at `end`.
-    Object { degree: Option<Range<usize>>, instances: Option<Range<usize>>, end: usize },
-    /// It does not follow the grammar.
+    /// With or without a value for the whole statement.
+    Statement {
+        word: Range<usize>,
+        value: Option<Range<usize>>,
+    },
+    /// The spans that are written. A degree can be inserted at `end`.
+    Object {
+        degree: Option<Range<usize>>,
+        instances: Option<Range<usize>>,
+        end: usize,
+    },
     Unreadable,
 }
 
 impl Directive {
-    /// Whether directives for objects in the same comment have no effect beside it.
-    ///
-    /// The manual says so of `PARALLEL`. It does not say it of `NO_PARALLEL`, so there the greater degree counts.
+    /// Whether it disables directives for objects in the same comment. The manual says so for `PARALLEL` but not for
+    /// `NO_PARALLEL`, so there the greater degree counts.
     pub(super) fn supersedes(&self) -> bool {
         let is_certain =
             matches!(self.degree, Degree::Exact(_) | Degree::AtLeastTwo | Degree::Default | Degree::Auto);
@@ -84,7 +87,7 @@ pub(super) fn degree_of(directives: &[Directive]) -> Degree {
     directives.iter().filter(counts).map(|directive| directive.degree).fold(Degree::None, Degree::join)
 }
 
-/// Some words that Oracle reserves and that are no hints (`INDEX` and `CLUSTER` are both).
+/// Some reserved words of Oracle that are not hints (`INDEX` and `CLUSTER` are both).
 const RESERVED: [&str; 47] = [
     "ALL", "ALTER", "AND", "ANY", "AS", "ASC", "BETWEEN", "BY", "CHECK", "CONNECT", "CREATE", "DEFAULT",
     "DELETE", "DESC", "DISTINCT", "DROP", "ELSE", "EXISTS", "FOR", "FROM", "GRANT", "GROUP", "HAVING", "IN",
@@ -126,7 +129,7 @@ pub(super) fn read(text: &str, body: &[Token], warnings: &mut Warnings) -> Vec<D
     directives
 }
 
-/// A directive within the arguments of another hint: whether Oracle finds it there, nobody knows.
+/// A directive within the arguments of another hint: it is unknown whether Oracle reads it.
 fn nested(directive: Directive, warnings: &mut Warnings) -> Directive {
     if directive.form == Form::Limit {
         return directive;
@@ -151,11 +154,11 @@ fn warn_of_contradictions(directives: &[Directive], warnings: &mut Warnings) {
 #[derive(Clone, Copy)]
 struct Close {
     at: usize,
-    /// There is no other parenthesis in it.
+    /// It contains no other parenthesis.
     is_flat: bool,
 }
 
-/// For each opening parenthesis that is closed, where.
+/// The closing parenthesis of each opening one.
 fn closing(text: &str, body: &[Token]) -> Vec<Option<Close>> {
     let (mut closes, mut open, mut last) = (vec![None; body.len()], Vec::new(), None);
     for (at, token) in body.iter().enumerate() {
@@ -179,37 +182,37 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The opening parenthesis behind a word, perhaps after a space.
+    /// The opening parenthesis after a word, perhaps after a space.
     fn parenthesis(&self, at: usize) -> Option<usize> {
-        let next = self.behind_space(at + 1);
+        let next = self.after_space(at + 1);
         self.body.get(next).filter(|token| token.is_sign(self.text, "(")).map(|_| next)
     }
 
-    fn behind_space(&self, at: usize) -> usize {
+    fn after_space(&self, at: usize) -> usize {
         at + usize::from(self.body.get(at).is_some_and(|token| token.kind == TokenKind::Space))
     }
 
     fn is_parallel_parameter(&self, at: usize) -> bool {
-        let first = self.parenthesis(at).and_then(|open| self.body.get(self.behind_space(open + 1)));
+        let first = self.parenthesis(at).and_then(|open| self.body.get(self.after_space(open + 1)));
         first.is_some_and(|token| {
             let name = token.of(self.text).trim_matches(['\'', '"', ' ']).trim_start_matches('_');
             name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("parallel"))
         })
     }
 
-    /// The directive whose name stands at `at`, and where to go on.
+    /// The directive whose name is at `at`, and where to continue.
     fn directive(&self, at: usize, name: DirectiveName, warnings: &mut Warnings) -> (Directive, usize) {
         let is_limit = matches!(name, DirectiveName::NoParallel | DirectiveName::NoParallelIndex);
         let open = self.parenthesis(at);
         let close = open.and_then(|open| self.closes[open]);
         let (next, arguments) = match (open, close) {
             (None, _) => (at + 1, None),
-            // What is in there may be a directive of its own, and must not be hidden by one that only limits.
+            // The arguments may contain a directive, which a limit must not hide.
             (Some(_), close) if is_limit && !close.is_some_and(|close| close.is_flat) => {
                 (at + 1, Some(&[][..]))
             }
             (Some(open), Some(close)) => (close.at + 1, self.body.get(open + 1..close.at)),
-            // Whatever follows may be meant as an argument.
+            // Everything that follows may be an argument.
             (Some(open), None) => (self.body.len(), self.body.get(open + 1..)),
         };
         let all = arguments.unwrap_or_default();
@@ -225,7 +228,7 @@ impl Reader<'_> {
         let word = self.body[at].span.clone();
         let (level, degree, form) = match (name, arguments, read) {
             (DirectiveName::NoParallel, None, _) => (Level::Statement, Degree::Serial, Form::Limit),
-            // It is about one object, so it says nothing of the others.
+            // It is about one object only.
             (DirectiveName::NoParallel | DirectiveName::NoParallelIndex, _, read) => {
                 if !matches!(read, Some(Arguments::Object { .. })) {
                     warnings.add(Warning::Unreadable);
@@ -268,7 +271,7 @@ fn degree_for_statement(value: &Value, warnings: &mut Warnings) -> Degree {
     }
 }
 
-/// An invalid degree leaves it to the database, so it is not certain.
+/// The database decides if the degree is invalid.
 fn exact(number: u32, warnings: &mut Warnings) -> Degree {
     NonZeroU32::new(number).map_or_else(
         || {

@@ -1,7 +1,7 @@
-//! The same hint with fewer parallel servers.
+//! Rewrites a hint to fewer parallel servers.
 //!
-//! Only degrees change, and only downwards: case, spaces, aliases and all other hints stay as they are. What comes out
-//! is read again, and refused unless it asks for no more than was granted.
+//! Only degrees change, and only downwards: case, spaces, aliases and other hints stay. The result is parsed again, and
+//! refused if it could request more than was granted.
 
 use super::directive::{self, Directive, Form, Level};
 use super::token::is_of_word;
@@ -12,10 +12,9 @@ use std::ops::Range;
 /// Most characters of the text that an error repeats.
 const QUOTED_CHARS_MAX: usize = 80;
 
-/// Why a hint cannot be lowered. Its text is as it was.
+/// Why a hint cannot be lowered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CannotRewrite {
-    /// A directive does not follow the grammar, so nobody knows which of its words is the degree.
     #[error("{directive} cannot be read")]
     Unreadable { directive: String },
     #[error("the rewritten hint would be too long")]
@@ -26,11 +25,10 @@ pub enum CannotRewrite {
 
 /// Lowers a hint to what was granted.
 ///
-/// A degree above it becomes `granted`; a degree that the database would choose is written out as `granted`; `PARALLEL`
-/// for the whole statement becomes `NO_PARALLEL` when one is granted (or `PARALLEL(1)`, where that could not be told from
-/// what follows). A text that cannot ask for more than `granted`
-/// stays as it is. So does one without any parallel directive: it runs serially, unless its tables were created
-/// otherwise, and a directive would only make it parallel.
+/// Greater degrees, and degrees that the database would choose, become `granted`. `PARALLEL` for the whole statement
+/// becomes `NO_PARALLEL` when one is granted (or `PARALLEL(1)` where `NO_PARALLEL` would be read differently). A text
+/// that cannot request more than `granted` stays, and so does one without a parallel directive: adding a directive would
+/// only make it parallel.
 ///
 /// ```
 /// # use std::num::NonZeroU32;
@@ -50,14 +48,14 @@ pub fn rewrite(hint: &Hint, granted: NonZeroU32) -> Result<String, CannotRewrite
     }
     let rewritten = apply(hint.text(), &edits);
     let read = Hint::parse(&rewritten).map_err(|_| CannotRewrite::TooLong)?;
-    // There was a directive, so there has to be one now: to say nothing is no limit.
+    // There was a directive, so a text without one would be no limit.
     match read.degree().upper_bound(NonZeroU32::MAX, NonZeroU32::MAX) {
         asked if asked > granted => Err(CannotRewrite::StillAbove { asked, granted }),
         _ => Ok(rewritten),
     }
 }
 
-/// What a degree comes to on a database whose default nobody knows.
+/// The degree on a database whose default is unknown.
 fn most(degree: Degree) -> NonZeroU32 {
     degree.upper_bound(NonZeroU32::MAX, NonZeroU32::MIN)
 }
@@ -74,7 +72,7 @@ fn edit(
     if most(directive::degree_of(directives)) <= granted {
         return Ok(());
     }
-    // `NO_PARALLEL` does not certainly supersede the directives for objects, so those are lowered with it.
+    // `NO_PARALLEL` may not supersede directives for objects, so those are lowered too.
     let is_superseded = granted > NonZeroU32::MIN && directives.iter().any(Directive::supersedes);
     for directive in directives.iter().filter(|directive| most(directive.degree) > granted) {
         match &directive.form {
@@ -94,9 +92,7 @@ fn lower(text: &str, directive: &Directive, form: &Form, granted: NonZeroU32) ->
     debug_assert_eq!(directive.level == Level::Statement, matches!(form, Form::Statement { .. }));
     match form {
         Form::Limit | Form::Unreadable => Vec::new(),
-        Form::Statement { word, .. }
-            if granted == NonZeroU32::MIN && stands_apart(text, directive.span.end) =>
-        {
+        Form::Statement { word, .. } if granted == NonZeroU32::MIN && ends_word(text, directive.span.end) => {
             let is_lower = text[word.clone()].bytes().all(|byte| byte.is_ascii_lowercase());
             let serial = if is_lower { "no_parallel" } else { "NO_PARALLEL" };
             vec![(directive.span.clone(), serial.to_owned())]
@@ -105,7 +101,7 @@ fn lower(text: &str, directive: &Directive, form: &Form, granted: NonZeroU32) ->
         Form::Statement { word, value: None } => vec![(word.end..word.end, format!("({granted})"))],
         Form::Object { degree: None, end, .. } => vec![(*end..*end, format!(" {granted}"))],
         Form::Object { degree: Some(degree), instances, .. } => {
-            // What was written may be less: then the instances alone were too many.
+            // The written degree may be lower, if only the instances were too many.
             let written = text[degree.clone()].parse::<NonZeroU32>().map_or(granted, |n| n.min(granted));
             let mut edits = vec![(degree.clone(), written.to_string())];
             edits.extend(instances.clone().map(|instances| (instances, "1".to_owned())));
@@ -114,14 +110,13 @@ fn lower(text: &str, directive: &Directive, form: &Form, granted: NonZeroU32) ->
     }
 }
 
-/// Whether a word that ends at `end` would be read for itself: not as the beginning of a longer one, nor with
-/// parentheses that belong to nobody now.
-fn stands_apart(text: &str, end: usize) -> bool {
-    let behind = &text[end..];
-    !behind.starts_with(is_of_word) && !behind.trim_start().starts_with('(')
+/// Whether `NO_PARALLEL` that ends at `end` would be read as a word without arguments.
+fn ends_word(text: &str, end: usize) -> bool {
+    let rest = &text[end..];
+    !rest.starts_with(is_of_word) && !rest.trim_start().starts_with('(')
 }
 
-/// The edits are in order and do not overlap.
+/// `edits` are in order and do not overlap.
 fn apply(text: &str, edits: &[Edit]) -> String {
     let (mut rewritten, mut at) = (String::with_capacity(text.len()), 0);
     for (span, new) in edits {

@@ -1,13 +1,11 @@
-//! The words of a hint text. Every byte belongs to exactly one token, so that the text can be put together again.
+//! Splits a hint text into tokens. Every byte belongs to exactly one token, so the text can be rebuilt.
 //!
-//! Each function looks at a byte a bounded number of times: a quote without an end is found to have none only once,
-//! because there is no second one of its kind behind it.
+//! Runs in linear time: a quote without an end is searched only once, because no second one of its kind follows.
 
 use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind {
-    /// White space, as much as there is.
     Space,
     /// Letters, digits, `_`, `$` and `#`.
     Word,
@@ -42,7 +40,7 @@ impl Token {
     }
 }
 
-/// A child of the root: a token of the statement, or a hint comment with the tokens in it.
+/// A token of the statement, or a hint comment with its tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Node {
     Plain(Token),
@@ -53,7 +51,7 @@ pub(super) enum Node {
 pub(super) struct CommentTokens {
     pub(super) open: Token,
     pub(super) body: Vec<Token>,
-    /// Missing where the text ends first.
+    /// None where the text ends first.
     pub(super) close: Option<Token>,
 }
 
@@ -75,7 +73,7 @@ pub(super) fn read(text: &str) -> Vec<Node> {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    /// A `q'[` without an end was met. No other is looked for, or each of many would be searched to the end.
+    /// A `q'[` without an end was found. No other is searched, or the time would be quadratic.
     has_open_alternative: bool,
 }
 
@@ -115,7 +113,7 @@ impl Reader<'_> {
         Node::Comment(CommentTokens { open, body, close })
     }
 
-    /// The next token, not beyond `limit`. There has to be one.
+    /// The next token before `limit`. There must be one.
     fn word(&mut self, limit: usize) -> Token {
         let rest = &self.text[self.at..limit];
         let run = |belongs: fn(char) -> bool| rest.find(|c| !belongs(c)).unwrap_or(rest.len());
@@ -128,7 +126,7 @@ impl Reader<'_> {
             let is_number = rest[..length].bytes().all(|byte| byte.is_ascii_digit());
             return self.take(if is_number { TokenKind::Number } else { TokenKind::Word }, length);
         }
-        // A quote without an end hides nothing: what follows is read as if it were not there.
+        // A quote without an end is ignored: the text after it is read as usual.
         if let ('"' | '\'', Some(found)) = (first, rest.get(1..).and_then(|behind| behind.find(first))) {
             return self.take(if first == '"' { TokenKind::Identifier } else { TokenKind::Text }, found + 2);
         }

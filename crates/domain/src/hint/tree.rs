@@ -1,8 +1,7 @@
-//! A hint text as a tree that loses nothing, and which of its hint comments count.
+//! A hint text as a lossless tree, and which of its hint comments count.
 //!
-//! The text is a comment alone, as the specification of an extraction has it, or a whole statement. In a statement a
-//! comment counts if it is the first hint comment right behind one of five words, once for each query block. Where none
-//! of those words is found, the first hint comment counts.
+//! The text is a comment alone or a whole statement. In a statement, the first hint comment after one of five keywords
+//! counts, once for each query block. In a text without such a keyword, the first hint comment counts.
 
 use super::degree::Degree;
 use super::directive::{self, Directive};
@@ -28,27 +27,26 @@ pub struct Hint {
     warnings: Vec<Warning>,
 }
 
-/// A comment that is written as a hint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
     pub standing: HintState,
-    /// Where it is in the text, in bytes.
+    /// In bytes of the text.
     pub span: Range<usize>,
-    /// What it says about parallelism; empty unless it counts.
+    /// Empty unless the comment counts.
     pub directives: Vec<Directive>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HintState {
     Counts,
-    /// Another one stands before it.
+    /// Another hint comment precedes it.
     Second,
-    /// It does not follow a word that takes hints.
+    /// It does not follow a keyword that takes hints.
     Misplaced,
 }
 
 impl Hint {
-    /// Reads a text. Whatever it is, it is some tree: hints that make no sense become warnings.
+    /// Reads any text. Hints that make no sense become warnings.
     pub fn parse(text: &str) -> Result<Self, HintTooLong> {
         if text.len() > HINT_BYTES_MAX {
             return Err(HintTooLong { bytes: text.len() });
@@ -60,17 +58,16 @@ impl Hint {
         for node in &nodes {
             match node {
                 Node::Plain(token) => {
-                    place = place.behind(text, token);
+                    place = place.after(text, token);
                     warn_of_comment(text, token, &mut warnings);
                 }
                 Node::Comment(tokens) => {
-                    let standing = place.standing();
-                    comments.push(comment(text, tokens, standing, &mut warnings));
-                    place = place.behind_hint();
+                    comments.push(comment(text, tokens, place.state(), &mut warnings));
+                    place = place.after_hint();
                 }
             }
         }
-        // What a comment supersedes is in the same comment: for the others the greater counts.
+        // A directive supersedes only those of its own comment.
         let degrees = comments.iter().map(|comment| directive::degree_of(&comment.directives));
         let degree = degrees.fold(Degree::None, Degree::join);
         Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.0 })
@@ -88,7 +85,7 @@ impl Hint {
         &self.comments
     }
 
-    /// What the comments that count say about parallelism, in order.
+    /// Those of the comments that count, in order.
     pub fn directives(&self) -> impl Iterator<Item = &Directive> {
         self.comments.iter().flat_map(|comment| &comment.directives)
     }
@@ -98,7 +95,7 @@ impl Hint {
     }
 }
 
-/// The text, put together from the leaves of the tree.
+/// The text, rebuilt from the tokens.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in &self.nodes {
@@ -115,15 +112,15 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Where in the text we are, as far as hints are concerned.
+/// The reader's position with respect to hints.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The text is no statement; no hint was met.
+    /// Not in a statement, before any hint.
     Fragment,
-    /// Right behind a word that takes hints.
-    BehindWord,
-    /// Right behind the hint that counts; in a fragment, anywhere behind it.
-    BehindHint { is_fragment: bool },
+    /// Right after a keyword that takes hints.
+    AfterWord,
+    /// Right after the hint that counts; in a fragment, anywhere after it.
+    AfterHint { is_fragment: bool },
     /// Anywhere else in a statement.
     Elsewhere,
 }
@@ -135,27 +132,27 @@ impl Place {
         if is_statement { Self::Elsewhere } else { Self::Fragment }
     }
 
-    fn standing(self) -> HintState {
+    fn state(self) -> HintState {
         match self {
-            Self::Fragment | Self::BehindWord => HintState::Counts,
-            Self::BehindHint { .. } => HintState::Second,
+            Self::Fragment | Self::AfterWord => HintState::Counts,
+            Self::AfterHint { .. } => HintState::Second,
             Self::Elsewhere => HintState::Misplaced,
         }
     }
 
-    fn behind_hint(self) -> Self {
+    fn after_hint(self) -> Self {
         match self {
-            Self::Fragment => Self::BehindHint { is_fragment: true },
-            Self::BehindWord => Self::BehindHint { is_fragment: false },
+            Self::Fragment => Self::AfterHint { is_fragment: true },
+            Self::AfterWord => Self::AfterHint { is_fragment: false },
             same => same,
         }
     }
 
-    fn behind(self, text: &str, token: &Token) -> Self {
+    fn after(self, text: &str, token: &Token) -> Self {
         match (self, token.kind) {
             (_, TokenKind::Space | TokenKind::Comment) => self,
-            (Self::Fragment | Self::BehindHint { is_fragment: true }, _) => self,
-            _ if takes_hints(text, token) => Self::BehindWord,
+            (Self::Fragment | Self::AfterHint { is_fragment: true }, _) => self,
+            _ if takes_hints(text, token) => Self::AfterWord,
             _ => Self::Elsewhere,
         }
     }
@@ -185,12 +182,12 @@ fn comment(text: &str, tokens: &CommentTokens, standing: HintState, warnings: &m
     HintComment { standing, span, directives }
 }
 
-/// A comment that was probably meant as a hint.
+/// A plain comment that was probably meant as a hint.
 fn warn_of_comment(text: &str, token: &Token, warnings: &mut Warnings) {
     if token.kind != TokenKind::Comment {
         return;
     }
-    // Both kinds of comment are opened by two characters.
+    // Both kinds of comment start with two characters.
     let inside = token.of(text)[2..].trim_start();
     if inside.starts_with('+') {
         warnings.add(Warning::SpaceBeforePlus);

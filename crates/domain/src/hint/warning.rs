@@ -1,4 +1,4 @@
-//! What is odd about a hint. Oracle would say nothing about it.
+//! What is odd about a hint. Oracle does not report it.
 
 macro_rules! warnings {
     ($($name:ident $word:literal $text:literal;)+) => {
@@ -40,7 +40,7 @@ warnings! {
 
 crate::newtype::display!(Warning, warning => "{}", warning.text());
 
-/// Each warning once, in the order in which they were met. A text of nothing but commas has one.
+/// Each warning once, in order.
 #[derive(Default)]
 pub(super) struct Warnings(pub(super) Vec<Warning>);
 

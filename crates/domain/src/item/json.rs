@@ -1,7 +1,7 @@
 //! Rows and values as JSON, and back.
 //!
-//! What JSON has no type for is text, so that nothing is lost: decimals digit by digit, days and instants as in ISO
-//! 8601, bytes in hexadecimal digits.
+//! Types that JSON lacks become text without loss: decimals digit by digit, dates and instants as ISO 8601, bytes in
+//! hexadecimal.
 
 use super::{Row, Value};
 use serde_json::{Map, Number, Value as Json};
@@ -13,7 +13,7 @@ impl Value {
             Self::Null => Json::Null,
             Self::Bool(value) => (*value).into(),
             Self::Long(value) => (*value).into(),
-            // Infinity and the like are no numbers of JSON.
+            // JSON has no infinity.
             Self::Double(value) => {
                 Number::from_f64(*value).map_or_else(|| self.to_string().into(), Json::from)
             }
@@ -23,8 +23,7 @@ impl Value {
         }
     }
 
-    /// The value that a JSON document stands for: a list or an object stays JSON, a whole number beyond 64 bits
-    /// becomes a decimal.
+    /// Lists and objects stay JSON; a whole number beyond 64 bits becomes a decimal.
     pub fn from_json(value: Json) -> Self {
         match value {
             Json::Null => Self::Null,
@@ -41,8 +40,6 @@ impl Value {
 }
 
 impl Row {
-    /// The row as a JSON object, its columns in order.
-    ///
     /// ```
     /// # use tidemill_domain::item::{Row, Value};
     /// let row = Row::new(["id".to_owned(), "name".to_owned()].into(), vec![7.into(), Value::Null]);
@@ -53,7 +50,7 @@ impl Row {
         Json::Object(entries.map(|(name, value)| (name.clone(), value.to_json())).collect())
     }
 
-    /// A row of a JSON object. `names` are those of the row before it, which are shared if they are the same.
+    /// A row from a JSON object. `names` are those of the previous row, which are shared if they are the same.
     pub fn from_json(object: Map<String, Json>, names: &mut Arc<[String]>) -> Self {
         if !names.iter().eq(object.keys()) {
             *names = object.keys().cloned().collect();

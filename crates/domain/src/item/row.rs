@@ -5,7 +5,7 @@ use crate::time::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Named values, in order. All rows of one source share their names.
+/// Named values, in order. All rows of one source share the names.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     columns: Arc<[String]>,
@@ -21,7 +21,7 @@ pub enum RowError {
 }
 
 impl Row {
-    /// A row of these values. Values without a name are dropped; names without a value have none.
+    /// Extra values are dropped, missing ones are null.
     pub fn new(columns: Arc<[String]>, mut values: Vec<Value>) -> Self {
         values.resize(columns.len(), Value::Null);
         Self { columns, values }
@@ -31,7 +31,6 @@ impl Row {
         &self.columns
     }
 
-    /// The values, in the order of the names.
     pub fn values(&self) -> &[Value] {
         &self.values
     }
@@ -43,7 +42,7 @@ impl Row {
         }
     }
 
-    /// The value of this name, as a type of Rust.
+    /// The value of this column as a Rust type.
     ///
     /// ```
     /// # use tidemill_domain::item::{Row, Value};
@@ -62,12 +61,12 @@ impl Row {
     }
 }
 
-/// A type of Rust that a value can be read as, without loss.
+/// A Rust type that a value converts to without loss.
 pub trait FromValue: Sized {
-    /// The word for it in messages.
+    /// The type's name in messages.
     const WORD: &'static str;
 
-    /// The value as this type; none when it is of another.
+    /// None if the value has another type.
     fn from_value(value: &Value) -> Option<Self>;
 }
 

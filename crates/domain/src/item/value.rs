@@ -1,4 +1,4 @@
-//! A value of a row: what the databases and files that we read can hold, and nothing more.
+//! A value of a row: what databases and files can hold.
 
 use crate::time::Timestamp;
 use std::fmt;
@@ -11,13 +11,13 @@ pub enum Value {
     Bool(bool),
     Long(i64),
     Double(f64),
-    /// A decimal number, exact at any length.
+    /// Exact at any length.
     Decimal(Decimal),
     Text(String),
     Bytes(Vec<u8>),
     Date(jiff::civil::Date),
     Time(jiff::civil::Time),
-    /// A day and a time of day, in no zone.
+    /// A date and a time of day without a zone.
     DateTime(jiff::civil::DateTime),
     Instant(Timestamp),
     Uuid(Uuid),
@@ -25,7 +25,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The word for what it is, for messages.
+    /// The type's name, for messages.
     pub const fn type_word(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -49,7 +49,7 @@ impl Value {
     }
 }
 
-/// As it is written into a text file: no value is nothing, bytes are hexadecimal.
+/// As in a text file: null is empty, bytes are hexadecimal.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,7 +92,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// A decimal number of any length, kept digit by digit: amounts of money are never rounded on their way.
+/// A decimal number of any length, kept digit by digit: amounts of money are never rounded.
 ///
 /// ```
 /// # use tidemill_domain::item::Decimal;
@@ -103,7 +103,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
 pub struct Decimal(String);
 
 impl Decimal {
-    /// Its text: an optional minus, digits, and perhaps a point and digits.
+    /// An optional minus, digits, and optionally a point and digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

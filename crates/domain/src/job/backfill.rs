@@ -11,16 +11,15 @@ pub const DATES_MAX: usize = 10_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backfill {
     pub from: Date,
-    /// The last date, if a step leads to it.
+    /// Included if a step leads to it.
     pub to: Date,
     pub every: Step,
 }
 
-/// How far it is from one date to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     Days(u16),
-    /// So many months; the 31st becomes the last day of a shorter month.
+    /// The 31st becomes the last day of a shorter month.
     Months(u16),
 }
 
@@ -58,7 +57,7 @@ impl Backfill {
         }
         let mut dates = Vec::new();
         for number in 0_i64.. {
-            // From the first each time, so that the 31st comes back after a shorter month.
+            // Counted from the first date, so that the 31st comes back after a shorter month.
             let span = match self.every {
                 Step::Days(days) => Span::new().try_days(number * i64::from(days)),
                 Step::Months(months) => Span::new().try_months(number * i64::from(months)),
@@ -76,8 +75,7 @@ impl Backfill {
     }
 }
 
-/// The parameter of this name with this date, for a job that asks for `specs`: of the type that the job asks for, and
-/// a date where it asks for nothing.
+/// The parameter with this date, of the type that the job declares; a date if it declares none.
 pub fn parameter(name: &str, date: Date, specs: &[ParameterSpec]) -> Result<JobParameter, BadBackfill> {
     let spec = specs.iter().find(|spec| spec.name == name);
     if spec.is_some_and(|spec| !spec.is_identifying) {

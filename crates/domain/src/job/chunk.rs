@@ -1,6 +1,6 @@
-//! What becomes of each item of a chunk: the algorithm of Spring Batch 5.2, without any I/O.
+//! Processes, writes, retries and skips the items of a chunk: the algorithm of Spring Batch 5.2, without I/O.
 //!
-//! A [`Chunk`] is asked what to [do next](Chunk::next_action) and told how it went, until it is done or failed:
+//! The caller asks a [`Chunk`] for the [next action](Chunk::next_action) and reports the result, until it ends:
 //!
 //! ```text
 //!   process each item ──► write all ──► commit
@@ -11,7 +11,7 @@
 //!    are used up: skip    that fails is rolled back and skipped)
 //! ```
 //!
-//! Items are numbers here, from 0 in the order in which they were read; whoever drives the chunk has them.
+//! Items are numbered from 0 in the order in which they were read; the caller has the items themselves.
 
 mod action;
 
@@ -22,11 +22,11 @@ use crate::job::fault::{FaultPolicy, SkipDecision};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ItemState {
-    /// Neither committed nor left out.
+    /// Neither committed, filtered nor skipped.
     Pending,
     Filtered,
     Skipped,
-    /// Written in the transaction that is open.
+    /// Written in the open transaction.
     Written,
     Committed,
 }
@@ -34,7 +34,7 @@ enum ItemState {
 #[derive(Clone, Debug)]
 struct Slot {
     state: ItemState,
-    /// Whether something came out of it that can be written.
+    /// Has an output that can be written.
     is_ready: bool,
     attempts: u32,
     last_error: Option<ErrorKind>,
@@ -65,14 +65,14 @@ pub struct Chunk<'p> {
     announce_now: Option<Skip>,
     write_attempts: u32,
     write_error: Option<ErrorKind>,
-    /// What the last rollback was for, if it was for another attempt.
+    /// Set if the last rollback was for another attempt.
     retry: Option<Retry>,
-    /// Set when the last attempt to write all has failed: from then on, one item per transaction.
+    /// Set when the last attempt to write all items has failed: now one item per transaction.
     is_scanning: bool,
 }
 
 impl<'p> Chunk<'p> {
-    /// An empty chunk of a step that has skipped `skips_before` items. Without a policy the first error is the end.
+    /// An empty chunk of a step that has skipped `skips_before` items. Without a policy the first error ends the step.
     pub fn new(policy: Option<&'p FaultPolicy>, skips_before: u64) -> Self {
         Self {
             policy,
@@ -90,7 +90,7 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// An item was read. What was read behind an error that is the end does not count.
+    /// Items that are read after a fatal error do not count.
     pub fn item_read(&mut self) {
         if matches!(self.stage, Stage::Failing(_)) {
             return;
@@ -143,7 +143,7 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// The next item to be processed, if there is one; otherwise the next stage.
+    /// The next item to process; none if the stage has changed.
     fn transform(&mut self, from: usize) -> Option<Action> {
         let is_enough = self.is_scanning && self.ready().next().is_some();
         let next = (from..self.slots.len()).find(|&index| self.is_pending(index));
@@ -165,7 +165,7 @@ impl<'p> Chunk<'p> {
         Some(Action::Process(index))
     }
 
-    /// The error of an item that has no attempt left.
+    /// The error of an item that has no attempts left.
     fn exhausted(&self, index: usize) -> Option<ErrorKind> {
         let slot = &self.slots[index];
         let kind = slot.last_error.as_ref()?;
@@ -175,7 +175,7 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// An item that could not be processed is left out, or is the end.
+    /// Skips an item that could not be processed, or ends the step.
     fn recover(&mut self, index: usize, kind: &ErrorKind) {
         if self.skips(Phase::Process, index, kind, FailureReason::RetryExhausted) {
             self.announcements.push(Skip { phase: Phase::Process, index });
@@ -191,7 +191,7 @@ impl<'p> Chunk<'p> {
                 self.stage = Stage::Transform(index + 1);
             }
             Processed::Filtered => {
-                // It is not processed again when the chunk is repeated, so it is counted once.
+                // A repeated chunk does not process it again, so it is counted once.
                 self.slots[index].state = ItemState::Filtered;
                 self.counters.filter += 1;
                 self.stage = Stage::Transform(index + 1);
@@ -219,7 +219,7 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// What is to be written, if anything is; otherwise the next stage.
+    /// The items to write; none if the stage has changed.
     fn write(&mut self) -> Option<Action> {
         if self.is_scanning
             && let (Some(policy), Some(kind)) = (self.policy, &self.write_error)
@@ -263,7 +263,7 @@ impl<'p> Chunk<'p> {
         self.stage = Stage::RollBack;
     }
 
-    /// The item that could not be written has been found.
+    /// The scan has found the item that cannot be written.
     fn scan_failed(&mut self, index: Option<usize>, kind: &ErrorKind) {
         let (Some(policy), Some(index)) = (self.policy, index) else {
             return self.fail(Phase::Write, index, FailureReason::NotTolerated);
@@ -286,49 +286,48 @@ impl<'p> Chunk<'p> {
         self.stage = if self.is_complete() { Stage::Ended(Action::Done) } else { Stage::Transform(0) };
     }
 
-    /// The skips that have to be announced before the next commit, in order.
+    /// The skips to announce before the next commit, in order.
     pub fn take_skips(&mut self) -> Vec<Skip> {
         std::mem::take(&mut self.announcements)
     }
 
-    /// What has been counted since [`take_counters`](Self::take_counters).
+    /// Counts since [`take_counters`](Self::take_counters).
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What has been counted since this was last asked.
+    /// Counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.skips_before += self.counters.skips();
         std::mem::take(&mut self.counters)
     }
 
-    /// Whether the commit that comes next is the last of this chunk, so that the reader's position may move on.
+    /// Whether the next commit is the last of this chunk, so that the reader's position may move on.
     pub fn is_complete(&self) -> bool {
         self.slots.iter().all(|slot| slot.state != ItemState::Pending)
     }
 
-    /// How many items from the beginning are settled: what a restart in the middle of a scan has to leave out.
+    /// How many items from the start are settled. A restart in the middle of a scan leaves them out.
     pub fn offset(&self) -> usize {
         self.slots.iter().take_while(|slot| slot.state != ItemState::Pending).count()
     }
 
-    /// The attempt that the last rollback makes room for; none when it was for something else, such as a scan.
+    /// The attempt that follows the last rollback; none if it was for something else, such as a scan.
     pub fn retry(&self) -> Option<Retry> {
         self.retry
     }
 
-    /// Whether the step has failed and only its end is left.
+    /// Whether the step has failed and only has to end.
     pub fn is_failing(&self) -> bool {
         matches!(self.stage, Stage::Ended(Action::Fail(_)))
     }
 
-    /// Whether the next write may fail without a rollback, so that its half-done work has to be undone by itself.
+    /// Whether the next write may fail without a rollback, so that it needs a savepoint.
     pub fn needs_savepoint(&self) -> bool {
         self.is_scanning && self.policy.is_some_and(|policy| !policy.no_rollback.is_empty())
     }
 
-    /// Skips what has failed, if the policy allows it. Otherwise the step fails: because of the limit, or as `otherwise`
-    /// says.
+    /// Skips what has failed if the policy allows it. Otherwise the step fails: at the limit, or with `otherwise`.
     fn skips(&mut self, phase: Phase, index: usize, kind: &ErrorKind, otherwise: FailureReason) -> bool {
         let skips = self.skips_before + self.counters.skips();
         let decision = self.policy.map_or(SkipDecision::NotSkippable, |policy| policy.skip(kind, skips));
@@ -354,7 +353,7 @@ impl<'p> Chunk<'p> {
         self.stage = Stage::Failing(Failure { phase, index, reason });
     }
 
-    /// After a rollback: from the beginning, with what is still to be done.
+    /// After a rollback: starts again with the items that are not settled.
     fn repeat(&mut self) {
         let keeps_outputs = self.policy.is_some_and(|policy| !policy.is_processor_transactional);
         for slot in &mut self.slots {
@@ -366,7 +365,7 @@ impl<'p> Chunk<'p> {
         self.stage = Stage::Transform(0);
     }
 
-    /// The items of the next write: all that are ready, or one while the faulty one is searched for.
+    /// All items that are ready; one during a scan.
     fn written_at_once(&self) -> Vec<usize> {
         let most = if self.is_scanning { 1 } else { usize::MAX };
         self.ready().take(most).collect()

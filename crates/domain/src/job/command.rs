@@ -1,22 +1,20 @@
-//! Commands: what a program that a step runs is told, and what its end means for the step.
+//! Environment variables and exit codes of the programs that steps run.
 
 use super::{ExitStatus, JobParameters};
 use std::collections::BTreeMap;
 
-/// How the variables begin that are ours. Those of our own process are settings, among them passwords, and are never
-/// passed on.
+/// Prefix of Tidemill's own variables. They are settings, among them passwords, and are never passed on.
 pub const OWN_PREFIX: &str = "TIDEMILL_";
 
-/// Whether a variable of our environment is withheld from programs that we start: a setting of ours, or one of those
-/// that hold secrets, whatever they are called.
+/// Whether a variable is withheld from programs that Tidemill starts: a setting, or a secret.
 pub fn is_withheld(variable: &str, is_secret: impl Fn(&str) -> bool) -> bool {
     variable.starts_with(OWN_PREFIX) || is_secret(variable)
 }
 
-/// How the variables begin that hold the parameters of the job.
+/// Prefix of the variables with the job's parameters.
 pub const PARAMETER_PREFIX: &str = "TIDEMILL_PARAM_";
 
-/// What every command is told about the step that runs it.
+/// Set for every command.
 pub const TOLD: [&str; 5] = [
     "TIDEMILL_JOB",
     "TIDEMILL_EXECUTION_ID",
@@ -25,18 +23,17 @@ pub const TOLD: [&str; 5] = [
     "TIDEMILL_RESTART",
 ];
 
-/// What an application is told about what was granted: how many tasks it may run at once, and the hint for its source.
+/// The number of tasks that an application may run at once.
 pub const PARALLELISM_VARIABLE: &str = "TIDEMILL_PARALLELISM";
-/// See [`PARALLELISM_VARIABLE`].
+/// The rewritten hint for the application's source.
 pub const HINT_VARIABLE: &str = "TIDEMILL_HINT";
 
-/// What a command is told that runs with units of pools: how much it was granted, and the id of its lease. With several
-/// pools there is one of each for every pool too, with `_` and the name of the pool behind it.
+/// The granted units. With several pools there is one per pool too, with `_` and the pool's name at the end.
 pub const UNITS_VARIABLE: &str = "TIDEMILL_UNITS";
-/// See [`UNITS_VARIABLE`].
+/// The id of the lease. With several pools as [`UNITS_VARIABLE`].
 pub const LEASE_VARIABLE: &str = "TIDEMILL_LEASE";
 
-/// Whether a variable tells a command something, and is no setting: a command may well be a program of ours.
+/// Whether a variable passes a value to a command, so that it is no setting: the command may be Tidemill itself.
 pub fn is_told(variable: &str) -> bool {
     let is_or_of_pool = |name: &&str| {
         variable.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
@@ -49,9 +46,9 @@ pub fn is_told(variable: &str) -> bool {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandExit {
-    /// The step is COMPLETED, with this exit code for flows.
+    /// With this exit code for flows.
     Completed(String),
-    /// The step is FAILED, with this exit code for flows.
+    /// With this exit code for flows.
     Failed(String),
 }
 
@@ -65,7 +62,7 @@ impl CommandExit {
     }
 }
 
-/// What each number means that a command can end with: 0 is success, any other a failure, unless said otherwise.
+/// The meaning of exit codes. By default 0 is success and all others are failures.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExitCodes {
     meanings: BTreeMap<i32, CommandExit>,
@@ -85,7 +82,7 @@ impl ExitCodes {
     }
 }
 
-/// Two parameters would have the same variable, and the command could see only one of them.
+/// The command could see only one of the two parameters.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the parameters {one:?} and {other:?} would both be passed on as {variable}")]
 pub struct SameVariable {
@@ -94,7 +91,7 @@ pub struct SameVariable {
     pub variable: String,
 }
 
-/// The variable of a parameter: upper case, and `_` for whatever is neither a letter nor a digit.
+/// The variable of a parameter: upper case, with `_` for all that is neither a letter nor a digit.
 ///
 /// ```
 /// # use tidemill_domain::job::command::variable_of;
@@ -118,10 +115,9 @@ pub fn variables(parameters: &JobParameters) -> Result<BTreeMap<String, String>,
     Ok(variables)
 }
 
-/// A line of what a program wrote, fit for a log or a message: at most `chars_max` characters, and none that would
-/// move a terminal's cursor.
+/// A line of a program's output for a log or a message: at most `chars_max` characters, without control characters.
 pub fn readable(line: &[u8], chars_max: usize) -> String {
-    // A character has at most four bytes, so no more of a long line has to be looked at.
+    // A character has at most four bytes, so the rest of a long line is not needed.
     let looked_at = &line[..line.len().min(chars_max.saturating_mul(4).saturating_add(4))];
     let text = String::from_utf8_lossy(looked_at);
     let text = text.trim_end_matches(['\n', '\r']);

@@ -1,21 +1,21 @@
-//! What an execution remembers from one run to the next: named JSON values, with limits.
+//! What an execution keeps for a restart: named JSON values, with limits.
 //!
-//! Stored as `{"version":1,"values":{…}}`. There are no names of classes in it, so reading one back cannot
-//! create anything but values; a text of another version is refused, not guessed at.
+//! Stored as `{"version":1,"values":{…}}`. There are no class names in it, so reading creates nothing but values; other
+//! versions are refused.
 
 use serde_json::{Map, Value};
 
 const VERSION: u64 = 1;
 
-/// Longest stored form, in bytes. A context is for positions and totals; data belongs into a table.
+/// Largest stored form, in bytes. A context is for positions and totals; data belongs into a table.
 pub const CONTEXT_BYTES_MAX: usize = 64 * 1024;
 
 pub const DEPTH_MAX: usize = 32;
 
-/// Characters of the short form that Spring Batch keeps when the whole does not fit its column.
+/// Characters that Spring Batch keeps when the text does not fit its short column.
 const SHORT_CHARS: usize = 2492;
 
-/// Characters of the column for the short form.
+/// Size of the short column.
 const SHORT_CHARS_MAX: usize = 2500;
 
 /// Named values that survive a restart.
@@ -24,7 +24,6 @@ pub struct ExecutionContext {
     values: Map<String, Value>,
 }
 
-/// Why a context cannot be stored, or a stored one cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ContextError {
     #[error("the execution context has {bytes} bytes; {CONTEXT_BYTES_MAX} are allowed")]
@@ -47,7 +46,7 @@ impl ExecutionContext {
                 self.values.remove(key);
             }
             value => {
-                // An existing key is not allocated anew: this runs once per chunk.
+                // An existing key is not allocated again: this runs once per chunk.
                 if let Some(old) = self.values.get_mut(key) {
                     *old = value;
                 } else {
@@ -77,7 +76,7 @@ impl ExecutionContext {
         self.values.is_empty()
     }
 
-    /// All values by name, in the order in which they were first set.
+    /// In the order in which they were first set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(key, value)| (key.as_str(), value))
     }
@@ -122,8 +121,7 @@ impl ExecutionContext {
     }
 }
 
-/// How Spring Batch's two columns hold a text: the short one all of it, or its beginning while the long one has
-/// all.
+/// Spring Batch's two columns: the short one has the whole text, or its start while the long one has all.
 pub fn columns(text: &str) -> (String, Option<&str>) {
     if text.chars().count() <= SHORT_CHARS_MAX {
         return (text.to_owned(), None);

@@ -1,13 +1,13 @@
-//! How an execution ended, in words that flows can match on: a code and a description.
+//! How an execution ended, for flows to match on: a code and a description.
 
 use std::cmp::Ordering;
 
-/// A code and a description. Unlike a status, the code may be any text.
+/// Unlike a status, the code may be any text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExitStatus {
-    /// The code, which flows match on.
+    /// Flows match on it.
     pub code: String,
-    /// What there is to say about it; for a failure, its reason.
+    /// For a failure, its reason.
     pub description: String,
 }
 
@@ -18,7 +18,7 @@ impl ExitStatus {
     pub const NOOP: &str = "NOOP";
     pub const STOPPED: &str = "STOPPED";
     pub const FAILED: &str = "FAILED";
-    /// Nobody can say, or it has not ended.
+    /// The end is unknown, or has not come.
     pub const UNKNOWN: &str = "UNKNOWN";
 
     pub fn new(code: impl Into<String>) -> Self {
@@ -33,7 +33,7 @@ impl ExitStatus {
         Self::new(Self::FAILED).describe(reason)
     }
 
-    /// The same code with this added to its description.
+    /// Adds to the description.
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         let description = description.into();
@@ -46,8 +46,7 @@ impl ExitStatus {
         self
     }
 
-    /// Both in one: the more severe code wins, of two that are equally severe the one that is later in the
-    /// alphabet; the descriptions are joined.
+    /// Combines two: the more severe code wins, of equally severe ones the later in the alphabet; descriptions are joined.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let order = severity(&self.code)
@@ -58,7 +57,7 @@ impl ExitStatus {
     }
 }
 
-/// How severe a code is, by how it begins; a code of the author's own is the most severe.
+/// By the prefix of the code; custom codes are the most severe.
 fn severity(code: &str) -> usize {
     const KNOWN: [&str; 6] = [
         ExitStatus::EXECUTING,

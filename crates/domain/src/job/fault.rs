@@ -1,13 +1,12 @@
-//! What a step tolerates: which errors are skipped, which are tried again, and which need no rollback.
+//! Fault tolerance of a step: which errors are skipped, which are retried, and which need no rollback.
 
 use crate::item::ErrorKind;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// How many skips a step allows when nobody says otherwise.
 pub const SKIP_LIMIT: u64 = 10;
 
-/// A set of error kinds, written as what is in it and what is not.
+/// A set of error kinds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Kinds {
     all: bool,
@@ -40,7 +39,7 @@ impl Kinds {
         self
     }
 
-    /// Whether `kind` is in it. A fatal error is in no set.
+    /// A fatal error is in no set.
     pub fn contains(&self, kind: &ErrorKind) -> bool {
         *kind != ErrorKind::FATAL && (self.all || self.some.contains(kind)) && !self.except.contains(kind)
     }
@@ -75,15 +74,14 @@ impl fmt::Display for Kinds {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FaultPolicy {
     pub skip: Kinds,
-    /// How many skips of all phases together the step allows.
+    /// Maximum of skips in all phases together.
     pub skip_limit: u64,
     pub retry: Kinds,
-    /// How many attempts there are in all; 0 and 1 mean one.
+    /// In total; 0 and 1 mean one.
     pub attempts_max: u32,
-    /// Which errors of a processor or writer leave the transaction usable. They must be skippable as well.
+    /// Errors of a processor or writer that leave the transaction usable. They must be skippable as well.
     pub no_rollback: Kinds,
-    /// Whether items are processed anew when their chunk is repeated. Otherwise what came out the first time is
-    /// kept.
+    /// Whether a repeated chunk processes its items again. Otherwise it keeps their outputs.
     pub is_processor_transactional: bool,
 }
 
@@ -118,7 +116,7 @@ impl FaultPolicy {
         if self.no_rollback.is_within(&self.skip) { Ok(()) } else { Err(BadPolicy::NoRollbackWithoutSkip) }
     }
 
-    /// Whether an error of this kind may be skipped after `skips` others.
+    /// Whether an error may be skipped after `skips` others.
     pub fn skip(&self, kind: &ErrorKind, skips: u64) -> SkipDecision {
         if !self.skip.contains(kind) {
             SkipDecision::NotSkippable
@@ -129,13 +127,13 @@ impl FaultPolicy {
         }
     }
 
-    /// Whether there is another attempt after `attempts`, the last of which failed so.
+    /// Whether there is another attempt after `attempts`, the last of which failed with `kind`.
     pub fn may_retry(&self, kind: &ErrorKind, attempts: u32) -> bool {
         attempts < self.attempts_max && self.retry.contains(kind)
     }
 }
 
-/// How many read errors are skipped before a chunk is closed although it is not full.
+/// Skipped read errors after which a chunk is closed even if it is not full.
 pub fn read_skips_max(chunk_size: usize) -> usize {
     chunk_size.max(100)
 }

@@ -1,8 +1,8 @@
-//! Which step follows which outcome. Pure; the engine asks, this answers.
+//! Which step follows which exit code.
 //!
-//! A flow is a list of states (steps and decisions) in order, and transitions between them. A state without
-//! transitions of its own goes to the next in the list when it is `COMPLETED`, and fails the job otherwise. One that
-//! has some has only these: an exit code that none of them matches fails the job.
+//! A flow is an ordered list of states (steps and decisions) and transitions between them. A state without transitions
+//! goes to the next in the list when it is `COMPLETED`, and fails the job otherwise. For a state with transitions, an
+//! exit code that none of them matches fails the job.
 
 use super::exit::utf16_order;
 use std::cmp::Ordering;
@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The next state in the list; the end, completed, if there is none.
+    /// The next state in the list; after the last one the job completes.
     Next,
     To(String),
-    /// The end, completed; with this exit code, if one is given.
+    /// The job completes; with this exit code, if there is one.
     End(Option<String>),
     Fail,
-    /// The end, stopped. A restart goes on behind it: with the state of this name, or there is nothing more to do.
+    /// The job stops. A restart continues with this state, or has nothing left to do.
     Stop(Option<String>),
 }
 
-/// An exit code pattern and where it leads. `*` stands for any characters, `?` for exactly one.
+/// `*` in the pattern matches any characters, `?` exactly one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transition {
     pub on: String,
@@ -54,7 +54,7 @@ impl Flow {
         Self { states: states.into_iter().map(Into::into).collect(), transitions: BTreeMap::new() }
     }
 
-    /// Adds a transition. Of two with the same pattern the first counts.
+    /// Of two with the same pattern the first counts.
     pub fn on(&mut self, from: &str, pattern: &str, to: Target) {
         let of_state = self.transitions.entry(from.to_owned()).or_default();
         if of_state.iter().any(|known| known.on == pattern) {
@@ -72,8 +72,7 @@ impl Flow {
         self.transitions.is_empty()
     }
 
-    /// Where the flow goes from `state` after this exit code. [`Target::Next`] is never the answer. None when no
-    /// transition matches.
+    /// The target from `state` after this exit code, never [`Target::Next`]. None when no transition matches.
     pub fn after(&self, state: &str, exit_code: &str) -> Option<Target> {
         let target = match self.transitions.get(state) {
             Some(own) => own.iter().find(|transition| matches(&transition.on, exit_code))?.to.clone(),
@@ -83,7 +82,7 @@ impl Flow {
         Some(self.resolved(state, target))
     }
 
-    /// The target itself, or what `Next` means for this state.
+    /// Replaces `Next` by its target.
     fn resolved(&self, state: &str, target: Target) -> Target {
         if target != Target::Next {
             return target;
@@ -155,8 +154,8 @@ impl Flow {
     }
 }
 
-/// Which of two patterns is asked first: one without `*`; of two with `*`, the one with more of them; then the one
-/// with fewer `?`; then the longer; then by the alphabet.
+/// The order in which patterns are tried: without `*` first; of two with `*`, the one with more; then fewer `?`; then the
+/// longer; then the alphabet.
 fn specificity(one: &str, other: &str) -> Ordering {
     let stars = |pattern: &str| pattern.matches('*').count();
     let marks = |pattern: &str| pattern.matches('?').count();
@@ -169,11 +168,11 @@ fn specificity(one: &str, other: &str) -> Ordering {
         .then_with(|| utf16_order(one, other))
 }
 
-/// Whether a pattern matches an exit code: `*` stands for any characters, `?` for exactly one.
+/// `*` matches any characters, `?` exactly one.
 pub fn matches(pattern: &str, code: &str) -> bool {
     let (pattern, code): (Vec<char>, Vec<char>) = (pattern.chars().collect(), code.chars().collect());
     let (mut p, mut c) = (0, 0);
-    // Where to go on when the last `*` has to take one character more.
+    // Where to continue when the last `*` has to take one more character.
     let mut retry: Option<(usize, usize)> = None;
     while c < code.len() {
         match pattern.get(p) {

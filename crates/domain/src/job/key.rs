@@ -1,14 +1,12 @@
-//! The key of an instance: 32 hexadecimal digits made of the identifying parameters.
+//! The key of an instance: 32 hexadecimal digits of the identifying parameters.
 //!
-//! It is the key that Spring Batch 5.0 to 5.2 writes, byte for byte, so an instance that one of them began is
-//! found by the other. MD5 serves as a short name here, not as a protection.
+//! It equals the key of Spring Batch 5.0 to 5.2 byte for byte, so both find each other's instances. MD5 is used as a
+//! short name, not for security.
 
 use super::JobParameters;
 use md5::{Digest, Md5};
 use std::fmt::Write as _;
 
-/// The key of the instance that these parameters identify.
-///
 /// ```
 /// # use tidemill_domain::job::{JobParameters, key::job_key};
 /// assert_eq!(job_key(&JobParameters::new()), "d41d8cd98f00b204e9800998ecf8427e");
@@ -17,12 +15,11 @@ pub fn job_key(parameters: &JobParameters) -> String {
     md5(&plain_key(parameters))
 }
 
-/// The MD5 of a text, in hexadecimal digits.
 pub(crate) fn md5(text: &str) -> String {
     Md5::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the digest is made of: each identifying parameter by name, in the words of Java's `toString`.
+/// The digest's input: each identifying parameter by name, as Java's `toString` writes it.
 fn plain_key(parameters: &JobParameters) -> String {
     let mut text = String::new();
     for (name, parameter) in parameters.iter().filter(|(_, parameter)| parameter.is_identifying) {

@@ -1,6 +1,6 @@
-//! Whether a job may be launched, given what became of its instance so far.
+//! Whether a job may be launched, given the history of its instance.
 //!
-//! The checks are those of Spring Batch 5.2, in its order, so that of several reasons the same one is told:
+//! The checks are those of Spring Batch 5.2, in its order, so that the same reason is reported:
 //!
 //! ```text
 //!   there is an execution, the job is not restartable       NotRestartable
@@ -12,14 +12,14 @@
 //!   any execution is COMPLETED or ABANDONED,
 //!     and there are identifying parameters                  AlreadyComplete
 //!   the last execution is not COMPLETED,
-//!     the definition has changed and nobody accepts that    DefinitionChanged
+//!     the definition has changed and is not accepted        DefinitionChanged
 //!   otherwise                                               First, or Restart when there is an execution
 //! ```
 //!
-//! The last of them is our own: Spring Batch does not know what a job was made of.
+//! The last check is not in Spring Batch, which does not know a job's definition.
 //!
-//! A job without identifying parameters has one instance only, so it may be launched again after its end; its
-//! completed steps are then passed over like those of any restart.
+//! A job without identifying parameters has a single instance, so it may be launched again after its end; its completed
+//! steps are skipped as in any restart.
 
 use super::BatchStatus;
 use super::parameter::ParametersInvalid;
@@ -28,7 +28,7 @@ use crate::newtype::check_all;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceHistory<'a> {
-    /// All executions of the instance, oldest first; none for a new one.
+    /// Oldest first; empty for a new instance.
     pub executions: &'a [BatchStatus],
     /// Names and statuses of the steps of the last execution.
     pub last_steps: &'a [(String, BatchStatus)],
@@ -36,22 +36,21 @@ pub struct InstanceHistory<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaunchRules {
-    /// Whether the author lets the job run more than once per instance.
+    /// Whether the job may run more than once per instance.
     pub is_restartable: bool,
     pub has_identifying: bool,
-    /// Whether the job is another one than in the last execution, and nobody has accepted that.
+    /// The definition differs from the last execution's, and the change is not accepted.
     pub has_changed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Launch {
-    /// For the first time in this instance, with an empty context.
+    /// With an empty context.
     First,
-    /// Again, with a copy of the job context of the last execution.
+    /// With a copy of the job context of the last execution.
     Restart,
 }
 
-/// Why a job is not launched. Nothing has been changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchRefusal {
@@ -69,7 +68,6 @@ pub enum LaunchRefusal {
     OutcomeUnknown,
     #[error("the job has already been completed or abandoned with these parameters")]
     AlreadyComplete,
-    /// A restart would go on with another job than the one that began.
     #[error("the definition of the job has changed since its last execution")]
     DefinitionChanged,
 }
@@ -110,7 +108,7 @@ impl LaunchRefusal {
     }
 }
 
-/// Whether and how the job starts; `parameters` is what [`super::parameter::check`] says. Total.
+/// Whether and how the job starts; `parameters` is the result of [`super::parameter::check`]. Total.
 ///
 /// ```
 /// # use tidemill_domain::job::{BatchStatus, launch::{self, InstanceHistory, Launch, LaunchRules}};
@@ -132,7 +130,7 @@ pub fn decide(
     }
     parameters.map_err(LaunchRefusal::ParametersInvalid)?;
     check_executions(history.executions, rules)?;
-    // What is complete has nothing that a changed job could go on with.
+    // A complete execution leaves nothing that a changed job could continue.
     let goes_on = history.executions.last().is_some_and(|status| *status != BatchStatus::Completed);
     if goes_on && rules.has_changed {
         return Err(LaunchRefusal::DefinitionChanged);

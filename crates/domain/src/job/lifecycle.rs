@@ -1,4 +1,4 @@
-//! What may happen to an execution of a job: by its own course, by an operator, by a crash.
+//! State changes of a job execution: its normal course, operators, and crashes.
 //!
 //! ```text
 //!   STARTING ──begin──► STARTED ──end──► COMPLETED, STOPPED, FAILED or UNKNOWN
@@ -8,21 +8,21 @@
 //!   STOPPED, FAILED, UNKNOWN ──abandon──► ABANDONED
 //! ```
 //!
-//! Invariants: what has ended never runs again (a restart is a new execution); COMPLETED and ABANDONED never
-//! change; nobody takes an execution from a process that is alive.
+//! Invariants: an ended execution never runs again (a restart is a new execution); COMPLETED and ABANDONED never change;
+//! an execution is never taken from a live process.
 
 use super::BatchStatus;
 use crate::code::Code;
 use crate::lease::Life;
 
-/// What is done when the process that runs an execution is gone.
+/// What happens when the process that runs an execution is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnCrash {
-    /// The execution fails, and a person decides.
+    /// The execution fails, and an operator decides.
     #[default]
     Fail,
-    /// The execution fails, and the job is restarted by itself, `limit` times in a row at most. The count begins anew
-    /// when a person restarts the job.
+    /// The execution fails and the job restarts by itself, `limit` times in a row at most. A restart by an operator resets
+    /// the count.
     Restart { limit: u32 },
 }
 
@@ -38,7 +38,7 @@ impl OnCrash {
         }
     }
 
-    /// Reads the word; `limit` counts only for a restart.
+    /// `limit` counts only for a restart.
     pub fn parse(word: &str, limit: u32) -> Result<Self, NotAnOnCrash> {
         match word {
             "fail" => Ok(Self::Fail),
@@ -47,7 +47,7 @@ impl OnCrash {
         }
     }
 
-    /// How often the job is restarted by itself in one instance.
+    /// How often the job restarts by itself in one instance.
     pub const fn limit(self) -> u32 {
         match self {
             Self::Fail => 0,
@@ -55,7 +55,7 @@ impl OnCrash {
         }
     }
 
-    /// Whether the job is restarted by itself, after that was done `restarts` times in the instance.
+    /// Whether the job restarts by itself after `restarts` such restarts.
     pub const fn restarts_after(self, restarts: u32) -> bool {
         restarts < self.limit()
     }
@@ -68,7 +68,7 @@ pub enum ExecutionEvent {
     End(BatchStatus),
     Abandon,
     OwnerLost,
-    /// An operator says that nothing runs any more; the caller has looked whether its process lives.
+    /// An operator says that nothing runs any more; the caller checked the process.
     Recover(Life),
 }
 
@@ -115,7 +115,7 @@ impl ExecutionRefusal {
     }
 }
 
-/// The status after `event`, or why it does not change. Total.
+/// The status after `event`, or the refusal. Total.
 ///
 /// ```
 /// # use tidemill_domain::job::{BatchStatus, lifecycle::{self, ExecutionEvent}};
@@ -127,7 +127,7 @@ pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, E
     use BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
     match (status, event) {
         (Starting, ExecutionEvent::Begin) => Ok(Started),
-        // Somebody asked it to stop before it had begun; that must not be forgotten.
+        // A stop was requested before the start; it must not be lost.
         (Stopping, ExecutionEvent::Begin) => Ok(Stopping),
         (Started, ExecutionEvent::Begin) => Err(ExecutionRefusal::AlreadyBegun),
 
@@ -148,14 +148,14 @@ pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, E
         (Completed, ExecutionEvent::Abandon) => Err(ExecutionRefusal::AlreadyComplete),
 
         (Starting | Started | Stopping, ExecutionEvent::OwnerLost) => Ok(Failed),
-        // The end was recorded before the owner was missed.
+        // The end was recorded before the owner was lost.
         (_, ExecutionEvent::OwnerLost) => Ok(status),
 
         (Starting | Started | Stopping, ExecutionEvent::Recover(Life::Alive)) => {
             Err(ExecutionRefusal::OwnerAlive)
         }
         (Starting | Started | Stopping, ExecutionEvent::Recover(Life::Gone)) => Ok(Failed),
-        // An operator's word, given after looking at what was written.
+        // The operator has checked what was written.
         (Unknown, ExecutionEvent::Recover(_)) => Ok(Failed),
 
         (

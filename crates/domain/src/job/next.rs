@@ -1,11 +1,10 @@
-//! The next instance of a job: the same parameters with a number that no instance had before.
+//! The next instance of a job: the same parameters with a new number.
 //!
-//! Spring Batch's incrementer starts from all parameters of the last run, so that what somebody once gave is dragged
-//! along for ever. Here nothing is carried over but the number.
+//! Spring Batch's incrementer starts from all parameters of the last run. Here only the number is carried over.
 
 use super::JobParameters;
 
-/// The name of the number, which Spring Batch uses as well.
+/// The same name as in Spring Batch.
 pub const RUN_ID: &str = "run.id";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -16,7 +15,7 @@ pub enum NoNext {
     UsedUp,
 }
 
-/// The parameters of the next instance, when this is the greatest number that an instance has.
+/// `greatest` is the greatest number of an instance so far.
 ///
 /// ```
 /// # use tidemill_domain::job::{JobParameters, next::next_instance};

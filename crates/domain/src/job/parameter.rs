@@ -1,7 +1,7 @@
-//! Parameters of a job: named, typed values. The identifying ones say which instance it is.
+//! Parameters of a job: named, typed values. The identifying ones define the instance.
 //!
-//! [`ParameterValue`] is a value and its two texts, [`parse_argument_for`] reads one from the command line, [`Accepted`]
-//! says which values a parameter takes, and [`check`] compares all of them with what the job asks for.
+//! [`parse_argument_for`] reads one from the command line, [`Accepted`] says which values a parameter takes, and [`check`]
+//! compares all of them with what the job declares.
 
 mod accepted;
 mod argument;
@@ -16,16 +16,15 @@ pub use value::{BadValue, ParameterType, ParameterValue};
 
 use super::exit::utf16_order;
 
-/// Longest name of a parameter, in characters; the column is no longer.
+/// In characters; the column is no longer.
 pub const PARAMETER_NAME_CHARS_MAX: usize = 100;
 
-/// Longest stored text of a value, in characters; the column is no longer.
+/// In characters; the column is no longer.
 pub const PARAMETER_VALUE_CHARS_MAX: usize = 2500;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobParameter {
     pub value: ParameterValue,
-    /// Whether it tells one instance from another.
     pub is_identifying: bool,
 }
 
@@ -39,7 +38,7 @@ impl JobParameter {
     }
 }
 
-/// All parameters of an execution, by name, in the order in which Java sorts names.
+/// All parameters of an execution, in the order in which Java sorts names.
 ///
 /// ```
 /// # use tidemill_domain::job::JobParameters;
@@ -54,7 +53,7 @@ pub struct JobParameters {
     parameters: Vec<(String, JobParameter)>,
 }
 
-/// Why a parameter is not accepted. The texts never tell a value: it may be a secret.
+/// The messages never contain a value: it may be a secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -66,7 +65,6 @@ pub enum ParameterError {
         "the value of parameter {name:?} has {chars} characters; {PARAMETER_VALUE_CHARS_MAX} are allowed"
     )]
     ValueTooLong { name: String, chars: usize },
-    /// A character that databases cannot store.
     #[error("the name or value of parameter {name:?} contains the character NUL")]
     Nul { name: String },
     #[error("an argument is not of the form name=value")]
@@ -82,22 +80,21 @@ impl JobParameters {
         Self { parameters: Vec::new() }
     }
 
-    /// The same with an identifying parameter, which replaces one of its name. Limits are not looked at here:
-    /// [`check`] does that before a launch.
+    /// Adds an identifying parameter, which replaces one of the same name. [`check`] tests limits before a launch.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
         self.put(name.into(), JobParameter::identifying(value));
         self
     }
 
-    /// The same with a parameter that does not identify; otherwise like [`JobParameters::with`].
+    /// Like [`JobParameters::with`], for a parameter that is not identifying.
     #[must_use]
     pub fn with_non_identifying(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
         self.put(name.into(), JobParameter::non_identifying(value));
         self
     }
 
-    /// Adds a parameter that is within the limits, and replaces one of its name.
+    /// Adds a parameter within the limits, which replaces one of the same name.
     pub fn insert(&mut self, name: impl Into<String>, parameter: JobParameter) -> Result<(), ParameterError> {
         let name = name.into();
         check_limits(&name, &parameter.value)?;
@@ -128,7 +125,6 @@ impl JobParameters {
         }
     }
 
-    /// Where the name stands, or where it would.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.parameters.binary_search_by(|(other, _)| utf16_order(other, name))
     }

@@ -1,8 +1,7 @@
-//! Which partitions of a step run, given those that the partitioner names and those that ran before.
+//! Which partitions of a step run, given the partitioner's keys and earlier runs.
 //!
-//! Each partition is treated like a step of its own: what completed is not run again, what failed or was stopped goes
-//! on. A partition that did not complete is never forgotten: it goes on even if the partitioner no longer names it,
-//! for example because its file was moved away.
+//! Each partition is like a step: a completed one does not run again, a failed or stopped one continues. A partition that
+//! did not complete continues even if the partitioner no longer returns it, for example because its file was moved.
 
 use super::step::{self, LastStep, StepDecision, StepRefusal, StepRules};
 use super::{BadName, BatchStatus, NAME_CHARS_MAX, check_name};
@@ -11,18 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const PARTITIONS_MAX: usize = 100_000;
 
-/// The name of a partition, as its step execution has it.
+/// The name of the partition's step execution.
 pub fn name(worker: &str, key: &str) -> String {
     format!("{worker}:{key}")
 }
 
-/// The step whose partition this is, by name; the name itself for what is none.
+/// The step of a partition; the name itself for other steps.
 pub fn worker_of(name: &str) -> &str {
     name.split_once(':').map_or(name, |(worker, _)| worker)
 }
 
-/// Divides the numbers from `least` to `greatest` into at most `count` ranges of about the same size, without a gap and
-/// without an overlap. Both bounds of each belong to it. None when there are no numbers.
+/// Divides `least..=greatest` into at most `count` inclusive ranges of about the same size, without gaps or overlaps.
 ///
 /// ```
 /// # use tidemill_domain::job::partition::ranges;
@@ -48,7 +46,7 @@ pub fn ranges(least: i64, greatest: i64, count: usize) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The keys that count: all, or where the partitions are fixed and earlier executions had some, only those.
+/// All keys; if the partitions are fixed and earlier executions had some, only those.
 pub fn kept<'k>(keys: &[&'k str], before: &[KnownPartition], is_fixed: bool) -> Vec<&'k str> {
     let is_earlier = |known: &&KnownPartition| !known.last.is_of_this_execution;
     let earlier: BTreeSet<&str> = before.iter().filter(is_earlier).map(|known| known.key.as_str()).collect();
@@ -56,11 +54,11 @@ pub fn kept<'k>(keys: &[&'k str], before: &[KnownPartition], is_fixed: bool) -> 
     keys.iter().copied().filter(counts).collect()
 }
 
-/// A partition that ran before in this instance, by its last run.
+/// A partition of an earlier run in this instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownPartition {
     pub key: String,
-    /// How that run ended, and whether it was in the execution that asks.
+    /// Its last run.
     pub last: LastStep,
     pub starts: u64,
 }
@@ -71,7 +69,6 @@ pub struct PlannedPartition {
     pub decision: StepDecision,
 }
 
-/// Why a step cannot be divided like this. It fails.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionRefusal {
@@ -94,7 +91,7 @@ impl PartitionRefusal {
     }
 }
 
-/// What becomes of each partition: those in `keys`, in that order, then the unfinished ones of before. Total.
+/// Decides on each partition: those in `keys`, in order, then unfinished earlier ones. Total.
 pub fn plan(
     worker: &str,
     keys: &[&str],
@@ -123,13 +120,13 @@ pub fn plan(
     Ok(planned)
 }
 
-/// The name of the partition has to fit the column that all names of steps share.
+/// The name has to fit the column for names of steps.
 fn check_key(worker: &str, key: &str) -> Result<(), BadName> {
     check_name(key)?;
     if name(worker, key).chars().count() > NAME_CHARS_MAX { Err(BadName::TooLong) } else { Ok(()) }
 }
 
-/// A flow that comes by a second time begins afresh, so what it left the first time does not count.
+/// A flow that reaches the step again starts afresh, so partitions of this execution do not count.
 fn is_unfinished(last: LastStep) -> bool {
     !last.is_of_this_execution && !matches!(last.status, BatchStatus::Completed | BatchStatus::Abandoned)
 }

@@ -1,4 +1,4 @@
-//! Steps that take units of a pool: what they ask for, under which key, and what a grant means for them.
+//! Steps that use units of a pool: their request, holder and grant.
 
 use crate::hint::{CannotRewrite, Degree, Hint, HintTooLong};
 use crate::job::ExecutionId;
@@ -8,23 +8,22 @@ use crate::pool::{Class, PoolName, Settings, UnitRequest};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// How the run of a holder begins that is an execution of a job.
+/// Prefix of the run id of a holder that is a job execution.
 pub const RUN_PREFIX: &str = "execution-";
 
-/// The units that a step needs while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolUse {
     pub pool: PoolName,
-    /// How much may be done at once; the degree of the hint when it is not said, and the pool's default without one.
+    /// The default is the degree of the hint, or the pool's default.
     pub units: Option<NonZeroU32>,
-    /// The least that would do; the pool's when it is not said.
+    /// The minimum; the default is the pool's.
     pub least: Option<NonZeroU32>,
-    /// How many sessions that much is in each of; one when it is not said.
+    /// How many sessions use `units` each; one by default.
     pub sessions: Option<NonZeroU32>,
     pub class: Class,
-    /// The hint of the step's statement, which is lowered to what is granted; one that cannot be is granted whole.
+    /// The hint of the step's statement, which is lowered to the grant; one that cannot be lowered is granted in full.
     pub hint: Option<String>,
-    /// How long it waits in the queue; as long as it takes when it is not said.
+    /// How long to wait in the queue; without a limit by default.
     pub wait: Option<Duration>,
 }
 
@@ -35,13 +34,12 @@ pub enum BadPoolUse {
     LeastAboveUnits { least: NonZeroU32, units: NonZeroU32 },
     #[error(transparent)]
     HintTooLong(#[from] HintTooLong),
-    /// Less was granted than the hint can be lowered to: the pool was changed since it was asked.
+    /// The pool changed after the request.
     #[error("the hint cannot be lowered to what was granted: {0}")]
     HintNotRewritten(#[from] CannotRewrite),
 }
 
 impl PoolUse {
-    /// The pool's default, for as long as it takes.
     pub fn new(pool: PoolName) -> Self {
         Self {
             pool,
@@ -54,7 +52,7 @@ impl PoolUse {
         }
     }
 
-    /// Refuses what would fail only once the units are there.
+    /// Refuses what would fail only after the grant.
     pub fn check(&self) -> Result<(), BadPoolUse> {
         match (self.least, self.said()?) {
             (Some(least), Some(units)) if least > units => Err(BadPoolUse::LeastAboveUnits { least, units }),
@@ -62,7 +60,7 @@ impl PoolUse {
         }
     }
 
-    /// What is asked for whatever the settings of the pool; none if they decide.
+    /// The request, if it does not depend on the pool's settings.
     fn said(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
         let degree = self.hint.as_deref().map(Hint::parse).transpose()?.map(|hint| hint.degree());
         Ok(self.units.or(match degree {
@@ -82,8 +80,8 @@ impl PoolUse {
     }
 }
 
-/// Who holds the units of a step, or of one partition of it. An execution is never run again under the same number, so a
-/// restart does not meet what an execution before it has left behind.
+/// The holder of the units of a step or partition. Executions never share a number, so a restart does not meet units of
+/// an earlier execution.
 pub fn holder(job: &str, execution: ExecutionId, step: &str) -> Result<Holder, BadHolder> {
     Holder::new(job, &format!("{RUN_PREFIX}{execution}"), step, -1)
 }

@@ -1,8 +1,7 @@
-//! Where the next instance of a job goes on that reads something without an end, such as a topic: behind what the
-//! instance before it has read.
+//! Where the next instance of a job continues that reads an endless source, such as a topic: after the previous instance.
 //!
-//! Nothing may be read twice, and nothing left out. An instance that can still be restarted goes on from its own
-//! position, so nobody else may begin there.
+//! Nothing may be read twice or left out. An instance that can still be restarted continues from its own position, so no
+//! other may start there.
 
 use super::BatchStatus;
 
@@ -16,11 +15,11 @@ pub struct PreviousRun {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuation {
-    /// Go on behind its position.
+    /// Continue after its position.
     Behind,
-    /// It has read nothing, and will look for its own beginning: ask for the run before it.
+    /// It has read nothing: look at the run before it.
     Ask,
-    /// It runs, or can be restarted: wait until it has come to its end.
+    /// It runs or can be restarted: wait until it has ended for good.
     Wait,
 }
 
@@ -31,7 +30,7 @@ pub const fn continuation(run: PreviousRun) -> Continuation {
         (true, true) => Continuation::Behind,
         (true, false) => Continuation::Ask,
         (false, true) => Continuation::Wait,
-        // What runs may commit its first position at any moment.
+        // A running step may commit its first position at any moment.
         (false, false) if run.step.is_running() && run.job.is_running() => Continuation::Wait,
         (false, false) => Continuation::Ask,
     }

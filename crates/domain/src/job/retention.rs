@@ -1,21 +1,20 @@
-//! Retention: which instances of jobs may be forgotten, with all their executions.
+//! Retention: which instances of jobs may be deleted, with all their executions.
 //!
-//! Instances go as a whole or not at all: what is left of an instance always tells a launch the truth. Everything
-//! that is asked for has to agree, and some things are never forgotten:
+//! An instance is deleted as a whole or not at all. It has to be beyond all limits, and some instances are always kept:
 //!
 //! ```text
 //!   there is no execution                                   NeverRan
-//!   an execution has not ended, or nobody knows how         Unresolved
+//!   an execution has not ended, or its end is unknown       Unresolved
 //!   a process holds the lease on an execution               Held
 //!   a restart is due                                        RestartDue
-//!   the last execution FAILED or was STOPPED                Unfinished, unless asked for
-//!   a job that may go on ran this one as a step             NeededByOuter
-//!   it ended too short a time ago                           TooYoung
+//!   the last execution FAILED or was STOPPED                Unfinished, unless requested
+//!   an outer job that may continue ran it as a step         NeededByOuter
+//!   it ended too recently                                   TooYoung
 //!   it is among the newest of its job                       AmongNewest
-//!   otherwise                                               it may go
+//!   otherwise                                               deleted
 //! ```
 //!
-//! A completed instance that was forgotten can be launched again: nobody knows any more that it is done.
+//! A completed instance that was deleted can be launched again.
 
 use super::BatchStatus;
 use crate::newtype::check_all;
@@ -23,21 +22,20 @@ use crate::time::Timestamp;
 use std::fmt;
 use std::time::Duration;
 
-/// What becomes of instances that failed or were stopped, and that a restart could finish.
+/// What happens to instances that failed or were stopped, and that a restart could finish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unfinished {
-    /// They stay, however old.
     #[default]
     Keep,
-    /// They go like those that are complete; a launch then starts from the beginning.
+    /// Treated like completed ones; a launch then starts from the beginning.
     Forget,
 }
 
-/// How long instances are kept. Where there are two limits, an instance goes when it is beyond both.
+/// With two limits, an instance is deleted when it is beyond both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     older_than: Option<Duration>,
-    /// How many of the newest instances of each job are kept, if that is limited by number.
+    /// How many of the newest instances of each job are kept.
     pub keep: Option<u32>,
     unfinished: Unfinished,
 }
@@ -76,7 +74,7 @@ impl Retention {
         }
     }
 
-    /// What ended after this instant is kept, if that is limited by age.
+    /// Instances that ended after this instant are kept.
     pub fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {
         self.older_than.map(|age| now.minus(age))
     }
@@ -107,13 +105,13 @@ const DAY_SECONDS: u64 = 86_400;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceFacts<'a> {
-    /// Every status that an execution of it has; once each is enough.
+    /// Every status of its executions, each at least once.
     pub statuses: &'a [BatchStatus],
-    /// That of the last execution, and when that was over or last changed; none when there is no execution.
+    /// The status of the last execution, and when it ended or last changed.
     pub last: Option<(BatchStatus, Timestamp)>,
     pub is_held: bool,
     pub is_restart_due: bool,
-    /// Of each job that ran it as a step and is still known, the status of its last execution.
+    /// The status of the last execution of each known job that ran it as a step.
     pub outer: &'a [BatchStatus],
     /// Whether it is among the newest of its job that are kept.
     pub is_among_newest: bool,
@@ -132,7 +130,7 @@ pub enum Kept {
     AmongNewest,
 }
 
-/// Whether an instance may go. Total.
+/// Whether an instance may be deleted. Total.
 pub fn decide(retention: &Retention, facts: &InstanceFacts<'_>, now: Timestamp) -> Result<(), Kept> {
     let Some((last, over_at)) = facts.last else { return Err(Kept::NeverRan) };
     let is_unresolved = |status: BatchStatus| status.is_running() || status == BatchStatus::Unknown;
@@ -148,7 +146,7 @@ pub fn decide(retention: &Retention, facts: &InstanceFacts<'_>, now: Timestamp) 
     ])
 }
 
-/// Whether no restart is to be expected.
+/// Whether no restart is expected.
 const fn is_over(status: BatchStatus) -> bool {
     matches!(status, BatchStatus::Completed | BatchStatus::Abandoned)
 }

@@ -1,14 +1,14 @@
-//! Spark: the arguments of `spark-submit`, and how what a pool has granted limits an application.
+//! Spark: the arguments of `spark-submit`, and how a pool's grant limits an application.
 //!
-//! What is granted is a number of tasks that may run at once, because each of them has a session at the source. So it
-//! limits the cores of an application, which is the same thing; the number of its partitions is its own business.
+//! A grant is the number of tasks that may run at once, because each task has a session at the source. So it limits the
+//! application's cores; the number of partitions is up to the application.
 
 use std::collections::BTreeMap;
 
-/// Where an application finds how many tasks it may run at once.
+/// Spark setting: how many tasks the application may run at once.
 pub const PARALLELISM_KEY: &str = "spark.tidemill.parallelism";
 
-/// Where an application finds the hint for its source, rewritten to what was granted.
+/// Spark setting: the hint for its source, rewritten to the grant.
 pub const HINT_KEY: &str = "spark.tidemill.hint";
 
 const OWN_PREFIX: &str = "spark.tidemill.";
@@ -16,16 +16,16 @@ const OWN_PREFIX: &str = "spark.tidemill.";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Granted {
     pub units: u32,
-    /// The hint for the source, rewritten to that.
+    /// The hint for the source, rewritten to the grant.
     pub hint: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Submission {
-    /// The application: a `.py` or `.jar` file, or its address.
+    /// A `.py` or `.jar` file, or its URL.
     pub app: String,
     pub args: Vec<String>,
-    /// Where it runs; as the installation says when this is none.
+    /// The default is the installation's.
     pub master: Option<String>,
     pub conf: BTreeMap<String, String>,
     pub granted: Option<Granted>,
@@ -47,7 +47,7 @@ pub enum SubmissionRefusal {
 }
 
 impl Submission {
-    /// The arguments of `spark-submit`: options, the application, its own arguments.
+    /// Options, the application, and its arguments.
     pub fn arguments(&self) -> Result<Vec<String>, SubmissionRefusal> {
         if self.app.is_empty() || self.app.starts_with('-') || !is_whole(&self.app) {
             return Err(SubmissionRefusal::App(self.app.clone()));
@@ -67,7 +67,7 @@ impl Submission {
         Ok(arguments)
     }
 
-    /// All settings: the author's, ours, and the limits that the author has not set.
+    /// All settings: the author's, Tidemill's, and limits that the author has not set.
     pub fn settings(&self) -> Result<BTreeMap<String, String>, SubmissionRefusal> {
         for (key, value) in &self.conf {
             if !is_key(key) {
@@ -97,7 +97,7 @@ impl Submission {
                 settings.entry(key.to_owned()).or_insert_with(|| value.to_string());
             };
             let executors = self.executors(*units);
-            // By cores where the cluster counts those, by executors where it counts those.
+            // Some clusters count cores, others count executors.
             limit("spark.cores.max", *units);
             limit("spark.executor.instances", executors);
             limit("spark.dynamicAllocation.maxExecutors", executors);
@@ -105,8 +105,7 @@ impl Submission {
         Ok(settings)
     }
 
-    /// So many executors that their cores do not exceed what was granted. Without a setting an executor has one core
-    /// where executors are counted.
+    /// The number of executors whose cores stay within the grant. Without a setting an executor has one core.
     fn executors(&self, units: u32) -> u32 {
         let cores = self.conf.get("spark.executor.cores").and_then(|cores| cores.trim().parse().ok());
         (units / cores.unwrap_or(1_u32).max(1)).max(1)
@@ -116,7 +115,7 @@ impl Submission {
         self.master.as_deref().is_some_and(|master| master == "local" || master.starts_with("local["))
     }
 
-    /// As many threads as were granted, where the master says as many as there are cores.
+    /// Replaces "all cores" by the grant.
     fn limited_master(&self, master: &str) -> String {
         match (&self.granted, master.strip_prefix("local[*")) {
             (Some(granted), Some(rest)) if rest.starts_with([']', ',']) => {
@@ -135,7 +134,7 @@ fn is_whole(value: &str) -> bool {
     !value.contains(['\n', '\r', '\0'])
 }
 
-/// Whether a line of what Spark writes helps nobody who asks why it failed: chatter, or a frame of a stack.
+/// Whether a line of Spark's output is useless in an error message: a log line or a stack frame.
 pub fn is_chatter(line: &str) -> bool {
     let is_frame = line.trim_start().starts_with("at ")
         || line.trim_start().starts_with("... ") && line.ends_with("more");

@@ -1,4 +1,4 @@
-//! Where an execution is, in the order of Spring Batch: the later a status stands, the worse it is.
+//! The status of an execution, in the order of Spring Batch: later is worse.
 
 crate::words! {
     #[derive(PartialOrd, Ord, Hash)]
@@ -9,9 +9,9 @@ crate::words! {
         Starting = "STARTING",
         Started = "STARTED",
         Stopping = "STOPPING",
-        /// Ended because somebody asked; can be restarted.
+        /// Stopped on request; can be restarted.
         Stopped = "STOPPED",
-        /// Ended with a failure; can be restarted.
+        /// Can be restarted.
         Failed = "FAILED",
         /// Given up by an operator; never restarted.
         Abandoned = "ABANDONED",
@@ -20,7 +20,7 @@ crate::words! {
 }
 
 impl BatchStatus {
-    /// Whether something runs, or is about to.
+    /// Runs, or is about to.
     pub const fn is_running(self) -> bool {
         matches!(self, Self::Starting | Self::Started | Self::Stopping)
     }
@@ -29,8 +29,7 @@ impl BatchStatus {
         matches!(self, Self::Failed | Self::Abandoned | Self::Unknown)
     }
 
-    /// The status of a whole that has parts in these two: the worse one, except that a completed part is
-    /// further than one that has not ended.
+    /// The status of a whole with parts in these two: the worse one, but COMPLETED beats STARTING and STARTED.
     #[must_use]
     pub fn upgrade_to(self, other: Self) -> Self {
         if self > Self::Started || other > Self::Started {

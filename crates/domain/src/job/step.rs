@@ -1,24 +1,24 @@
-//! Whether a step runs when its job gets to it, and from where.
+//! Whether a step runs when its job reaches it, and from where.
 //!
-//! Only the last execution of the step within the instance counts. One that belongs to the job execution at
-//! hand does not: a flow that comes by a second time means it, so the step runs afresh.
+//! Only the last execution of the step within the instance counts. If it belongs to the current job execution, a flow has
+//! reached the step again, and it runs afresh.
 
 use super::BatchStatus;
 use crate::code::Code;
 
-/// Context key: whether the step has run. Not taken over by a restart.
+/// Context key: whether the step has run. A restart does not copy it.
 pub const EXECUTED_KEY: &str = "batch.executed";
-/// Context key: whether this run of the step continues an earlier one.
+/// Context key: whether this run continues an earlier one.
 pub const RESTART_KEY: &str = "batch.restart";
-/// Context key: what sort of step it is.
+/// Context key: the type of the step.
 pub const STEP_TYPE_KEY: &str = "batch.stepType";
-/// Context key: the version of the program that ran it.
+/// Context key: the version of the program.
 pub const VERSION_KEY: &str = "batch.version";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastStep {
     pub status: BatchStatus,
-    /// Whether it belongs to the job execution that asks.
+    /// Whether it belongs to the current job execution.
     pub is_of_this_execution: bool,
 }
 
@@ -36,21 +36,20 @@ impl Default for StepRules {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepDecision {
-    /// Run it with an empty context.
+    /// With an empty context.
     RunFresh,
-    /// Run it with a copy of its last context, without [`EXECUTED_KEY`].
+    /// With a copy of its last context, without [`EXECUTED_KEY`].
     Resume,
-    /// It is done; go on with the result that it had. Nothing is written.
+    /// It is done: continue with its earlier result. Nothing is written.
     SkipCompleted,
-    /// An operator gave it up; go on with the result that it had. Nothing is written.
+    /// An operator gave it up: continue with its earlier result. Nothing is written.
     SkipAbandoned,
 }
 
-/// Why a step neither runs nor is passed over. The job fails.
+/// The job fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepRefusal {
-    /// What it did is not known, so it is not known either from where to go on.
     #[error("nobody can say how the last execution of the step ended")]
     OutcomeUnknown,
     #[error("the step has been started {limit} times in this instance, and may not be started more often")]
@@ -77,8 +76,7 @@ impl StepRefusal {
     }
 }
 
-/// What becomes of a step whose last execution in the instance is `last` and which was started `starts` times
-/// in it. Total.
+/// Decides on a step with this last execution and number of starts in the instance. Total.
 ///
 /// ```
 /// # use tidemill_domain::job::{BatchStatus, step::{self, LastStep, StepDecision, StepRules}};

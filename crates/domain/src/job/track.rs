@@ -1,13 +1,13 @@
-//! How a job has been doing lately, from the runs that are known of it.
+//! Statistics of a job's recent runs.
 
 use super::{BatchStatus, ExecutionContext};
 use std::time::Duration;
 
-/// How runs ended. Those that somebody stopped count neither way.
+/// Stopped runs are not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
     pub completed: u64,
-    /// So many failed, were given up, or ended nobody knows how.
+    /// Failed, abandoned, or with an unknown end.
     pub unsuccessful: u64,
 }
 
@@ -24,7 +24,7 @@ impl Outcomes {
         self.completed + self.unsuccessful
     }
 
-    /// How many of a hundred completed, rounded down so that only all are 100; none when there are none to count.
+    /// The share that completed in percent, rounded down so that only all are 100; none without runs.
     ///
     /// ```
     /// # use tidemill_domain::job::track::Outcomes;
@@ -36,7 +36,7 @@ impl Outcomes {
     }
 }
 
-/// The length in the middle; of two in the middle the shorter one. None of none.
+/// Of two in the middle, the shorter.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -50,13 +50,12 @@ pub fn median(lengths: impl IntoIterator<Item = Duration>) -> Option<Duration> {
     lengths.get(lengths.len().saturating_sub(1) / 2).copied()
 }
 
-/// How a reader's own count of items ends in what a step remembers.
+/// Suffix of a reader's item count in the step's context.
 const READ_COUNT: &str = ".read.count";
-/// How many items behind that a step has settled one by one; the name is Spring Batch's.
+/// Items after that which a scan has settled; the name is Spring Batch's.
 const SETTLED: &str = "ChunkMonitor.OFFSET";
 
-/// How many items a step has behind it, in all its runs together, by what it remembers. None when no reader counts them,
-/// or several do.
+/// How many items a step has read in all its runs, from its context. None unless exactly one reader counts them.
 ///
 /// ```
 /// # use tidemill_domain::job::{ExecutionContext, track::items_behind};

@@ -1,6 +1,5 @@
-//! Who may join the relays: either all share fairly, or all have a fixed share of the same total and each its own; and
-//! either all publish in transactions of the same name, or none.
-//! Who joined first is right; the newcomer is at fault.
+//! Which relays may run together: either all share fairly, or all have different fixed shares of the same total; and either
+//! all publish in transactions of the same name, or none. The relay that joined first decides.
 
 use super::{Instance, LiveRelay};
 
@@ -10,11 +9,11 @@ pub enum JoinRefusal {
     FixedAmongFair { mine: Instance, other: Box<LiveRelay> },
     #[error("this relay has no fixed share, but {other} runs")]
     FairAmongFixed { other: Box<LiveRelay> },
-    /// They do not agree how many they are, so some slots would be in two shares and some in none.
+    /// Otherwise some slots would be in two shares and some in none.
     #[error("this relay has {}, but {other} runs", .mine.settings())]
     TotalsDiffer { mine: Instance, other: Box<LiveRelay> },
-    /// Who shares groups and who shares slots do not agree; and with two names nobody would see what the other has sent.
-    #[error("this relay publishes {}, but {other} publishes {}", told(mine.as_deref()), told(other.transactional_id.as_deref()))]
+    /// One shares groups and the other slots; or neither sees what the other has sent.
+    #[error("this relay publishes {}, but {other} publishes {}", describe(mine.as_deref()), describe(other.transactional_id.as_deref()))]
     TransactionsDiffer { mine: Option<String>, other: Box<LiveRelay> },
     #[error("this relay has {}, and so has {other}", .mine.settings())]
     IdTaken { mine: Instance, other: Box<LiveRelay> },
@@ -42,14 +41,14 @@ impl JoinRefusal {
     }
 }
 
-fn told(transactional_id: Option<&str>) -> String {
+fn describe(transactional_id: Option<&str>) -> String {
     match transactional_id {
         Some(id) => format!("in transactions of {id}"),
         None => "without transactions".to_owned(),
     }
 }
 
-/// Whether a newcomer, with this fixed share and in transactions that are known by this, may join those that are there.
+/// Whether a relay with this fixed share and transactional id may join the live ones.
 pub fn admit(
     newcomer: Option<Instance>,
     transactional_id: Option<&str>,
@@ -75,15 +74,14 @@ pub fn admit(
     }
 }
 
-/// The ids of a fixed number of relays that nobody has: events of their slots wait. None where relays share fairly, or
-/// where there are none that could say how many there are to be.
+/// The ids of fixed shares without a relay: events of their slots wait. Empty if relays share fairly.
 pub fn missing_shares(live: &[LiveRelay]) -> Vec<u32> {
     let Some(first) = earliest(live).and_then(|first| first.instance) else { return Vec::new() };
     let is_there = |id: &u32| live.iter().filter_map(|relay| relay.instance).any(|one| one.id() == *id);
     (0..first.total()).filter(|id| !is_there(id)).collect()
 }
 
-/// Whoever joined first; relays that live together agree with it.
+/// The other live relays agree with this one.
 fn earliest(live: &[LiveRelay]) -> Option<&LiveRelay> {
     live.iter().min_by_key(|relay| (relay.joined_at, relay.id))
 }

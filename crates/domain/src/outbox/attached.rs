@@ -1,6 +1,5 @@
-//! An attached table: an outbox that was there before Tidemill, with a status in each row, which relays serve beside their
-//! own. Here are its name and what is configured; [`check`] says whether a table can be attached, and [`row`] what one of
-//! its rows says.
+//! An attached table: an existing outbox table with a status column, which relays serve beside their own. This file has
+//! its name and settings; [`check`] says whether a table can be attached, and [`row`] reads its rows.
 //!
 //! ```text
 //!   PENDING ──claimed──► SENDING ──delivered──► PUBLISHED
@@ -17,7 +16,7 @@ pub mod row;
 use super::event::{BadEvent, check_name, check_topic};
 use crate::time::Timestamp;
 
-/// Most bytes of a name in PostgreSQL.
+/// In PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,7 +38,7 @@ pub enum BadTableName {
 crate::code::coded!(BadTableName, BadTableName);
 
 impl TableName {
-    /// Checks and wraps. Names are meant as the catalogue has them: letters are not made small.
+    /// Names are as in the catalogue: case is kept.
     pub fn new(schema: &str, table: &str) -> Result<Self, BadTableName> {
         for (what, name) in [("schema", schema), ("table", table)] {
             let is_letter = |letter: char| letter.is_alphabetic() || letter == '_';
@@ -68,7 +67,7 @@ impl TableName {
         format!("{}.{}", quote(&self.schema), quote(&self.table))
     }
 
-    /// The name of an index of ours on this table, in the same schema. A long one is cut, and told apart by a hash.
+    /// The name of Tidemill's index on this table. A long table name is cut and made unique by a hash.
     pub fn index(&self, index: Index) -> String {
         const KEPT: usize = 35;
         let (table, word) = (&self.table, index.as_str());
@@ -87,7 +86,7 @@ impl TableName {
 
 crate::newtype::display!(TableName, name => "{}.{}", name.schema, name.table);
 
-/// Whether this is the name of a table of ours. Of `outbox_event` and its partitions the very names: others may well have an
+/// Whether this is a table of Tidemill: `outbox_event` and its partitions by exact name, because others may have an
 /// `outbox_events`.
 fn is_own(table: &str) -> bool {
     let is_partition = |rest: &str| {
@@ -102,16 +101,16 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// FNV-1a: the same in every version, because it is part of a name that stays.
+/// FNV-1a: must never change, because it is part of stored names.
 fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 crate::words! {
     pub enum Index {
-        /// What is open in a slot, in order.
+        /// Open rows of a slot, in order.
         Slot = "slot",
-        /// What is open of an aggregate, in order.
+        /// Open rows of an aggregate, in order.
         Aggregate = "aggregate",
     }
 }
@@ -120,16 +119,15 @@ crate::words! {
 pub struct AttachedTable {
     pub name: TableName,
     pub topic: String,
-    /// What sort of thing its aggregates are.
     pub aggregate_type: String,
-    /// What happened, where the headers of a row do not say it.
+    /// Used where a row's headers have no event type.
     pub event_type: String,
     /// The zone of columns that have none.
     pub time_zone: String,
 }
 
 impl AttachedTable {
-    /// Checks and wraps. What is not said is called like the table; times without a zone are in UTC.
+    /// Types default to the table's name, the time zone to UTC.
     pub fn new(
         name: TableName,
         topic: &str,
@@ -148,16 +146,22 @@ impl AttachedTable {
     }
 }
 
-/// What becomes of a row that was claimed.
+/// What happens to a claimed row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowOutcome {
-    /// The sink has it.
     Published,
-    /// It was refused, and is tried again then.
-    Again { next_attempt_at: Timestamp, attempts: u32, error: String },
-    /// It was refused, and nobody tries it again.
-    Failed { attempts: u32, error: String },
-    /// It was not sent, or nobody knows: that counts as no attempt.
+    /// It was refused and is tried again.
+    Again {
+        next_attempt_at: Timestamp,
+        attempts: u32,
+        error: String,
+    },
+    /// It was refused for good.
+    Failed {
+        attempts: u32,
+        error: String,
+    },
+    /// It was not sent, or that is unknown; it does not count as an attempt.
     Back,
 }
 

@@ -1,27 +1,27 @@
-//! A cursor: slots that are read together, each with the place of its last event. A relay has one, and for a while
-//! more when it has taken slots that were left at another place.
+//! A cursor: slots that are read together, each with the position of its last event. A relay has one, and more for a while
+//! after it has taken slots with other positions.
 
 use super::{EventId, RelayId, Seq, Slot, Snapshot, Window};
 use crate::lease::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots that were read up to the same place.
+/// Slots that were read up to the same position.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cursor {
     pub window: Window,
-    /// The place of the last event of each slot.
+    /// The position of the last event of each slot.
     pub slots: BTreeMap<Slot, Seq>,
 }
 
-/// Where one slot is left for its next owner.
+/// Where a slot's next owner continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resting {
     pub window: Window,
     pub seq: Seq,
 }
 
-/// Puts cursors together that are at the same place, the one that is furthest behind first.
+/// Merges cursors at the same position; the one furthest back comes first.
 pub fn merged(cursors: Vec<Cursor>) -> Vec<Cursor> {
     let mut together: Vec<Cursor> = Vec::with_capacity(cursors.len());
     for cursor in cursors {
@@ -42,7 +42,6 @@ pub fn merged(cursors: Vec<Cursor>) -> Vec<Cursor> {
     together
 }
 
-/// Takes in slots as others have left them.
 pub fn with_taken(cursors: Vec<Cursor>, taken: impl IntoIterator<Item = (Slot, Resting)>) -> Vec<Cursor> {
     let new = taken.into_iter().map(|(slot, resting)| Cursor {
         window: resting.window,
@@ -51,7 +50,7 @@ pub fn with_taken(cursors: Vec<Cursor>, taken: impl IntoIterator<Item = (Slot, R
     merged(cursors.into_iter().chain(new).collect())
 }
 
-/// Lets go of slots: what stays, and where each of the others is left.
+/// The cursors that stay, and where each released slot is left.
 pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Slot, Resting)>) {
     let mut left = Vec::new();
     let mut kept = Vec::with_capacity(cursors.len());
@@ -66,16 +65,16 @@ pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Sl
     (merged(kept), left)
 }
 
-/// What was read and published: for these slots, so many events each.
+/// Events that were read and published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance<'a> {
-    /// The slots that were read for, those without an event included. Nothing is known about others.
+    /// The slots that were read, including those without an event.
     pub slots: &'a BTreeSet<Slot>,
     pub window: &'a Window,
     pub counts: &'a BTreeMap<Slot, i64>,
 }
 
-/// Moves on the slots that were read for, and only these: slots that were taken meanwhile stay where they are.
+/// Advances only the slots that were read: slots taken meanwhile stay where they are.
 pub fn advanced(cursors: Vec<Cursor>, advance: &Advance<'_>) -> Vec<Cursor> {
     let mut all = Vec::with_capacity(cursors.len() + 1);
     let mut moved = BTreeMap::new();
@@ -94,19 +93,18 @@ pub fn advanced(cursors: Vec<Cursor>, advance: &Advance<'_>) -> Vec<Cursor> {
     merged(all)
 }
 
-/// Up to where the cursor that is furthest behind is to be read next: to where the next one stands, so that they go on
-/// together from there. None: up to now.
+/// Up to where the cursor furthest back is read next: the position of the next one, so that they continue together. None
+/// means up to now.
 pub fn next_stop(cursors: &[Cursor]) -> Option<&Snapshot> {
     let (first, others) = cursors.split_first()?;
     others.iter().map(|other| &other.window.from).find(|snapshot| **snapshot > first.window.from)
 }
 
-/// Where a slot stands: who has it, and how far it was read. Owned slots stand where their relay says, free ones where
-/// they were left.
+/// The owner and position of a slot: by its relay's cursors, or where it was left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     pub slot: Slot,
-    /// How many owners it has had.
+    /// Counts its owners.
     pub epoch: Epoch,
     pub owner: Option<RelayId>,
     pub window: Window,
@@ -114,8 +112,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where the slot stands by the word of its owner. One that its owner has not begun to read is still where it was
-    /// left.
+    /// The position by the cursors of its owner. One that its owner has not read yet is where it was left.
     #[must_use]
     pub fn as_read(self, cursors: &[Cursor]) -> Self {
         let found = cursors.iter().find_map(|cursor| Some((cursor, *cursor.slots.get(&self.slot)?)));
@@ -125,8 +122,7 @@ impl Place {
         }
     }
 
-    /// With one writer at a time ids are in the order of commits: everything up to this id was read, and nothing after
-    /// it.
+    /// With one writer at a time ids are in the order of commits: exactly the events up to this id were read.
     pub fn read_up_to(&self) -> EventId {
         let below = |xmax: u64| i64::try_from(xmax.saturating_sub(1)).unwrap_or(i64::MAX);
         let window = &self.window;

@@ -1,5 +1,5 @@
-//! An event: something that happened to an aggregate, to be told to others. Its aggregate decides its slot, so all
-//! events of one aggregate are in one slot, and one relay at a time publishes them.
+//! An event: something that happened to an aggregate. The aggregate decides the slot, so all events of one aggregate are
+//! in one slot, and one relay at a time publishes them.
 
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
-/// Most bytes of all headers together, names included.
+/// Of all headers together, names included.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const HEADERS_MAX: usize = 64;
-/// Most bytes of a name: the type of an aggregate or of an event.
+/// Of an aggregate type or an event type.
 pub const NAME_BYTES_MAX: usize = 200;
 pub const AGGREGATE_ID_BYTES_MAX: usize = 1000;
-/// Most characters of a topic, which is what Kafka allows.
+/// Kafka's limit.
 pub const TOPIC_CHARS_MAX: usize = 249;
 
 crate::newtype::numbers! {
@@ -22,7 +22,7 @@ crate::newtype::numbers! {
     #[serde(transparent)]
     pub struct EventId(i64);
 
-    /// The place of an event among those of its slot, from 1 on, as the relays have read them.
+    /// The position of an event in its slot, from 1, in the order in which relays read.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(transparent)]
     pub struct Seq(i64);
@@ -60,11 +60,10 @@ impl Seq {
 }
 
 impl Slot {
-    /// How many there are; they are not divided anew when relays come and go.
+    /// Never changes when relays come and go.
     pub const COUNT: usize = 256;
 
-    /// The slot of an aggregate: the first byte of the MD5 of its id in UTF-8, which every language and PostgreSQL
-    /// itself can compute.
+    /// The first byte of the MD5 of the aggregate id in UTF-8, which every language and PostgreSQL can compute.
     ///
     /// ```
     /// # use tidemill_domain::outbox::Slot;
@@ -84,7 +83,7 @@ impl Slot {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Aggregate {
     pub kind: String,
-    /// Which one; the key of what is published.
+    /// The key of published records.
     pub id: String,
 }
 
@@ -98,10 +97,10 @@ crate::newtype::display!(Aggregate, aggregate => "{}/{}", aggregate.kind, aggreg
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// A JSON text, kept as it was written.
+    /// Kept as it was written.
     Json(String),
     Bytes(Vec<u8>),
-    /// Nothing: whoever keeps the last event of each aggregate may forget this one.
+    /// No payload: a compacted topic may drop the aggregate.
     Tombstone,
 }
 
@@ -125,7 +124,7 @@ pub type Headers = BTreeMap<String, String>;
 pub enum BadEvent {
     #[error("the {what} is 1 to {NAME_BYTES_MAX} bytes without control characters")]
     Name { what: &'static str },
-    /// There is no key, so there is no order.
+    /// Without a key there is no order.
     #[error("the aggregate id is 1 to {AGGREGATE_ID_BYTES_MAX} bytes without NUL")]
     AggregateId,
     #[error("a topic is 1 to {TOPIC_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")]
@@ -138,7 +137,7 @@ pub enum BadEvent {
     Header { name: String, why: &'static str },
     #[error("at most {HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes together are allowed")]
     TooManyHeaders,
-    /// Bytes that are no text. Only SQLite lets others write them.
+    /// Only possible in SQLite, by other programs.
     #[error("the text of the {what} is not valid UTF-8")]
     NotUtf8 { what: &'static str },
     #[error("headers are a JSON object whose values are texts")]
@@ -188,7 +187,7 @@ impl NewEvent {
         Ok(Self { aggregate, event_type, topic, payload, headers: Headers::new() })
     }
 
-    /// Adds a header, or replaces the one of this name.
+    /// Replaces a header of the same name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Result<Self, BadEvent> {
         self.headers.insert(name.into(), value.into());
         check_headers(&self.headers)?;
@@ -226,7 +225,6 @@ impl NewEvent {
     }
 }
 
-/// Whether this can be the type of an aggregate or of an event.
 pub fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
     let is_good = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
     if is_good { Ok(()) } else { Err(BadEvent::Name { what }) }
@@ -269,7 +267,7 @@ pub fn check_headers(headers: &Headers) -> Result<(), BadEvent> {
     Ok(())
 }
 
-/// Reads headers as they are stored: a JSON object of texts.
+/// Headers are stored as a JSON object of texts.
 pub fn headers_of(text: &str) -> Result<Headers, BadEvent> {
     let headers: Headers = serde_json::from_str(text).map_err(|_| BadEvent::HeadersNotAnObject)?;
     check_headers(&headers)?;

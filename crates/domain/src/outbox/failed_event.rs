@@ -1,16 +1,16 @@
-//! A failed event: an event that was not taken, or one that waits behind such an event of its aggregate. All other
-//! aggregates go on.
+//! A failed event: one that the sink refused, or one that waits behind such an event of its aggregate. All other
+//! aggregates continue.
 //!
 //! ```text
 //!   refused ──► waiting ──attempts used up, or refused for good──► parked
-//!   read behind one that is open ──► held ──it is the first now──► waiting
+//!   read after one that is open ──► held ──it is the first now──► waiting
 //!   waiting, parked ──replay, edit, redirect──► waiting, due at once
-//!   waiting, held, parked ──skip──► skipped (for ever)
-//!   delivered: the failed event is gone
+//!   waiting, held, parked ──skip──► skipped (final)
+//!   delivered: the failed event is deleted
 //! ```
 //!
-//! Invariants: of the open failed events of an aggregate the first one is waiting or parked and all others are held; who
-//! was skipped never comes back; nothing counts as delivered while an earlier event of its aggregate is open.
+//! Invariants: of the open failed events of an aggregate the first is waiting or parked and all others are held; a skipped
+//! event never comes back; no event counts as delivered while an earlier one of its aggregate is open.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ pub const ATTEMPTS_MAX: u32 = 10;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RetryPolicy {
     pub backoff: Backoff,
-    /// Most attempts, the first one included.
+    /// The first one included.
     pub attempts_max: u32,
 }
 
@@ -40,21 +40,22 @@ impl RetryPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedEvent {
     pub state: FailedEventState,
-    /// How often it was tried since somebody last wanted it replayed.
+    /// Attempts since the last replay.
     pub attempts: u32,
-    /// Grows with whatever an operator or an attempt changes. Whoever settles an attempt names the one that it saw.
+    /// Grows with each change by an operator or an attempt. To settle an attempt, name the revision that it saw.
     pub revision: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailedEventState {
-    /// It is tried again, and not before this instant.
-    Waiting { next_attempt_at: Timestamp },
+    Waiting {
+        next_attempt_at: Timestamp,
+    },
     /// An earlier event of its aggregate comes first.
     Held,
-    /// Nobody tries any more, until an operator says so.
+    /// Not tried until an operator replays it.
     Parked,
-    /// It is never published.
+    /// Never published.
     Skipped,
 }
 
@@ -82,7 +83,7 @@ impl FailedEventState {
 }
 
 crate::words! {
-    /// The word for a state, without what it carries.
+    /// A state without its data.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
         Waiting = "waiting",
@@ -97,8 +98,7 @@ impl StateWord {
     pub const OPEN: [Self; 3] = [Self::Waiting, Self::Held, Self::Parked];
 }
 
-/// What becomes of an event that was refused, after `attempts` earlier attempts: it waits, or it is parked. `unit` is a
-/// random number from 0 to 1.
+/// The state of an event that was refused after `attempts` earlier attempts. `unit` is a random number from 0 to 1.
 pub fn after_refusal(
     attempts: u32,
     is_permanent: bool,
@@ -113,7 +113,7 @@ pub fn after_refusal(
     FailedEventState::Waiting { next_attempt_at: now.plus(policy.backoff.delay(attempts, unit)) }
 }
 
-/// What an event is when it becomes a failed event.
+/// The place of a new failed event in its aggregate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// No earlier event of its aggregate is open.
@@ -121,8 +121,8 @@ pub enum Place {
     Behind,
 }
 
-/// The state of a new failed event for which the relay wants `asked`. What the relay knew of the aggregate may be old: an
-/// operator may have skipped the event that it was to be held behind.
+/// The state of a new failed event, for which the relay asks `asked`. The relay may not know that an operator has skipped
+/// the event before it.
 pub fn admitted(asked: FailedEventState, place: Place, now: Timestamp) -> FailedEventState {
     match (asked, place) {
         (FailedEventState::Skipped, _) => FailedEventState::Skipped,
@@ -131,8 +131,8 @@ pub fn admitted(asked: FailedEventState, place: Place, now: Timestamp) -> Failed
     }
 }
 
-/// The state of a failed event that is the first open one of its aggregate. This alone does not change its revision:
-/// whoever has just delivered the event may still say so.
+/// The state of the first open failed event of an aggregate. The revision does not change: a delivery that has just
+/// happened may still be settled.
 pub fn first(state: FailedEventState, now: Timestamp) -> FailedEventState {
     match state {
         FailedEventState::Held => FailedEventState::Waiting { next_attempt_at: now },
@@ -143,11 +143,11 @@ pub fn first(state: FailedEventState, now: Timestamp) -> FailedEventState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
     Delivered,
-    /// The sink does not want it; what [`after_refusal`] said.
+    /// With the state from [`after_refusal`].
     Refused(FailedEventState),
 }
 
-/// An attempt that is to be settled: the failed event as it is now, if it is still there, and what was seen and done.
+/// An attempt to settle. `failed_event` is as it is now, if it still exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempted {
     pub failed_event: Option<FailedEvent>,
@@ -160,12 +160,12 @@ pub struct Attempted {
 pub enum Settlement {
     Gone,
     Now(FailedEvent),
-    /// Nothing: it is not what the attempt was made with, or an earlier one of its aggregate is still open.
+    /// Unchanged: the revision differs, or an earlier event of its aggregate is still open.
     Left,
 }
 
-/// Settles attempts at events of one aggregate, in the order of their places. What an operator did in between wins: a
-/// skipped event stays skipped, and one that was edited, redirected or replayed is sent again, with those behind it.
+/// Settles attempts at events of one aggregate, in order. Changes by an operator meanwhile win: a skipped event stays
+/// skipped, and one that was edited, redirected or replayed is sent again, with those after it.
 pub fn settle(attempts: &[Attempted], now: Timestamp) -> Vec<Settlement> {
     let mut is_open_before = false;
     let mut settlements = Vec::with_capacity(attempts.len());
@@ -194,15 +194,14 @@ pub fn settle(attempts: &[Attempted], now: Timestamp) -> Vec<Settlement> {
     settlements
 }
 
-/// What an operator may do with a failed event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     Skip,
-    /// Try it again at once, as if it had never been refused.
+    /// Try it again at once, with the attempts reset.
     Replay,
-    /// Publish something else in its place; then as a replay.
+    /// Publish something else instead; then as a replay.
     Edit(Edit),
-    /// Publish it elsewhere; then as a replay.
+    /// Publish to another topic; then as a replay.
     Redirect(Redirect),
 }
 
@@ -216,7 +215,7 @@ impl Verb {
         }
     }
 
-    /// Whether it can be done to events in this state. An order about all events of a kind passes over the others.
+    /// Whether it applies to events in this state. An action on all events of a kind skips the others.
     pub const fn applies_to(&self, state: StateWord) -> bool {
         match (state, self) {
             (StateWord::Skipped, _) | (StateWord::Held, Self::Replay) => false,
@@ -225,7 +224,7 @@ impl Verb {
     }
 }
 
-/// What is published in place of what an event says. What is not given stays.
+/// What to publish instead. None keeps the original.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
     payload: Option<Payload>,
@@ -265,7 +264,7 @@ impl Redirect {
     }
 }
 
-/// A failed event, as an operator's order is judged by.
+/// What decides on an operator's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedEventFacts {
     pub failed_event: FailedEvent,
@@ -313,7 +312,7 @@ impl FailedEventRefusal {
     }
 }
 
-/// What is to become of a failed event by an operator's order, or why not. Total.
+/// The failed event after an operator's action, or the refusal. Total.
 pub fn operate(
     facts: FailedEventFacts,
     verb: &Verb,
@@ -332,7 +331,7 @@ pub fn operate(
             Some(head) => FailedEventRefusal::Behind { head },
             None => FailedEventRefusal::Unknown,
         }),
-        // What it says is changed; its turn is not.
+        // The content changes, the order does not.
         (Held, Verb::Edit(_) | Verb::Redirect(_)) => changed(Held, failed_event.attempts),
         (Waiting { .. } | Parked, Verb::Replay | Verb::Edit(_) | Verb::Redirect(_)) => {
             changed(Waiting { next_attempt_at: now }, 0)
@@ -340,7 +339,6 @@ pub fn operate(
     }
 }
 
-/// What became of an event, as far as its table and the positions of relays tell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EventOutcome {
     Pending,
@@ -349,8 +347,7 @@ pub enum EventOutcome {
 }
 
 impl EventOutcome {
-    /// By whether the position of its slot has passed it, and by its failed_event. A failed event counts more: it is made
-    /// when the event is read, and gone when the event has arrived.
+    /// A failed event decides before the position of the slot: it exists from the read of the event until its delivery.
     pub const fn of(is_read: bool, failed_event: Option<StateWord>) -> Self {
         match (failed_event, is_read) {
             (Some(state), _) => Self::Failed(state),

@@ -1,5 +1,5 @@
-//! A group: 16 slots in a row that always have the same owner, because their events go out in one transaction of the sink.
-//! Relays whose sink knows no transactions share single slots.
+//! A group: 16 adjacent slots with the same owner, because their events go out in one transaction. Relays whose sink has no
+//! transactions share single slots.
 
 use super::event::Slot;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Those of these slots that are there with all others of their unit.
+    /// The slots whose whole unit is included.
     pub fn whole(self, slots: &BTreeSet<Slot>) -> BTreeSet<Slot> {
         match self {
             Self::Slot => slots.clone(),
@@ -48,7 +48,7 @@ impl Unit {
     }
 }
 
-/// The groups of which all slots are there.
+/// The groups whose slots are all included.
 pub fn groups(slots: &BTreeSet<Slot>) -> BTreeSet<Group> {
     Group::all().filter(|group| group.slots().all(|slot| slots.contains(&slot))).collect()
 }

@@ -1,15 +1,15 @@
-//! An instance: the fixed share of a relay whose operator counts them by hand, as `RELAY_INSTANCE_ID` of
-//! `RELAY_TOTAL_INSTANCES`. Relays without one share fairly (`share.rs`).
+//! An instance: a fixed share, as `RELAY_INSTANCE_ID` of `RELAY_TOTAL_INSTANCES`. Relays without one share fairly
+//! (`share.rs`).
 
 use super::{Group, Slot, Unit};
 
 pub const ID_VARIABLE: &str = "RELAY_INSTANCE_ID";
 pub const TOTAL_VARIABLE: &str = "RELAY_TOTAL_INSTANCES";
 
-/// Most instances: one for each slot.
+/// One for each slot.
 const TOTAL_MAX: u32 = 256;
 
-/// One of a fixed number of relays. Its id is below the total, and there are at most as many as slots.
+/// One of a fixed number of relays. `id` is below `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Instance {
     id: u32,
@@ -18,7 +18,7 @@ pub struct Instance {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadInstance {
-    /// Nobody can guess which one it is; two that both guess 0 would be one too many.
+    /// The id cannot be guessed: two relays might guess the same.
     #[error("{TOTAL_VARIABLE} is {total}, but {ID_VARIABLE} is not set")]
     IdMissing { total: u32 },
     #[error("{ID_VARIABLE} is {id}, but {TOTAL_VARIABLE} is not set")]
@@ -56,7 +56,7 @@ impl Instance {
         Ok(Self { id, total })
     }
 
-    /// What two settings say, each of which may be absent. With neither there is no fixed share.
+    /// None without both settings.
     pub fn from_settings(id: Option<u32>, total: Option<u32>) -> Result<Option<Self>, BadInstance> {
         match (id, total) {
             (None, None) => Ok(None),
@@ -66,7 +66,7 @@ impl Instance {
         }
     }
 
-    /// Which one, from 0 on.
+    /// From 0.
     pub const fn id(self) -> u32 {
         self.id
     }
@@ -75,13 +75,12 @@ impl Instance {
         self.total
     }
 
-    /// Whether the slot is in its share. All instances of a total together have every slot once.
+    /// All instances of a total together have every slot once.
     pub fn has(self, slot: Slot) -> bool {
         self.has_with(slot, Unit::Slot)
     }
 
-    /// Whether the slot is in its share where whole units are shared. There are 16 groups, so of more instances those with
-    /// higher ids have nothing.
+    /// The same for whole units. There are 16 groups, so with more instances those with higher ids have none.
     pub fn has_with(self, slot: Slot, unit: Unit) -> bool {
         let number = match unit {
             Unit::Slot => slot.get(),

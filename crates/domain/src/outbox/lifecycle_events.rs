@@ -1,5 +1,5 @@
-//! What Tidemill tells of its own doings: transitions of executions, pools and renders as events. Ids, states and instants go
-//! out, never parameters, reasons or errors: those may hold what not everybody is to know.
+//! Tidemill's own events: transitions of executions, pools and renders. They contain ids, states and instants, never
+//! parameters, reasons or errors, which may be confidential.
 
 use super::event::{BadEvent, NewEvent, Payload, check_topic};
 use crate::code::Code;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const TOPIC: &str = "tidemill.events";
 
-/// What of Tidemill's doings is told, and where. Nothing by default.
+/// Which events are published, and where. None by default.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LifecycleEvents {
     topic: String,
@@ -29,7 +29,7 @@ pub struct ExecutionChange<'a> {
     pub job: &'a str,
     pub what: ExecutionTransition,
     pub status: BatchStatus,
-    /// How it ended, if it has: a word such as `COMPLETED`.
+    /// Such as `COMPLETED`, if it has ended.
     pub exit_code: Option<&'a str>,
     pub at: Timestamp,
 }
@@ -52,7 +52,7 @@ crate::words! {
 pub struct RenderChange<'a> {
     pub render: RenderId,
     pub composition: Option<&'a str>,
-    /// What it was ordered for.
+    /// What the render is for.
     pub cue_item: Option<&'a str>,
     pub status: Status,
     pub code: Option<Code>,
@@ -88,7 +88,7 @@ impl LifecycleEvents {
         Self { renders: true, ..self }
     }
 
-    /// What is told of an execution; none when jobs are not told of.
+    /// None unless events of jobs are enabled.
     pub fn of_execution(&self, change: &ExecutionChange<'_>) -> Option<NewEvent> {
         if !self.jobs {
             return None;
@@ -109,10 +109,9 @@ impl LifecycleEvents {
         Some(self.event("job_execution", &id, &format!("job.execution.{word}"), &payload))
     }
 
-    /// What is told of a record in the log of a pool; none of what nobody outside needs to know, and when pools are not
-    /// told of.
+    /// None unless events of pools are enabled, and for internal events.
     pub fn of_record(&self, pool: &PoolName, record: &Record) -> Option<NewEvent> {
-        let (word, mut payload) = pool_told(&record.event)?;
+        let (word, mut payload) = pool_event(&record.event)?;
         if !self.pools {
             return None;
         }
@@ -133,18 +132,18 @@ impl LifecycleEvents {
         Some(self.event("pool", pool.as_str(), &format!("pool.{word}"), &payload))
     }
 
-    /// What is told when a pool is removed; none when pools are not told of.
+    /// None unless events of pools are enabled.
     pub fn of_removal(&self, pool: &PoolName, at: Timestamp) -> Option<NewEvent> {
         let payload = json!({ "pool": pool.as_str(), "at": at.to_string() });
         self.pools.then(|| self.event("pool", pool.as_str(), "pool.removed", &payload))
     }
 
-    /// What is told of a render that has ended; none when renders are not told of.
+    /// None unless events of renders are enabled.
     pub fn of_render(&self, change: &RenderChange<'_>) -> Option<NewEvent> {
         if !self.renders {
             return None;
         }
-        // Whoever writes rows by SQL can write more than an event can carry.
+        // Rows written by SQL can be longer than an event allows.
         let short = |text: &str| text.chars().take(LABEL_CHARS_MAX).collect::<String>();
         let payload = json!({
             "render": change.render.get(),
@@ -165,17 +164,16 @@ impl LifecycleEvents {
     }
 }
 
-/// What an event of a pool is called outside, and what it carries beyond whom it is about. Not told: what only moves a
-/// ticket within the queue, or between being granted and being heard of.
-fn pool_told(event: &Event) -> Option<(&'static str, Value)> {
+/// Name and payload of a pool's event. Moves within the queue and between grant and claim are internal.
+fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
     Some(match event {
         Event::Configured { settings } => {
             let word = if settings.paused.is_some() { "paused" } else { "configured" };
-            let told = json!({
+            let payload = json!({
                 "max_units": settings.max_units,
                 "threshold_percent": settings.threshold_percent,
             });
-            (word, told)
+            (word, payload)
         }
         Event::Enqueued { ticket } => ("queued", json!({ "asked": ticket.asked, "least": ticket.least })),
         Event::Granted { parallel, .. } => ("granted", json!({ "parallel": parallel })),

@@ -1,6 +1,6 @@
-//! The line of a record in a file: one JSON object, with what is needed to tell what is missing and what came twice.
+//! The line of a record in a file: one JSON object, with all that detects missing and duplicate events.
 //!
-//! A relay writes a hundred thousand of them in a second, so a line is appended to bytes, without a tree of values.
+//! A relay writes a hundred thousand lines per second, so a line is appended to bytes, without a tree of values.
 
 use super::{Aggregate, EventId, Payload, Record, Seq, Slot};
 use crate::lease::Epoch;
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::Write as _;
 
-/// What a line says about the event that was published with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Published {
     pub id: EventId,
@@ -19,8 +18,7 @@ pub struct Published {
     pub aggregate: Aggregate,
 }
 
-/// Appends the line of a record, with its line break. It is one line whatever the record contains, and JSON if the
-/// payload is.
+/// Appends the line of a record with its line break. It is always one line, and JSON if the payload is.
 pub fn write(record: &Record, published_at: Timestamp, into: &mut Vec<u8>) {
     let (id, slot, epoch, seq) = (record.id, record.slot, record.epoch.get(), record.seq);
     let _infallible = write!(into, "{{\"id\":{id},\"slot\":{slot},\"epoch\":{epoch},\"seq\":{seq}");
@@ -53,8 +51,8 @@ fn value(value: &impl Serialize, into: &mut Vec<u8>) {
     let _infallible = serde_json::to_writer(into, value);
 }
 
-/// Appends JSON as it was written. Only if it has line breaks or the like, white space between its parts is left out;
-/// numbers keep their digits either way.
+/// Appends JSON as it was written. If it has line breaks, the white space between its parts is left out; numbers keep
+/// their digits either way.
 fn on_one_line(json: &str, into: &mut Vec<u8>) {
     if !json.bytes().any(|byte| byte < b' ') {
         into.extend_from_slice(json.as_bytes());
@@ -63,7 +61,7 @@ fn on_one_line(json: &str, into: &mut Vec<u8>) {
     let (mut is_text, mut is_escaped) = (false, false);
     for byte in json.bytes() {
         match byte {
-            // Not valid there, and yet it must not begin another line.
+            // Not valid JSON, but it must not begin another line.
             0..b' ' if is_text => {
                 let _infallible = write!(into, "\\u{byte:04x}");
             }
@@ -75,7 +73,7 @@ fn on_one_line(json: &str, into: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes in the standard alphabet of base64, filled up with `=`.
+/// Standard alphabet, with padding.
 fn base64(bytes: &[u8], into: &mut Vec<u8>) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {
@@ -88,7 +86,7 @@ fn base64(bytes: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// What verifying needs of a line; others may add to it.
+/// The fields that verifying needs; others are ignored.
 #[derive(Deserialize)]
 struct Wire<'a> {
     id: EventId,
@@ -101,7 +99,7 @@ struct Wire<'a> {
     aggregate_id: Cow<'a, str>,
 }
 
-/// Reads a line, without its line break; none when it is not one of ours, or only a part of one.
+/// Reads a line without its line break. None if it is not a whole record.
 pub fn read(line: &[u8]) -> Option<Published> {
     let wire: Wire<'_> = serde_json::from_slice(line).ok()?;
     Some(Published {
@@ -113,8 +111,7 @@ pub fn read(line: &[u8]) -> Option<Published> {
     })
 }
 
-/// Finds a whole record behind a part of another one: so they stand on one line until the writer of the whole one has
-/// set them apart.
+/// Finds a whole record after a part of another one on the same line, which a crash can leave.
 pub fn read_behind(line: &[u8]) -> Option<Published> {
     const BEGINNING: &[u8] = b"{\"id\":";
     let places = line.windows(BEGINNING.len()).enumerate().skip(1);

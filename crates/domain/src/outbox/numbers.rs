@@ -1,5 +1,4 @@
-//! A set of numbers that mostly follow each other, at about a bit each: what a million events were published is known
-//! in a few hundred kilobytes.
+//! A set of mostly consecutive numbers at about a bit each: a million events take a few hundred kilobytes.
 
 use std::collections::HashMap;
 
@@ -7,13 +6,13 @@ const BLOCK: i64 = u64::BITS as i64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
-    /// 64 numbers each, one bit for each of them.
+    /// One bit for each of 64 numbers.
     blocks: HashMap<i64, u64>,
     len: u64,
 }
 
 impl Numbers {
-    /// Adds a number; whether it is new.
+    /// Returns whether the number is new.
     pub(super) fn insert(&mut self, number: i64) -> bool {
         let (block, bit) = place(number);
         let bits = self.blocks.entry(block).or_default();
@@ -35,7 +34,7 @@ impl Numbers {
         self.len
     }
 
-    /// Those of this set that are in none of the others, in no order.
+    /// The numbers that are in none of the others, in no order.
     pub(super) fn without<const N: usize>(&self, others: [&Self; N]) -> impl Iterator<Item = i64> {
         self.blocks.iter().flat_map(move |(block, bits)| {
             let theirs = others.iter().filter_map(|other| other.blocks.get(block));
@@ -43,7 +42,7 @@ impl Numbers {
         })
     }
 
-    /// The numbers from 1 to this one that are in none of the sets, in order.
+    /// The numbers from 1 to `last` that are in none of the sets, in order.
     pub(super) fn missing_up_to<const N: usize>(
         last: i64,
         sets: [Option<&Self>; N],

@@ -1,25 +1,24 @@
-//! The partitions of the outbox: ranges of ids, made before they are needed and dropped when nobody needs them.
+//! The partitions of the outbox: ranges of ids, created ahead of time and dropped when they are no longer needed.
 
 use super::event::EventId;
 
-/// Ids of one partition: from the first on, below the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Range {
     pub from: i64,
-    /// The first id after it.
+    /// Exclusive.
     pub to: i64,
 }
 
 impl Range {
-    /// Whether all its ids were given out, so that only those who are late still write into it.
+    /// Whether all its ids were given out, so that only late transactions still write to it.
     pub fn is_behind(self, last: EventId) -> bool {
         self.to <= last.get()
     }
 }
 
-/// Which ranges to make, so that `ahead` of them lie beyond the last id that was given out. What the default partition
-/// holds can not be in a range of its own any more; then the next one begins beyond it, at some distance, because
-/// whoever writes meanwhile comes into the default partition too.
+/// Which ranges to create, so that `ahead` of them lie after the last id. Ids in the default partition cannot get a range
+/// any more; then the next range begins at some distance after them, because transactions meanwhile write to the default
+/// partition too.
 pub fn missing(
     existing: &[Range],
     last: EventId,
@@ -45,7 +44,7 @@ pub fn missing(
     ranges
 }
 
-/// The first id after this one at which a range of so many begins.
+/// The first start of a range of `rows` ids after this id.
 fn first_beyond(id: i64, rows: i64) -> i64 {
     (id / rows).saturating_add(1).saturating_mul(rows).saturating_add(1)
 }

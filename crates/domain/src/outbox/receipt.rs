@@ -1,9 +1,8 @@
-//! A receipt: what a sink with transactions was given of a group and the database does not know of yet. It is part of the
-//! very transaction, so whoever has the group next reads from it what need not be sent again.
+//! A receipt: the records of a group that a transactional sink has and the database does not know of yet. It is part of
+//! the same transaction, so the group's next owner reads from it what need not be sent again.
 //!
-//! It names records and no places. A place would say how far was read, and after a crash a database may give the numbers of
-//! its last transactions out again, unless what names them is in its own log. A record is known by its number and by what
-//! it says, so one that has the number of another is not taken for it.
+//! It names records, not positions: after a crash a database may reuse the numbers of its last transactions. A record is
+//! identified by its number and its content, so another record with the same number is not mistaken for it.
 
 use super::{EventId, Payload, Record, Slot, Window};
 use md5::{Digest, Md5};
@@ -15,7 +14,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Receipt {
     version: u32,
-    /// What tells the database from all others; none when nobody knows.
+    /// Identifies the database, if known.
     #[serde(default)]
     pub system: Option<String>,
     pub published: BTreeMap<EventId, u64>,
@@ -34,7 +33,7 @@ impl Receipt {
         serde_json::json!(self).to_string()
     }
 
-    /// Reads what was written. Later versions are refused: what they say must not be guessed.
+    /// Later versions are refused.
     pub fn from_json(text: &[u8]) -> Result<Self, BadReceipt> {
         let receipt: Self = serde_json::from_slice(text).map_err(|error| BadReceipt(error.to_string()))?;
         if receipt.version == VERSION {
@@ -44,7 +43,7 @@ impl Receipt {
         }
     }
 
-    /// Whether it may be of this database. Only two that are known can differ.
+    /// Whether it may belong to this database. Only two known ones can differ.
     pub fn may_be_of(&self, system: Option<&str>) -> bool {
         match (&self.system, system) {
             (Some(theirs), Some(ours)) => theirs == ours,
@@ -53,7 +52,7 @@ impl Receipt {
     }
 }
 
-/// What of a record cannot differ between two publications of the same thing. Its epoch and its place may.
+/// A hash of what is the same whenever a record is published. Its epoch and position may differ.
 pub fn fingerprint(record: &Record) -> u64 {
     let mut hash = Md5::new();
     let mut part = |bytes: &[u8]| {
@@ -84,7 +83,7 @@ pub fn fingerprint(record: &Record) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// An event of a receipt, as its table has it.
+/// An event of a receipt, from its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipted {
     pub id: EventId,
@@ -92,8 +91,8 @@ pub struct Receipted {
     pub slot: Slot,
 }
 
-/// Whether an event may be sent once more, although it was published: by whoever reads on from where its slot stands. What
-/// lies up to the floor is not read any more.
+/// Whether an event that was published may be sent again when its slot is read on. Events up to the floor are not read
+/// any more.
 pub fn may_come_again(event: Receipted, window: Option<&Window>, floor: EventId) -> bool {
     event.id > floor && window.is_none_or(|window| !window.covers(event.id, event.xid))
 }

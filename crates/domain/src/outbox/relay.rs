@@ -1,26 +1,26 @@
-//! A relay: a process that publishes events, for as long as it has joined. Joining again makes it another relay, so one
-//! that no longer counts never comes back.
+//! A relay: a process that publishes events after it has joined. Joining again makes it another relay, so one that was
+//! retired never comes back.
 
 use super::{Instance, Unit};
 use crate::time::Timestamp;
 use std::fmt;
 
 crate::newtype::uuids! {
-    /// One relay, from joining to its end. Never used again.
+    /// One relay, from joining to its end. Never reused.
     pub struct RelayId
     else BadRelayId: "the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 }
 
-/// A relay that counts: it has joined, has not ended, and its lease has not passed.
+/// It has joined, has not ended, and its lease has not passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveRelay {
     pub id: RelayId,
     pub name: String,
     pub host: String,
     pub pid: u32,
-    /// Its fixed share; none: it shares fairly with the others.
+    /// Its fixed share; none: it shares fairly.
     pub instance: Option<Instance>,
-    /// What its transactions are known by, if its sink has some.
+    /// Set if its sink is transactional.
     pub transactional_id: Option<String>,
     pub joined_at: Timestamp,
     pub slots: usize,
@@ -35,10 +35,10 @@ impl LiveRelay {
     }
 }
 
-/// What stands before the name of a sink with transactions.
+/// Prefix of the name of a transactional sink.
 const TRANSACTIONAL: &str = "kafka-transactional:";
 
-/// The name of a sink with transactions, which tells what they are known by.
+/// The name of a transactional sink, which contains the transactional id.
 ///
 /// ```
 /// # use tidemill_domain::outbox::relay::{transactional_id, transactional_sink};
@@ -51,7 +51,7 @@ pub fn transactional_sink(id: &str, servers: &str) -> String {
     format!("{TRANSACTIONAL}{id}@{servers}")
 }
 
-/// What the transactions of a sink are known by; none when it has none. All that others know of a sink is its name.
+/// The transactional id in the name of a sink; other relays know only the name.
 pub fn transactional_id(sink: &str) -> Option<&str> {
     Some(sink.strip_prefix(TRANSACTIONAL)?.split_once('@')?.0)
 }

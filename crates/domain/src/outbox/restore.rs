@@ -1,22 +1,22 @@
-//! Whether the snapshots of the outbox still mean something. They are numbers of transactions of one server: once the
-//! database was dumped and restored into another one, they say nothing about what is written there.
+//! Whether stored snapshots are still valid. They are transaction numbers of one server: after the database was dumped and
+//! restored into another server, they are meaningless.
 
 use super::snapshot::Snapshot;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerIdentity {
-    /// What tells one cluster from all others; none when the database user may not ask.
+    /// Identifies the cluster; none when the database user may not read it.
     pub system_identifier: Option<String>,
-    /// The history of the cluster: it grows when a standby is promoted or a backup is rolled forward.
+    /// Grows when a standby is promoted or a backup is rolled forward.
     pub timeline: String,
     pub snapshot: Snapshot,
 }
 
-/// The server that the stored snapshots are from, as it was written down.
+/// The server that the stored snapshots are from, as recorded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KnownServer {
     pub system_identifier: Option<String>,
-    /// None when nothing was ever written down.
+    /// None when nothing was recorded yet.
     pub timeline: Option<String>,
 }
 
@@ -24,14 +24,14 @@ pub struct KnownServer {
 pub enum RestoreState {
     Same,
     First,
-    /// They are from this server, whose history went on elsewhere. They were in it, so they went along.
+    /// The server was promoted or rolled forward. The snapshots are part of its history, so they stay valid.
     NewTimeline,
     Restored,
 }
 
-/// Compares what was written down with the server as it is. `newest` is the newest snapshot that is stored.
+/// `newest` is the newest stored snapshot.
 pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Snapshot>) -> RestoreState {
-    // A server never takes back the number of a transaction that it has committed.
+    // A server never reuses the number of a committed transaction.
     if newest.is_some_and(|snapshot| snapshot.xmax() > current.snapshot.xmax()) {
         return RestoreState::Restored;
     }
@@ -42,10 +42,10 @@ pub fn check(known: &KnownServer, current: &ServerIdentity, newest: Option<&Snap
     }
     match &known.timeline {
         None => RestoreState::First,
-        // Timelines are numbers in hexadecimal, all of the same length, and only grow.
+        // Timelines are hexadecimal numbers of the same length, and only grow.
         Some(timeline) if *timeline > current.timeline => RestoreState::Restored,
         Some(timeline) if *timeline < current.timeline => RestoreState::NewTimeline,
-        // It may not have been allowed to ask before.
+        // The user may not have been allowed to read it before.
         Some(_) if known.system_identifier.is_none() && current.system_identifier.is_some() => {
             RestoreState::First
         }

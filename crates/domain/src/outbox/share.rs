@@ -1,28 +1,27 @@
-//! The share of a relay: which slots it is to have, so which it takes and which it lets go.
+//! The share of a relay: which slots it takes and which it releases.
 //!
-//! Every relay decides for itself, from what it saw a moment ago. No two have the same slot even if they see different
-//! things, because the database gives only what is free, and only the owner lets go. What is decided here is that they
-//! come to an agreement, and that as few slots as possible move:
+//! Every relay decides for itself, from what it saw a moment ago. Two never have the same slot even if they see different
+//! things, because the database gives only free slots, and only the owner releases one. The rules here make the relays
+//! agree, with as few moves as possible:
 //!
-//! - The sizes of fair shares differ by at most one and come to 256. With more than 256 relays, some have none and wait.
-//!   Where whole groups are shared, the same is true of those: they differ by one group and come to 16.
-//! - A relay lets go only what it has beyond its share, and takes only what it lacks.
-//! - Whoever has more than the smaller of the two sizes keeps the larger one, the oldest first. While relays only move
-//!   towards their shares, this never changes: who lets go down to its share still has more than the smaller size if
-//!   its share is the larger one. So as long as nobody joins or ends, all agree on the shares however old their view
-//!   is, and no slot moves twice.
+//! - Fair shares differ by at most one slot and add up to 256. With more than 256 relays, some have none and wait. Where
+//!   groups are shared, they differ by at most one group and add up to 16.
+//! - A relay releases only what it has beyond its share, and takes only what it lacks.
+//! - Relays with more than the smaller of the two sizes get the larger one, the oldest first. Moving towards the shares
+//!   does not change this: a relay that releases down to a larger share still has more than the smaller size. So while
+//!   no relay joins or ends, all agree on the shares however old their view is, and no slot moves twice.
 //!
-//! It takes two turns of each: in one, those with too many let go; in the next, those with too few take.
+//! It takes two turns of each relay: in one, those with too many release; in the next, those with too few take.
 
 use super::{Group, Instance, LiveRelay, RelayId, Slot, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a relay is to do. It takes or lets go, never both.
+/// A relay takes or releases, never both.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Free slots to ask for, the most wanted first. Others may be faster.
+    /// Free slots to ask for, in order of preference. Others may be faster.
     pub take: Vec<Slot>,
-    /// Slots to let go once what was read of them is settled.
+    /// Slots to release once their events in flight are settled.
     pub release: Vec<Slot>,
 }
 
@@ -32,8 +31,7 @@ impl Plan {
     }
 }
 
-/// What `me` is to do, given the relays that count, its own slots and those without owner. Who no longer counts has
-/// nothing to do.
+/// What relay `me` should do, given the live relays, its own slots and the free ones. A retired relay does nothing.
 pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let Some(relay) = live.iter().find(|relay| relay.id == me) else { return Plan::default() };
     let unit = relay.unit();
@@ -44,10 +42,10 @@ pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTree
     }
 }
 
-/// How many slots each relay is to have where they share fairly.
+/// How many slots each relay should have where they share fairly.
 pub fn sizes(live: &[LiveRelay]) -> BTreeMap<RelayId, usize> {
     let count = live.len().max(1);
-    // They all share the same.
+    // All relays share the same unit.
     let step = live.first().map_or(1, |relay| in_unit(relay.unit()));
     let units = Slot::COUNT / step;
     let (smaller, larger_count) = (units / count * step, units % count);
@@ -67,7 +65,7 @@ const fn in_unit(unit: Unit) -> usize {
     }
 }
 
-/// Units are handed over whole: sizes are such, and slots of a unit stand side by side.
+/// Units are handed over whole: sizes are multiples of a unit, and slots of a unit are adjacent.
 fn fair(me: RelayId, live: &[LiveRelay], unit: Unit, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let sizes = sizes(live);
     let whole = |slots: usize| slots / in_unit(unit) * in_unit(unit);
@@ -78,8 +76,8 @@ fn fair(me: RelayId, live: &[LiveRelay], unit: Unit, mine: &BTreeSet<Slot>, free
     let surplus = kept.len().saturating_sub(size);
     let release = mine.difference(&kept).chain(kept.iter().rev().take(surplus)).copied().collect();
 
-    // Each begins where those before it end, so that relays that look at the same time do not all reach for the same
-    // slots; and goes round, so that nothing stays free because somebody is slow.
+    // Each starts where the relays before it end, so that relays at the same time do not all ask for the same slots; and
+    // wraps around, so that nothing stays free because of a slow relay.
     let free: Vec<Slot> = free.iter().copied().collect();
     let before: usize =
         live.iter().filter(|other| other.id < me).map(|other| lacks(other.id, other.slots)).sum();

@@ -1,12 +1,12 @@
-//! A snapshot: which transactions had committed at an instant. On PostgreSQL it is a snapshot. SQLite has one writer at a
-//! time, so there an event counts as its own transaction and a snapshot is simply how far the ids had come.
+//! A snapshot: which transactions had committed at an instant. SQLite has one writer at a time, so there an event counts as
+//! its own transaction and a snapshot is simply the last id.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// What had committed at an instant: every transaction below `xmax` that is not listed as running. Snapshots of one
-/// database are ordered like their instants.
+/// Every transaction below `xmax` that is not listed as running. Snapshots of one database are ordered like their
+/// instants.
 ///
 /// ```
 /// # use tidemill_domain::outbox::Snapshot;
@@ -34,12 +34,12 @@ impl Snapshot {
         Self { xmin: next, xmax: next, running: Vec::new() }
     }
 
-    /// Whether this transaction had committed (or had come to nothing) by then.
+    /// Whether this transaction had committed or been rolled back.
     pub fn sees(&self, xid: u64) -> bool {
         xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
     }
 
-    /// The first transaction that had not begun by then.
+    /// The first transaction that had not begun.
     pub fn xmax(&self) -> u64 {
         self.xmax
     }
@@ -53,10 +53,10 @@ impl Snapshot {
     }
 }
 
-/// By the instant they are from, as far as the two differ.
+/// By their instants.
 impl Ord for Snapshot {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of those that were running at the one, fewer run at the other; what began later has a higher number.
+        // Running transactions can only end, and those that begin later have higher numbers.
         let age = |snapshot: &Self| (snapshot.xmax, std::cmp::Reverse(snapshot.running.len()));
         age(self).cmp(&age(other)).then_with(|| self.running.cmp(&other.running))
     }

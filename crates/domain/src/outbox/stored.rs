@@ -1,17 +1,16 @@
-//! An event as it is stored, for people to look at, and as it is published. Programs of others write the table too, so
-//! what the database cannot check may break our rules: it is then shown as it is, and why it is not accepted.
+//! An event as it is stored, and as it is published. Other programs write to the table too, so an event may break rules
+//! that the database cannot check: it is then shown with the reason.
 
 use super::attached::TableName;
 use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Seq, Slot, headers_of};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 
-/// An event as it is published, with its place in its slot, so that whoever reads what was published can tell what is
-/// missing and what came twice.
+/// An event as it is published, with its position in its slot, so that readers can detect gaps and duplicates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub id: EventId,
-    /// The attached table that it is from; none of those of the outbox itself.
+    /// None for the outbox's own table.
     pub table: Option<TableName>,
     pub slot: Slot,
     pub epoch: Epoch,
@@ -19,7 +18,7 @@ pub struct Record {
     pub aggregate: Aggregate,
     pub event_type: String,
     pub topic: String,
-    /// Whether somebody has said that it goes there, whatever becomes of others of its type.
+    /// Whether an operator chose the topic, so that no routing applies.
     pub is_redirected: bool,
     pub headers: Headers,
     pub payload: Payload,
@@ -29,7 +28,7 @@ pub struct Record {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredEvent {
     pub id: EventId,
-    /// The number of its transaction; on SQLite, where transactions follow each other, that of the event.
+    /// Its transaction; on SQLite the event's own id.
     pub xid: u64,
     pub slot: Slot,
     pub aggregate: Aggregate,
@@ -38,12 +37,12 @@ pub struct StoredEvent {
     pub payload: Payload,
     pub headers: StoredHeaders,
     pub created_at: Timestamp,
-    /// What is wrong with one of the texts other than headers; what could not be read of it is replaced by U+FFFD.
+    /// What is wrong with a text other than the headers; unreadable parts are replaced by U+FFFD.
     pub garbled: Option<BadEvent>,
 }
 
 impl StoredEvent {
-    /// The headers, if all of the event can be published; otherwise what is wrong with it.
+    /// The headers, if the event can be published; otherwise what is wrong with it.
     pub fn good(&self) -> Result<&Headers, &BadEvent> {
         match &self.garbled {
             Some(why) => Err(why),
@@ -51,7 +50,7 @@ impl StoredEvent {
         }
     }
 
-    /// Takes the headers out, if all of the event can be published; otherwise what is wrong with it.
+    /// Like [`good`](Self::good), and takes the headers out.
     pub fn take_good(&mut self) -> Result<Headers, &BadEvent> {
         match (&self.garbled, &mut self.headers) {
             (Some(why), _) => Err(why),
@@ -63,14 +62,16 @@ impl StoredEvent {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoredHeaders {
-    /// Such as we would have written.
     Good(Headers),
-    /// Such as only others write.
-    Bad { text: String, why: BadEvent },
+    /// Other programs may write such headers.
+    Bad {
+        text: String,
+        why: BadEvent,
+    },
 }
 
 impl StoredHeaders {
-    /// Reads what is stored; nothing stands for no headers.
+    /// None means no headers.
     pub fn of(text: Option<String>) -> Self {
         let Some(text) = text else { return Self::Good(Headers::new()) };
         match headers_of(&text) {
@@ -79,7 +80,7 @@ impl StoredHeaders {
         }
     }
 
-    /// Headers that are not even a text; what could not be read of them was replaced.
+    /// Headers that are not valid UTF-8; unreadable parts were replaced.
     pub fn garbled(text: String) -> Self {
         Self::Bad { text, why: BadEvent::NotUtf8 { what: "headers" } }
     }

@@ -1,16 +1,15 @@
-//! What relays have done, and what it has cost: how much was published, how often they asked for events in vain, and by
-//! how many statements. What cannot be known yet is none, never 0.
+//! What relays have published, and at what cost: polls and statements. Unknown numbers are none, never 0.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a relay has asked of the database since it joined.
+/// Since the relay joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Effort {
-    /// How often it asked for events, by a look or a read.
+    /// How often it asked for events.
     pub polls: u64,
     pub empty_polls: u64,
-    /// Statements by which it looked, read and acknowledged.
+    /// Statements to look, read and acknowledge.
     pub queries: u64,
 }
 
@@ -26,7 +25,7 @@ impl Tally {
         self.with(other, u64::saturating_add)
     }
 
-    /// What has come since an earlier one of the same relay.
+    /// The difference to an earlier tally of the same relay.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
@@ -43,12 +42,12 @@ impl Tally {
         }
     }
 
-    /// Events per second; none when no time has passed.
+    /// None when no time has passed.
     pub fn published_per_second(self, spent: Duration) -> Option<f64> {
         (!spent.is_zero()).then(|| number(self.published) / spent.as_secs_f64())
     }
 
-    /// Which part of the polls found nothing; none when nobody has asked.
+    /// None without polls.
     pub fn empty_poll_ratio(self) -> Option<f64> {
         let Effort { polls, empty_polls, .. } = self.effort;
         (polls > 0).then(|| number(empty_polls) / number(polls))
@@ -64,21 +63,21 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// A number that was counted only so far: what is not known is not shown as if it were.
+/// A number that was counted up to a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
     Exactly(u64),
-    /// So many or more: nobody counted further. None means that nothing is known.
+    /// This many or more; 0 means unknown.
     AtLeast(u64),
 }
 
 impl Count {
-    /// Of a count that was stopped when it had passed `most`.
+    /// A count that was stopped after `most`.
     pub fn up_to(most: u64, counted: u64) -> Self {
         if counted > most { Self::AtLeast(most) } else { Self::Exactly(counted) }
     }
 
-    /// How many there are for sure.
+    /// How many there are at least.
     pub const fn least(self) -> u64 {
         match self {
             Self::Exactly(count) | Self::AtLeast(count) => count,

@@ -1,8 +1,8 @@
 //! The auditor of the outbox: compares what was published with what the table says was read.
 //!
-//! It is fed in rounds. In each, first the table: how far every slot was read, what has failed, and the events, all
-//! from one snapshot; then what the sink has got since the last round. In this order whatever counts as read has to be
-//! in the sink. What is published while the round goes on is not in the snapshot: it is looked up afterwards.
+//! It works in rounds. Each reads first the table, from one snapshot: the position of every slot, failed events, and
+//! events; then what the sink has got since the last round. In this order all that counts as read must be in the sink.
+//! Events published during the round are not in the snapshot: they are looked up afterwards.
 
 use super::failed_event::StateWord;
 use super::numbers::Numbers;
@@ -17,8 +17,7 @@ mod tests;
 
 pub use verdict::{Excused, Findings, Lane, PLACES_MAX, Place, Reordered, Repeated, Verdict};
 
-/// Reads what was published and what the table says, and tells what does not fit. A bit or two for each event, and some
-/// bytes for each aggregate.
+/// Needs a bit or two for each event, and some bytes for each aggregate.
 #[derive(Debug, Default)]
 pub struct Auditor {
     records: u64,
@@ -28,10 +27,10 @@ pub struct Auditor {
     reordered: Findings<Reordered>,
     torn: Findings<Place>,
     foreign: u64,
-    /// The highest event of each aggregate in each lane, and where it is. A hash stands for both.
+    /// The highest event of each aggregate in each lane, by a hash of both.
     heads: HashMap<[u8; 16], (EventId, Place)>,
     seqs: HashMap<Slot, Numbers>,
-    /// Events of the table that count as read, and the others.
+    /// Events of the table that count as read; `pending` has the others.
     read: Numbers,
     pending: Numbers,
     excused: Numbers,
@@ -46,19 +45,19 @@ impl Auditor {
         Self::default()
     }
 
-    /// A round begins: what had failed may no longer be.
+    /// Starts a round: failed events may have changed.
     pub fn begin(&mut self) {
         self.excused = Numbers::default();
         self.excuses = Excused::default();
         self.excused_seqs.clear();
     }
 
-    /// The table says: this is the first event that it still has.
+    /// The first event that the table still has.
     pub fn lowest(&mut self, lowest: Option<EventId>) {
         self.lowest = lowest;
     }
 
-    /// The table says: this slot was read up to here.
+    /// The slot was read up to this position.
     pub fn slot(&mut self, slot: Slot, seq: Seq) {
         self.acknowledged.insert(slot, seq);
     }
@@ -75,13 +74,13 @@ impl Auditor {
         self.read.insert(id.get());
     }
 
-    /// The table has this event, and nobody has read it yet.
+    /// The table has this event, and it was not read yet.
     pub fn pending(&mut self, id: EventId) {
         self.pending.insert(id.get());
     }
 
-    /// The sink has this. Its lane is what its readers read in order: of a sink of files all of them, of Kafka one
-    /// partition. Between two lanes there is no order, so none can be broken.
+    /// The sink has this record. Readers read a lane in order: for files all of them, for Kafka one partition. Between two
+    /// lanes there is no order.
     pub fn published(&mut self, lane: Lane, place: Place, published: &Published) {
         self.records += 1;
         self.seqs.entry(published.slot).or_default().insert(published.seq.get());
@@ -104,18 +103,18 @@ impl Auditor {
         });
     }
 
-    /// The sink has something here that is no record, or only a part of one.
+    /// The sink has something here that is not a whole record.
     pub fn torn(&mut self, place: Place) {
         self.torn.push(place);
     }
 
-    /// The sink has something here that is not of this outbox at all.
+    /// The sink has a record of another outbox.
     pub fn foreign(&mut self) {
         self.foreign += 1;
     }
 
-    /// What the sink has and the snapshot has not, though it goes back far enough: published since, or unknown. To be
-    /// looked up in the table now; what it has is [`pending`](Self::pending).
+    /// Events in the sink that the snapshot lacks though it goes back far enough: published since, or unknown. Look them up in
+    /// the table now; those it has are [`pending`](Self::pending).
     pub fn unconfirmed(&self) -> Vec<EventId> {
         self.strange().filter(|id| !self.is_forgotten(*id)).collect()
     }
@@ -140,7 +139,7 @@ impl Auditor {
         }
     }
 
-    /// In the sink and not known from the table.
+    /// In the sink, and not known from the table.
     fn strange(&self) -> impl Iterator<Item = EventId> + '_ {
         self.published.without([&self.read, &self.pending]).map(EventId::new)
     }
@@ -149,7 +148,7 @@ impl Auditor {
         self.lowest.is_none_or(|lowest| id < lowest)
     }
 
-    /// Places of slots, up to where they were read, that neither the sink nor a failed event has.
+    /// Positions up to the last one read that neither the sink nor a failed event has.
     fn gaps(&self) -> impl Iterator<Item = (Slot, Seq)> + '_ {
         self.acknowledged.iter().flat_map(|(slot, last)| {
             let sets = [self.seqs.get(slot), self.excused_seqs.get(slot)];
@@ -158,7 +157,7 @@ impl Auditor {
     }
 }
 
-/// Stands for an aggregate in a lane. The length keeps the type and the id apart.
+/// Identifies an aggregate in a lane. The length separates the type from the id.
 fn hash(Lane(lane): Lane, aggregate: &Aggregate) -> [u8; 16] {
     let mut hash = Md5::new();
     hash.update(lane.to_le_bytes());

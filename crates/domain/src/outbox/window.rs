@@ -1,9 +1,8 @@
 //! A window: what committed between two snapshots, read in the order of ids, page by page.
 //!
-//! A reader that only remembers the last id loses what commits late with a lower one; a reader that sorts by
-//! transaction turns the events of an aggregate around whose writer had written elsewhere before. Between two snapshots
-//! nothing is missing, and under the lock of an aggregate ids are in causal order: so each window is frozen by its
-//! second snapshot before its first page is read, and sorted by id.
+//! A reader that only remembers the last id loses late commits with lower ids; a reader that sorts by transaction can
+//! reverse the events of an aggregate. Between two snapshots nothing is missing, and under the lock of an aggregate ids
+//! are in causal order. So the second snapshot freezes each window before its first page is read, and ids sort it.
 
 use super::{EventId, Slot, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -17,14 +16,13 @@ use serde::{Deserialize, Serialize};
 pub struct Window {
     /// All that this snapshot sees was read.
     pub from: Snapshot,
-    /// The end of the window that is being read; none between windows.
+    /// The end of the current window; none between windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Snapshot>,
-    /// Of the window, all up to this id was read.
+    /// The current window was read up to this id.
     #[serde(default)]
     pub last: EventId,
-    /// The highest id that was ever read; for when snapshots have lost their meaning because the database was restored
-    /// into another server.
+    /// The highest id that was ever read. Used when a restored database makes snapshots meaningless.
     #[serde(default)]
     pub high: EventId,
 }
@@ -34,13 +32,12 @@ impl Window {
         Self { from: snapshot, to: None, last: EventId::ZERO, high: EventId::ZERO }
     }
 
-    /// Whether this event of this transaction was read.
     pub fn covers(&self, id: EventId, xid: u64) -> bool {
         self.from.sees(xid) || (id <= self.last && self.to.as_ref().is_some_and(|to| to.sees(xid)))
     }
 
-    /// Freezes the next window, up to this snapshot. One that is being read stays as it is, and a snapshot that lies before
-    /// the first one counts as the first one.
+    /// Freezes the next window up to this snapshot. An open window stays as it is; a snapshot before the first one counts as
+    /// the first.
     #[must_use]
     pub fn opened(self, to: Snapshot) -> Self {
         let to = if self.from <= to { to } else { self.from.clone() };
@@ -54,7 +51,7 @@ impl Window {
         Self { last, high: self.high.max(last), ..self }
     }
 
-    /// After the last page: at rest at the second snapshot.
+    /// After the last page.
     #[must_use]
     pub fn closed(self) -> Self {
         let from = self.to.unwrap_or(self.from);
@@ -62,23 +59,22 @@ impl Window {
     }
 }
 
-/// Asks for a little more than a page should need: an equal share of slots does not have an equal share of events.
+/// A fourth more than a page should need: slots do not have equal shares of events.
 const SPARE: i64 = 4;
 
-/// The page of a large window is looked for in a range of ids that is likely to hold it, and in the next one as long as it
-/// is not full. A server that knows nothing yet of its table may sort all that it is asked for before it answers with a
-/// page of it; so it is never asked for all.
+/// A page of a large window is read from a range of ids that is likely to fill it, then from the next range. A server
+/// without statistics of the table may sort all rows of a query before it returns a page, so a query never asks for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdRange {
     pub after: EventId,
-    /// Up to this one; the last stretch has no end.
+    /// The last range has no end.
     pub upto: Option<EventId>,
     width: i64,
 }
 
 impl IdRange {
-    /// The first one of a page of `limit` events of so many slots, behind `after`, in a window whose events lie between
-    /// `lowest` and `highest`, but for some late ones that may lie anywhere.
+    /// The first range of a page of `limit` events after `after`. The window's events lie between `lowest` and `highest`,
+    /// except for late ones.
     pub fn first(after: EventId, (lowest, highest): (EventId, EventId), limit: u32, slots: usize) -> Self {
         let page = (limit as usize * Slot::COUNT).div_ceil(slots.clamp(1, Slot::COUNT)).max(1);
         let page = i64::try_from(page).unwrap_or(i64::MAX / 2);
@@ -87,7 +83,7 @@ impl IdRange {
         Self { after, upto: end(begin, width, highest), width }
     }
 
-    /// The one behind it, twice as wide: where events are rare, or most are of others, it must not take many.
+    /// The following range, twice as wide, so that few queries are needed where events are rare.
     pub fn next(self, highest: EventId) -> Option<Self> {
         let after = self.upto?;
         let width = self.width.saturating_mul(2);

@@ -11,7 +11,7 @@ pub struct Capacity {
     pub max_units: u32,
 }
 
-/// The units at this instant: those of the first window that is open, otherwise `usual`.
+/// The units of the first open window, otherwise `usual`.
 pub fn max_units_at(usual: u32, windows: &[Capacity], zone: &Zone, at: Timestamp) -> u32 {
     let Some(local) = zone.local(at) else { return usual };
     windows
@@ -20,7 +20,7 @@ pub fn max_units_at(usual: u32, windows: &[Capacity], zone: &Zone, at: Timestamp
         .map_or(usual, |capacity| capacity.max_units)
 }
 
-/// Of so many units, how many may be in use: a whole number, rounded down.
+/// How many units may be in use, rounded down.
 pub fn admit_limit(max_units: u32, threshold_percent: u8) -> u64 {
     u64::from(max_units) * u64::from(threshold_percent) / 100
 }

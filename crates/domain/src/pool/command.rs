@@ -1,4 +1,4 @@
-//! What can be asked of pools, and the answers.
+//! Commands to pools, and the answers.
 
 use super::capacity::max_units_at;
 use super::estimate::Estimate;
@@ -11,24 +11,44 @@ use std::time::Duration;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Units, for somebody who waits for the answer.
     Acquire(Box<Acquire>),
-    /// Units come back, or are no longer wanted.
+    /// Gives units back, or leaves the queue.
     Release(Box<Release>),
-    /// Somebody who waited has seen that its units are set aside.
-    Claim { parts: Vec<(PoolName, TicketId)> },
-    /// Somebody was gone before it could hear of its units.
-    Unclaim { pool: PoolName, ticket: TicketId, epoch: Epoch },
-    /// A holder is still there.
-    Heartbeat { pool: PoolName, ticket: TicketId, epoch: Epoch },
-    /// The time of a ticket is over, by the database's clock.
-    Lapsed { pool: PoolName, ticket: TicketId },
-    /// A probe counted the sessions of a holder, in the doubt that began then: an answer to an earlier one says nothing.
-    Probed { pool: PoolName, ticket: TicketId, doubted_at: Timestamp, sessions: u32 },
-    /// Other settings for the pool that they name.
-    Configure { settings: Box<Settings> },
-    /// Nothing but a turn of the queue.
-    Look { pool: PoolName },
+    /// A waiting caller has seen its grant.
+    Claim {
+        parts: Vec<(PoolName, TicketId)>,
+    },
+    /// The caller left before it could hear of its grant.
+    Unclaim {
+        pool: PoolName,
+        ticket: TicketId,
+        epoch: Epoch,
+    },
+    Heartbeat {
+        pool: PoolName,
+        ticket: TicketId,
+        epoch: Epoch,
+    },
+    /// The ticket's time is over, by the database's clock.
+    Lapsed {
+        pool: PoolName,
+        ticket: TicketId,
+    },
+    /// A probe counted the holder's sessions, for the doubt that began at `doubted_at`; earlier ones do not count.
+    Probed {
+        pool: PoolName,
+        ticket: TicketId,
+        doubted_at: Timestamp,
+        sessions: u32,
+    },
+    /// Replaces the settings of the pool that they name.
+    Configure {
+        settings: Box<Settings>,
+    },
+    /// Only runs a turn of the queue.
+    Look {
+        pool: PoolName,
+    },
 }
 
 impl Command {
@@ -50,31 +70,31 @@ impl Command {
 /// A request for units of one pool, or of several at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acquire {
-    /// Names the request if it is new.
+    /// The id of the request if it is new.
     pub request: TicketId,
     pub parts: Vec<Part>,
     pub holder: Holder,
     pub class: Class,
     pub table: String,
     pub hint: Option<String>,
-    /// Set when the holder will send heartbeats: how long it may be silent.
+    /// How long the holder may be silent; set if it sends heartbeats.
     pub lease_for: Option<Duration>,
-    /// How long the caller stays for the answer.
+    /// How long the caller waits for the answer.
     pub stays: Duration,
-    /// Names the call, the same in each of its attempts over the network.
+    /// The id of the call, the same in each retry over the network.
     pub call: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
     pub pool: PoolName,
-    /// The ticket's id, if it gets a new one.
+    /// The ticket's id if it is new.
     pub ticket: TicketId,
-    /// The degree of parallelism; the pool's default when it is not said.
+    /// The degree of parallelism; the pool's default if none.
     pub parallel: Option<NonZeroU32>,
-    /// The number of sessions; one when it is not said.
+    /// One if none.
     pub sessions: Option<NonZeroU32>,
-    /// The least that would do; the pool's when it is not said, and never less than that.
+    /// The minimum; the pool's if none, and never less than that.
     pub least: Option<NonZeroU32>,
 }
 
@@ -95,35 +115,38 @@ impl ReleaseBy {
     }
 }
 
-/// Units come back, or are no longer wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
     pub pool: PoolName,
     pub by: ReleaseBy,
-    /// As the holder was told; without it, whoever knows the key may give back.
+    /// The epoch that the holder knows; without it, the key alone is enough.
     pub epoch: Option<Epoch>,
     pub end: End,
-    /// Names the call, the same in each of its attempts over the network.
+    /// The id of the call, the same in each retry over the network.
     pub call: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The units are there, in each pool; a duplicate has had them before.
-    Admitted { parts: Vec<Admitted>, is_duplicate: bool },
-    /// The request stands in the queue.
+    /// Granted in each pool; `is_duplicate` if the holder had the units before.
+    Admitted {
+        parts: Vec<Admitted>,
+        is_duplicate: bool,
+    },
+    /// In the queue.
     Waits(Box<Waits>),
-    /// No, and waiting does not help.
-    Refused { pool: PoolName, reason: Reason },
-    /// What was given back, if anything was.
+    /// Waiting does not help.
+    Refused {
+        pool: PoolName,
+        reason: Reason,
+    },
     Released(Released),
     /// The holder still has its units.
     Alive,
     /// There is no such ticket any more, or a later attempt of its holder has it.
     Gone,
-    /// There is nothing more to say.
     Done,
-    /// Ask again in a pass over these pools as well.
+    /// Repeat the command in a pass that includes these pools.
     Wider(BTreeSet<PoolName>),
 }
 
@@ -141,7 +164,7 @@ impl Level {
         Self { usage, limit: settings.limit_at(at), max_units }
     }
 
-    /// How much of what there is is in use, in percent. Of nothing, anything is all of it.
+    /// The share in use; 100 if the pool has no units but some are in use.
     pub fn percent(self) -> f64 {
         match (self.usage, self.max_units) {
             (0, _) => 0.0,
@@ -169,14 +192,14 @@ pub struct Admitted {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
     pub pool: PoolName,
-    /// The tickets that wait, one in each pool that it does not have yet.
+    /// One in each pool that it still waits for.
     pub tickets: Vec<(PoolName, TicketId)>,
     pub requested: u64,
-    /// Its place, from 1.
+    /// From 1.
     pub position: u32,
     pub reason: Reason,
     pub level: Level,
-    /// How long it is likely to wait, if that can be said.
+    /// The likely wait, if known.
     pub estimate: Option<Estimate>,
     pub wait_seconds: u32,
 }

@@ -1,8 +1,8 @@
-//! Who of the queue may start now, and with how much: the policies, behind one function.
+//! Which requests of a queue may start now, and with how much: the policies.
 //!
-//! A policy sees one pool: what is in use, what may be, the queue in its order, and who is running. It answers with
-//! grants; it changes nothing. A request that asks for several pools is `held` in this one while another of them has no
-//! room for it: it keeps its place, and a policy treats it as one that does not fit.
+//! A policy sees one pool: usage, limit and the queue in order. It returns grants and changes nothing. A request for
+//! several pools is `held` in this one while another of them has no room: it keeps its place, and counts as one that does
+//! not fit.
 
 use super::{Reason, Ticket, TicketId, Weight};
 use serde::{Deserialize, Serialize};
@@ -13,16 +13,16 @@ crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Policy: "a policy is document or fifo" {
-        /// The document's: in order; who does not fit gets half, and half of that, down to the least. Nobody overtakes.
+        /// In order; a request that does not fit gets a half, a quarter and so on, down to its minimum. No overtaking.
         #[default]
         Document = "document",
-        /// In order, all or nothing. Nobody overtakes.
+        /// In order, all or nothing. No overtaking.
         Fifo = "fifo",
     }
 }
 
 impl Policy {
-    /// The least that it gives to somebody who asks for `asked` and would do with `least`.
+    /// The least that the policy grants.
     pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Document => least.min(asked),
@@ -37,13 +37,13 @@ pub struct Claimant {
     pub asked: NonZeroU32,
     pub least: NonZeroU32,
     pub weight: Weight,
-    /// The units that it has already, when it only wants more.
+    /// The units that it already has, if it waits for more.
     pub has: u64,
 }
 
 impl Claimant {
     pub fn of(ticket: &Ticket) -> Self {
-        // More comes whole or not at all: what it has is what a part of it would be.
+        // More is granted in full or not at all.
         let (asked, least) = match ticket.upgrade.filter(|_| ticket.state.counts()) {
             Some(upgrade) => (upgrade.parallel, upgrade.parallel),
             None => (ticket.asked, ticket.least),
@@ -51,7 +51,7 @@ impl Claimant {
         Self { ticket: ticket.id, asked, least, weight: ticket.weight, has: ticket.units() }
     }
 
-    /// The units that a grant of `parallel` would take on top of what it has.
+    /// The units that a grant of `parallel` would add to what it has.
     pub fn needs(&self, parallel: NonZeroU32) -> u64 {
         self.weight.units(parallel).saturating_sub(self.has)
     }
@@ -61,9 +61,9 @@ impl Claimant {
 pub struct View<'a> {
     pub limit: u64,
     pub usage: u64,
-    /// The queue, the first first.
+    /// In order.
     pub queue: &'a [Claimant],
-    /// Those of the queue that cannot start because of another pool.
+    /// Requests that cannot start because of another pool.
     pub held: &'a BTreeSet<TicketId>,
 }
 
@@ -73,7 +73,7 @@ pub struct Grant {
     pub parallel: NonZeroU32,
 }
 
-/// Who may start now, in the order in which they are granted. Total, and never over the limit.
+/// The grants, in order. Total, and never over the limit.
 pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
     let mut usage = view.usage;
     let mut grants = Vec::new();
@@ -86,7 +86,7 @@ pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
             }
             Policy::Fifo => Some(claimant.asked).filter(|asked| claimant.needs(*asked) <= room),
         };
-        // What is left is set aside for the first one that does not fit.
+        // The rest is reserved for the first request that does not fit.
         let Some(parallel) = offer else { break };
         usage += claimant.needs(parallel);
         grants.push(Grant { ticket: claimant.ticket, parallel });
@@ -94,8 +94,7 @@ pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
     grants
 }
 
-/// Why those wait who are still in the queue after [`decide`]; `usage` is what is in use by then. In the order of the
-/// queue.
+/// Why the remaining requests wait, in order; `usage` is that after [`decide`].
 pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
     let room = view.limit.saturating_sub(view.usage);
     let mut is_head = true;
@@ -115,8 +114,7 @@ pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason
     reasons
 }
 
-/// The values that a downgrade tries, the largest first: what was asked for, halved again and again, and at the end the
-/// least itself. Never less than that, and never zero, because there is no such value.
+/// The values that a downgrade tries: what was asked for, halved again and again, and finally the least.
 ///
 /// ```
 /// # use std::num::NonZeroU32;

@@ -1,5 +1,5 @@
-//! How long somebody will wait: the releases of those who run are simulated, with what such runs took in the past, and
-//! the queue is walked through the room that they leave.
+//! Estimates waiting times: simulates the releases of running tickets from past run times, and fills the queue into the
+//! room that they leave.
 
 use super::decide::{Claimant, downgrade_steps};
 use super::ticket::{Ticket, TicketId};
@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// So many runs of one kind are remembered.
+/// Runs remembered of each kind.
 pub const RUNS_KEPT: usize = 30;
 
-/// What a run is taken to last of whose kind nothing is known, not even in this pool.
+/// Assumed duration of a run without any history.
 const UNKNOWN_RUN: Duration = Duration::from_secs(600);
 
-/// The least that somebody is taken to need who has run for longer than expected.
+/// The least remaining time of a run that takes longer than expected.
 const OVERDUE: Duration = Duration::from_secs(30);
 
-/// How many releases are simulated at most: further away it is a guess anyway.
+/// Most simulated releases: beyond them it is a guess anyway.
 const HORIZON: usize = 20_000;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,21 +28,21 @@ pub struct RunKind {
     pub parallel: NonZeroU32,
 }
 
-/// How long runs took, by kind; the last [`RUNS_KEPT`] of each.
+/// The last [`RUNS_KEPT`] durations of each kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RunTimes {
     works: BTreeMap<String, BTreeMap<String, Work>>,
     all: Runs,
 }
 
-/// The same work, with whatever parallelism.
+/// The same work with any parallelism.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Work {
     kinds: BTreeMap<NonZeroU32, (RunKind, Runs)>,
     all: Runs,
 }
 
-/// The last runs of something, in seconds: as they came, and sorted, because they are asked more often than added to.
+/// The last runs in seconds, in order of arrival and sorted, because reads are more frequent than writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Runs {
     came: VecDeque<u32>,
@@ -84,15 +84,15 @@ impl RunTimes {
         work.kinds.entry(kind.parallel).or_insert_with(|| (kind, Runs::default())).1.add(seconds);
     }
 
-    /// What is known, by kind, the oldest run first.
+    /// By kind, the oldest run first.
     pub fn kinds(&self) -> impl Iterator<Item = (&RunKind, Vec<u32>)> {
         let works = self.works.values().flat_map(BTreeMap::values);
         let kinds = works.flat_map(|work| work.kinds.values());
         kinds.map(|(kind, runs)| (kind, runs.came.iter().copied().collect()))
     }
 
-    /// How long a run of this kind takes in so many of a hundred cases: by its own past, or by the past of the same
-    /// work with another parallelism, or by that of the pool.
+    /// How long a run of this kind takes in `percent` of all cases: by its own history, by that of the same work with another
+    /// parallelism, or by that of the pool.
     pub fn quantile(&self, dag_id: &str, table: &str, parallel: NonZeroU32, percent: u8) -> Duration {
         let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
         let kind = work.and_then(|work| work.kinds.get(&parallel));
@@ -105,7 +105,7 @@ impl RunTimes {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Estimate {
-    /// In every second case it waits no longer than this.
+    /// In half of all cases the wait is at most this long.
     pub p50: Duration,
     /// In nine of ten.
     pub p90: Duration,
@@ -119,8 +119,7 @@ pub struct Situation<'a> {
     pub run_times: &'a RunTimes,
 }
 
-/// When each of the queue is likely to start, in its order. Those for whom there is no room even when all have gone are
-/// not in the answer.
+/// When each request is likely to start. Requests that do not fit even in an empty pool are left out.
 pub fn estimate(
     situation: Situation<'_>,
     running: &[&Ticket],
@@ -136,7 +135,7 @@ pub fn estimate(
         .collect()
 }
 
-/// When each of the queue starts, in its order, as far as that can be said.
+/// When each request starts, in order, as far as that can be said.
 fn starts(
     situation: Situation<'_>,
     running: &[&Ticket],
@@ -147,7 +146,7 @@ fn starts(
     let expected = |ticket: &Ticket, parallel| {
         run_times.quantile(ticket.holder.dag_id(), &ticket.table, parallel, percent)
     };
-    // When units come back, counted from now.
+    // When units are released, counted from now.
     let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = running
         .iter()
         .take(HORIZON)
@@ -159,7 +158,7 @@ fn starts(
     let mut clock = Duration::ZERO;
     let mut starts = Vec::with_capacity(queue.len());
     for (claimant, ticket) in queue.iter().take(HORIZON) {
-        // It starts as soon as the least fits, with as much as fits then.
+        // It starts as soon as its minimum fits, with as much as fits then.
         let parallel = loop {
             let room = limit.saturating_sub(usage);
             if claimant.needs(claimant.least) <= room {
@@ -179,8 +178,7 @@ fn starts(
     starts
 }
 
-/// How long a run goes on that began at `since`. Who should have ended by now is taken to need a quarter of what it took
-/// so far.
+/// How long a run still takes. An overdue one is assumed to need another quarter of its time so far.
 fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     let elapsed = now.since(since);
     match expected.checked_sub(elapsed) {
@@ -201,9 +199,9 @@ impl Default for Pace {
     }
 }
 
-/// When a poller should ask again: at its likely start, within bounds; up to a tenth later, by its ticket, so that not
-/// all of them come at once. Those at the upper bound come up to a tenth earlier instead. Who has waited for long is told
-/// to wait for longer, whatever the estimate says: some give up after a number of polls.
+/// When a poller should ask again: at its likely start, within bounds; up to a tenth later, by its ticket, so that not all
+/// poll at once. At the upper bound it is up to a tenth earlier instead. After a long wait the interval grows whatever the
+/// estimate says: some callers give up after a number of polls.
 pub fn wait_seconds(estimate: Option<Estimate>, waited: Duration, ticket: TicketId, pace: Pace) -> u32 {
     let least = pace.least.as_secs().max(1);
     let most = pace.most.as_secs().max(least);

@@ -1,6 +1,5 @@
-//! All that is ever decided about a pool, as an append-only log: the state is what follows from it.
-//!
-//! Heartbeats are not in it: they decide nothing. That one failed to come is.
+//! The append-only log of a pool's decisions. The state follows from it. Heartbeats decide nothing, so they are not in it;
+//! a missed one is.
 
 use super::state::Change;
 use super::{Holder, Settings, Ticket, TicketId, Weight};
@@ -8,7 +7,7 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
-/// How a ticket ended. `GaveUp` also ends the tickets of a request in its other pools.
+/// How a ticket ended. `GaveUp` also ends the request's tickets in other pools.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -51,40 +50,71 @@ impl End {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The pool was made or changed.
-    Configured { settings: Box<Settings> },
-    /// All that there is, so that what came before it can be forgotten.
-    Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
-    /// Somebody stands in the queue.
-    Enqueued { ticket: Box<Ticket> },
-    /// Somebody in the queue asked again, and promised to do so until `ask_by`.
-    Asked { ticket: TicketId, asked: NonZeroU32, least: NonZeroU32, weight: Weight, ask_by: Timestamp },
-    /// Units are set aside for it, until `ask_by`.
-    Granted { ticket: TicketId, parallel: NonZeroU32, ask_by: Timestamp },
-    /// The holder has heard of its units, in this call.
+    Configured {
+        settings: Box<Settings>,
+    },
+    /// The whole state, so that earlier records can be deleted.
+    Snapshot {
+        settings: Box<Settings>,
+        tickets: Vec<Ticket>,
+    },
+    Enqueued {
+        ticket: Box<Ticket>,
+    },
+    /// A waiting request asked again, and promised to do so until `ask_by`.
+    Asked {
+        ticket: TicketId,
+        asked: NonZeroU32,
+        least: NonZeroU32,
+        weight: Weight,
+        ask_by: Timestamp,
+    },
+    /// Units are reserved until `ask_by`.
+    Granted {
+        ticket: TicketId,
+        parallel: NonZeroU32,
+        ask_by: Timestamp,
+    },
+    /// The holder has heard of its grant, in this call.
     Claimed {
         ticket: TicketId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// The holder was gone before it could hear of them. It may claim them until `ask_by`.
-    Unclaimed { ticket: TicketId, ask_by: Timestamp },
-    /// The same holder asked again for what it has, so the epoch of its ticket grows.
+    /// The holder left before it could hear of its grant. It may claim it until `ask_by`.
+    Unclaimed {
+        ticket: TicketId,
+        ask_by: Timestamp,
+    },
+    /// The holder asked again for what it has, so the epoch grows.
     Reacquired {
         ticket: TicketId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// It gave some back, or got the rest of what it asked for.
-    Resized { ticket: TicketId, parallel: NonZeroU32, asked: NonZeroU32 },
-    /// It would like to have so much in all; or no longer more than it has.
-    Wanted { ticket: TicketId, parallel: Option<NonZeroU32> },
-    /// It was not heard of for too long.
-    Doubted { ticket: TicketId },
+    /// It gave some back, or got the rest of its request.
+    Resized {
+        ticket: TicketId,
+        parallel: NonZeroU32,
+        asked: NonZeroU32,
+    },
+    /// It wants this much in total; none: no more than it has.
+    Wanted {
+        ticket: TicketId,
+        parallel: Option<NonZeroU32>,
+    },
+    /// It was silent for too long.
+    Doubted {
+        ticket: TicketId,
+    },
     /// It was heard of again.
-    Confirmed { ticket: TicketId },
-    /// It has no units and wants none any more.
-    Ended { ticket: TicketId, end: End },
+    Confirmed {
+        ticket: TicketId,
+    },
+    Ended {
+        ticket: TicketId,
+        end: End,
+    },
 }
 
 impl Event {
@@ -124,14 +154,13 @@ impl Event {
     }
 }
 
-/// An event with its place in the log of its pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The pass: each has one number more than the one before.
+    /// The number of the pass, without gaps.
     pub version: i64,
     pub seq: i32,
     pub at: Timestamp,
-    /// Whom it is about; none for the pool as a whole.
+    /// None for the pool as a whole.
     pub holder: Option<Holder>,
     pub event: Event,
 }

@@ -1,9 +1,9 @@
-//! What was decided, as a sentence for the list of recent events.
+//! Sentences for the list of recent events.
 
 use super::{End, Event, Ticket};
 use crate::time::Timestamp;
 
-/// The sentence for an event about `ticket` (as it is after the event); none for what nobody wants to read.
+/// The sentence for an event; `ticket` is as it is after the event. None for minor events.
 pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<String> {
     let who = ticket.map_or("?", |ticket| ticket.holder.dag_id());
     match event {

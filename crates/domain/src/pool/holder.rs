@@ -1,15 +1,15 @@
-//! Who holds units: one task of one run, so that two DAGs whose runs have the same id do not share a lease.
+//! The holder of units: one task of one run. It includes the DAG, because two DAGs may have runs with the same id.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest name of a part of the key; Airflow's own limit.
+/// In characters; Airflow's own limit.
 pub const LONGEST_NAME: usize = 250;
 
-/// And how long it may be in UTF-8: an index of PostgreSQL holds no more than three of them.
+/// In UTF-8: three of them have to fit into an index of PostgreSQL.
 const LONGEST_BYTES: usize = 600;
 
-/// The key under which units are asked for and given back, within a pool.
+/// The key of a request within a pool.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Holder {
     dag_id: String,
@@ -18,7 +18,6 @@ pub struct Holder {
     map_index: i32,
 }
 
-/// A part of a holder key that cannot be stored or shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{part} must be {least} to {LONGEST_NAME} characters ({LONGEST_BYTES} bytes) without control characters"
@@ -29,7 +28,7 @@ pub struct BadHolder {
 }
 
 impl Holder {
-    /// Checks and wraps. A whole run without a task has an empty one and the map index -1.
+    /// A whole run has an empty task and the map index -1.
     pub fn new(dag_id: &str, run_id: &str, task: &str, map_index: i32) -> Result<Self, BadHolder> {
         for (part, text, least) in [("dag_id", dag_id, 1), ("run_id", run_id, 1), ("task", task, 0)] {
             let length = text.chars().count();
@@ -46,7 +45,7 @@ impl Holder {
         Self::new(dag_id, run_id, "", -1)
     }
 
-    /// The DAG, the job, or whatever runs again and again.
+    /// The DAG, the job, or whatever runs repeatedly.
     pub fn dag_id(&self) -> &str {
         &self.dag_id
     }
@@ -55,12 +54,12 @@ impl Holder {
         &self.run_id
     }
 
-    /// The task within the run; empty for the whole run.
+    /// Empty for the whole run.
     pub fn task(&self) -> &str {
         &self.task
     }
 
-    /// Which of the mapped tasks; -1 when it is not mapped.
+    /// -1 for a task that is not mapped.
     pub fn map_index(&self) -> i32 {
         self.map_index
     }

@@ -1,5 +1,5 @@
-//! The state of one pool: what follows from its log. Usage is the sum over the live tickets; it is kept beside them,
-//! changed in this file only, and the auditor compares.
+//! The state of one pool, as it follows from its log. Usage is the sum over the live tickets; only this file changes it,
+//! and the auditor compares.
 
 use super::estimate::RunTimes;
 use super::state::{Change, State, next};
@@ -20,14 +20,14 @@ pub struct Ledger {
     pub run_times: RunTimes,
 }
 
-/// Two ledgers are the same when the same was decided; how long things took in the past is no part of that.
+/// Run times are not compared: they are no decisions.
 impl PartialEq for Ledger {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings && self.tickets == other.tickets && self.version == other.version
     }
 }
 
-/// An event that cannot have happened: the log, or whoever wrote it, is damaged.
+/// An event that cannot have happened: the log is damaged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Contradiction {
     #[error("{kind} of the ticket {ticket}, which is not there")]
@@ -78,12 +78,10 @@ impl Ledger {
         self.version
     }
 
-    /// Sets the number of the pass that is being made, or that was made elsewhere.
     pub fn set_version(&mut self, version: i64) {
         self.version = version;
     }
 
-    /// Puts other settings in place, as another process has stored them.
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -115,18 +113,17 @@ impl Ledger {
         queue
     }
 
-    /// All that there is, for the log to begin with.
     pub fn snapshot(&self) -> Event {
         let tickets = self.tickets.values().cloned().collect();
         Event::Snapshot { settings: Box::new(self.settings.clone()), tickets }
     }
 
-    /// Puts a ticket in, in place of what was known of it; one that has ended goes.
+    /// Adds or replaces a ticket; removes one that has ended.
     pub fn put(&mut self, ticket: Ticket) {
         if let Some(known) = self.tickets.remove(&ticket.id) {
             self.usage -= known.units();
             self.waiting -= usize::from(known.state == State::Waiting);
-            // Unless a later ticket of the same holder was put in before this one.
+            // A later ticket of the same holder may have been added before.
             if self.holders.get(&known.holder) == Some(&known.id) {
                 self.holders.remove(&known.holder);
             }
@@ -140,7 +137,7 @@ impl Ledger {
         self.tickets.insert(ticket.id, ticket);
     }
 
-    /// Lets something happen. Returns the ticket as it is then, also when it has ended.
+    /// Applies an event. Returns the ticket after it, even if it has ended.
     pub fn apply(&mut self, at: Timestamp, event: &Event) -> Result<Option<Ticket>, Contradiction> {
         match event {
             Event::Configured { settings } => {
@@ -178,7 +175,7 @@ impl Ledger {
         Ok(Some(ticket))
     }
 
-    /// Lets what stands in the log happen, in its order.
+    /// Applies a record of the log.
     pub fn replay(&mut self, record: &Record) -> Result<(), Contradiction> {
         if record.version != self.version && record.version != self.version + 1 {
             return Err(Contradiction::Gap { last: self.version, found: record.version });
@@ -188,7 +185,7 @@ impl Ledger {
     }
 }
 
-/// What an event does to a ticket; none when it cannot happen to it.
+/// Applies an event to a ticket; none when it cannot happen to it.
 fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
     let step = |ticket: &mut Ticket, change| {
         ticket.state = next(ticket.state, change)?;

@@ -1,5 +1,5 @@
-//! One pass over some pools: many requests are decided at once, and then the queues get their turn. Pure: the state goes
-//! in, the state and what was decided come out; the caller makes it durable before anybody hears of it.
+//! One pass over some pools: decides many commands at once, then gives the queues a turn. Pure: the caller stores the
+//! result before anyone hears of it.
 //!
 //! Reading order: this file, [`acquire`], [`give_back`] and [`lapse`] (each command), [`turn`] (the queues), [`answer`].
 
@@ -22,17 +22,17 @@ pub use lapse::{STOPPED_ASKING, expires_at};
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// An answer to each command, in their order.
+    /// One for each command, in order.
     pub answers: Vec<Answer>,
     pub records: BTreeMap<PoolName, Vec<Record>>,
-    /// The tickets that changed or were heard of, as they are now.
+    /// The tickets that changed or were heard of.
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
     pub ends: BTreeMap<TicketId, super::event::End>,
-    /// Pools without which the first of a queue cannot be served: make another pass over all of these.
+    /// Pools that the head of a queue needs: make another pass over all of these.
     pub wider: BTreeSet<PoolName>,
 }
 
-/// Decides about `commands`, in their order, and then lets the queues have their turn.
+/// Decides `commands` in order, then gives the queues a turn.
 pub fn pass(
     ledgers: &mut BTreeMap<PoolName, Ledger>,
     now: Timestamp,
@@ -40,16 +40,16 @@ pub fn pass(
     commands: &[Command],
 ) -> Result<Outcome, Contradiction> {
     let mut pass = Pass::new(ledgers, now, pace);
-    let mut said = Vec::with_capacity(commands.len());
-    // Whose time is over comes last: who was heard of in this very pass is spared.
+    let mut early = Vec::with_capacity(commands.len());
+    // Expired tickets come last: a holder that was heard of in this pass keeps its ticket.
     let (lapsed, others): (Vec<_>, Vec<_>) =
         (0..).zip(commands).partition(|(_, command)| matches!(command, Command::Lapsed { .. }));
     for (index, command) in others.into_iter().chain(lapsed) {
-        said.push((index, pass.command(command)?));
+        early.push((index, pass.command(command)?));
     }
     pass.turn()?;
-    said.sort_unstable_by_key(|(index, _): &(usize, EarlyAnswer)| *index);
-    let answers = said.into_iter().map(|(_, said)| pass.answer(said)).collect();
+    early.sort_unstable_by_key(|(index, _): &(usize, EarlyAnswer)| *index);
+    let answers = early.into_iter().map(|(_, early)| pass.answer(early)).collect();
     let Pass { outcome, .. } = pass;
     for (pool, records) in &outcome.records {
         if let (Some(last), Some(ledger)) = (records.last(), ledgers.get_mut(pool)) {
@@ -59,7 +59,7 @@ pub fn pass(
     Ok(Outcome { answers, ..outcome })
 }
 
-/// What was said to a command before the queues had their turn.
+/// The answer to a command before the turn of the queues.
 enum EarlyAnswer {
     Now(Answer),
     Depends { tickets: Vec<(PoolName, TicketId)>, is_duplicate: bool },
@@ -71,11 +71,11 @@ struct Pass<'a> {
     ledgers: &'a mut BTreeMap<PoolName, Ledger>,
     now: Timestamp,
     pace: Pace,
-    /// Tickets whose holders wait for the answer, and in which call.
+    /// Tickets whose holders wait for the answer, and their calls.
     present: BTreeMap<TicketId, Option<String>>,
-    /// How full a pool was right after a ticket got its units.
+    /// The level of a pool right after a ticket was granted.
     levels: BTreeMap<TicketId, Level>,
-    /// The queues as they are after the turn, made when the first answer needs them.
+    /// The queues after the turn, made when an answer needs them.
     queues: BTreeMap<PoolName, answer::Queue>,
     outcome: Outcome,
 }
@@ -116,7 +116,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Lets an event happen and writes it down.
+    /// Applies an event and records it.
     fn happen(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
         let ticket = ledger.apply(self.now, &event)?;
@@ -134,7 +134,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Notes that somebody was heard of, without anything being decided.
+    /// Notes that the holder was heard of, without a decision.
     fn touch(&mut self, pool: &PoolName, ticket: TicketId) {
         if let Some(known) = self.ledgers.get(pool).and_then(|ledger| ledger.ticket(ticket)) {
             self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket, known.clone());
@@ -150,8 +150,8 @@ impl<'a> Pass<'a> {
         self.ledgers.get(pool).map(of).unwrap_or_default()
     }
 
-    /// The other pools of a ticket's request, if one of them is not part of this pass. All of them: with those alone
-    /// that are missing here, the next pass would miss those that are here.
+    /// The other pools of a ticket's request, if one of them is missing in this pass. All of them, because the next pass needs
+    /// those of this pass too.
     fn needed_pools(&self, ticket: &Ticket) -> BTreeSet<PoolName> {
         let is_missing = |pool: &PoolName| !self.ledgers.contains_key(pool);
         if ticket.with.iter().any(is_missing) {

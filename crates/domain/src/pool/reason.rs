@@ -1,4 +1,4 @@
-//! Why a request waits, or got less, or nothing: a closed list, the same words for every reader.
+//! Why a request waits, got less, or was refused: a closed list.
 
 crate::words! {
     #[derive(Hash)]
@@ -18,7 +18,7 @@ crate::words! {
 }
 
 impl Reason {
-    /// The word of the document's wire format, which knows only two; the rest are ours.
+    /// The word in the EMR Batch Agent API, which defines only two; the rest are ours.
     pub const fn document_word(self) -> &'static str {
         match self {
             Self::PoolFull

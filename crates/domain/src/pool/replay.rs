@@ -1,6 +1,5 @@
-//! The auditor: follows a log from its beginning and checks, at every step and with code of its own, that no grant went
-//! beyond the limit or against the policy, that nobody held two tickets, that no record is missing, and that what was
-//! decided can have happened.
+//! The auditor: replays a log and checks each step with its own code: no grant beyond the limit or against the policy, no
+//! second ticket of a holder, no missing record, and no impossible event.
 
 use super::ledger::{Contradiction, Ledger};
 use super::{Event, Policy, Record, Settings, Ticket};
@@ -13,7 +12,7 @@ pub struct Audit {
     pub peak: u64,
 }
 
-/// Follows `records`, which begin with the making of the pool or with a snapshot.
+/// `records` begin with the creation of the pool or with a snapshot.
 pub fn replay<'a>(
     settings: &Settings,
     records: impl IntoIterator<Item = &'a Record>,
@@ -27,7 +26,7 @@ pub fn replay<'a>(
         }
         let ledger =
             ledger.get_or_insert_with(|| Ledger::new(settings.clone(), record.version.saturating_sub(1)));
-        // The first of all is believed; each of the others has to be what its log says.
+        // The first snapshot is trusted; others must equal the state that follows from the log.
         let differs = matches!(&record.event, Event::Snapshot { .. }) && record.event != ledger.snapshot();
         if differs && count > 0 {
             return Err(Contradiction::WrongSnapshot { version: record.version });
@@ -50,7 +49,7 @@ pub fn replay<'a>(
     Ok(Audit { ledger, records: count, peak })
 }
 
-/// Passes are numbered without a gap, and so are the records of each.
+/// Passes are numbered without gaps, and so are the records of each.
 fn follows(last: &Record, next: &Record) -> Result<(), Contradiction> {
     let is_next_of_pass = next.version == last.version && next.seq == last.seq.saturating_add(1);
     let is_next_pass = next.version == last.version.saturating_add(1) && next.seq == 0;
@@ -63,7 +62,7 @@ fn follows(last: &Record, next: &Record) -> Result<(), Contradiction> {
     Err(Contradiction::Gap { last: last.version, found: next.version })
 }
 
-/// Units are given out within the limit, and as the policy says.
+/// Grants must be within the limit and as the policy says.
 fn check_grant(
     settings: &Settings,
     record: &Record,
@@ -93,7 +92,7 @@ fn check_grant(
     Ok(())
 }
 
-/// The most that a ticket may be given when so many units are left.
+/// The most that a ticket may be granted with `room` units left.
 fn largest(policy: Policy, ticket: &Ticket, room: u64) -> Option<NonZeroU32> {
     let fits =
         |parallel: u32| NonZeroU32::new(parallel).filter(|parallel| ticket.weight.units(*parallel) <= room);

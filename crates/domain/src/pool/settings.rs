@@ -1,4 +1,4 @@
-//! What a pool is: its name, how much there is of it, and how it is given out.
+//! The settings of a pool: its name, its size, and how units are given out.
 
 use super::capacity::{Capacity, admit_limit, max_units_at};
 use super::decide::Policy;
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 const LONGEST: usize = 64;
 
-/// The most windows of a pool; more would be slow to look through and impossible to understand.
+/// More would be slow and hard to understand.
 const MOST_WINDOWS: usize = 32;
 
-/// A hint that says "parallel" without a number means at most so much where the pool does not say otherwise.
+/// The degree of a hint that says "parallel" without a number, if the pool does not set it.
 pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
     Some(degree) => degree,
     None => NonZeroU32::MIN,
 };
 
-/// The name of a pool, as people type it and as it stands in addresses and metrics.
+/// Appears in URLs and metrics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolName(String);
 
@@ -65,35 +65,35 @@ pub struct Pause {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     pub name: PoolName,
-    /// The document's `src_db_id`.
+    /// `src_db_id` in the EMR Batch Agent API.
     pub external_id: Option<i64>,
     pub db_type: String,
     pub max_units: u32,
-    /// Of that, how much may be in use.
+    /// The share of `max_units` that may be in use.
     pub threshold_percent: u8,
-    /// What a request gets that does not say how much it wants.
+    /// For requests without a number.
     pub default_units: NonZeroU32,
     /// The least that a downgrade gives.
     pub min_units: NonZeroU32,
     pub weight: WeightModel,
-    /// Whether the database follows hints; where it does not, only fewer sessions help.
+    /// Whether the database follows hints; otherwise only fewer sessions help.
     pub hint_effective: bool,
-    /// What a hint counts for that says "parallel" without a number.
+    /// The degree of a hint that says "parallel" without a number.
     pub default_degree: NonZeroU32,
-    /// How many sets of servers a session may use: 2 for whatever sorts, groups or joins.
+    /// How many sets of servers a session may use: 2 for sorts, groups and joins.
     pub server_sets: u8,
     pub policy: Policy,
-    /// Set while nothing is to start.
+    /// Set while nothing may start.
     pub paused: Option<Pause>,
     pub capacity: Vec<Capacity>,
-    /// Where the clocks hang that those times are read from.
+    /// The zone of the windows.
     pub zone: Zone,
     /// How long a holder that sends heartbeats may be silent.
     #[serde(with = "duration::text")]
     pub lease_for: Duration,
     #[serde(with = "duration::text")]
     pub max_hold: Duration,
-    /// How long units are set aside for somebody beyond the instant at which he promised to ask again.
+    /// How long a grant is reserved after the instant at which the caller promised to ask again.
     #[serde(with = "duration::text")]
     pub claim_for: Duration,
 }
@@ -106,7 +106,7 @@ pub struct BadSettings {
 }
 
 impl Settings {
-    /// A pool of `max_units` with the defaults of the document.
+    /// A pool with the defaults of the EMR Batch Agent API.
     pub fn new(name: PoolName, max_units: u32) -> Self {
         Self {
             name,
@@ -168,13 +168,13 @@ impl Settings {
         admit_limit(max_units, self.threshold_percent)
     }
 
-    /// How many may be in use at the best of times: who needs more need not wait.
+    /// The highest limit of any window: a request that needs more is refused.
     pub fn greatest_limit(&self) -> u64 {
         let most = self.capacity.iter().map(|capacity| capacity.max_units).fold(self.max_units, u32::max);
         admit_limit(most, self.threshold_percent)
     }
 
-    /// What a shape costs here. What is not said is the pool's default, and one session.
+    /// What a request costs here. Defaults are the pool's, and one session.
     pub fn weigh(
         &self,
         parallel: Option<NonZeroU32>,

@@ -10,8 +10,8 @@
 //!      └─cancel,lapse─► Cancelled           └──lapse──► Expired (also from Granted and Running)
 //! ```
 //!
-//! Granted is held for somebody who was not there when it was decided: it counts, and lapses when nobody claims it.
-//! Suspect has not been heard of: it still counts, because its sessions may well be open.
+//! Granted is reserved for a caller that was absent at the decision: it counts, and lapses when it is not claimed.
+//! Suspect has not been heard of: it still counts, because its sessions may be open.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +20,10 @@ crate::words! {
     #[serde(rename_all = "snake_case")]
     pub enum State {
         Waiting = "waiting",
-        /// Its units are set aside until its holder hears of them.
+        /// Its units are reserved until its holder hears of them.
         Granted = "granted",
         Running = "running",
-        /// Its holder has not been heard of for too long.
+        /// Its holder was silent for too long.
         Suspect = "suspect",
         Released = "released",
         Expired = "expired",
@@ -36,7 +36,7 @@ crate::words! {
 pub enum Change {
     Grant,
     Claim,
-    /// Its holder was gone before it could hear of them.
+    /// Its holder left before it could hear of the grant.
     Unclaim,
     Doubt,
     Confirm,
@@ -45,11 +45,11 @@ pub enum Change {
     Cancel,
 }
 
-/// The state after a change; none when it cannot happen there.
+/// None when the change is not possible in this state.
 pub const fn next(state: State, change: Change) -> Option<State> {
     match (state, change) {
         (State::Waiting, Change::Grant) => Some(State::Granted),
-        // Who gives back before it has anything does not want it any more.
+        // A release before the grant leaves the queue.
         (State::Waiting, Change::Release | Change::Lapse | Change::Cancel) => Some(State::Cancelled),
         (State::Granted, Change::Claim) | (State::Suspect, Change::Confirm) => Some(State::Running),
         (State::Running, Change::Unclaim) => Some(State::Granted),

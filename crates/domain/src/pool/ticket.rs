@@ -1,5 +1,4 @@
-//! A ticket: one request of one holder for units of one pool, from the queue to the end. While it counts it is what the
-//! holder knows as its lease.
+//! A ticket: a holder's request for units of one pool, from the queue to the end. Once granted, it is the holder's lease.
 
 use super::{Holder, PoolName, State, Weight};
 use crate::duration;
@@ -10,14 +9,14 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 crate::newtype::uuids! {
-    /// One ticket, or one request that has tickets of several pools.
+    /// A ticket, or a request that has tickets in several pools.
     pub struct TicketId
     else BadTicketId: "the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 }
 
 crate::newtype::serde_as_text!(TicketId);
 
-/// More than a holder has: it goes on with what it has and queues for the difference.
+/// The holder keeps what it has and queues for the difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Upgrade {
     pub parallel: NonZeroU32,
@@ -26,9 +25,9 @@ pub struct Upgrade {
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Its id, which is that of the lease.
+    /// Also the id of the lease.
     pub id: TicketId,
-    /// The request that it is part of; its own id when that asks for one pool only.
+    /// The request; the same id if it is for one pool.
     pub request: TicketId,
     /// The other pools of the request: all start together or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,25 +38,25 @@ pub struct Ticket {
     pub weight: Weight,
     pub asked: NonZeroU32,
     pub least: NonZeroU32,
-    /// What it has; none in the queue.
+    /// None in the queue.
     pub granted: Option<NonZeroU32>,
     pub upgrade: Option<Upgrade>,
-    /// Grows with every attempt of its holder: who comes with an older one is a ghost.
+    /// Grows with every attempt of its holder; older epochs are refused.
     pub epoch: Epoch,
     pub enqueued_at: Timestamp,
     pub granted_at: Option<Timestamp>,
     pub claimed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubted_at: Option<Timestamp>,
-    /// Until when its holder promised to ask again; in the queue, or before it has heard of its units.
+    /// Until when its holder promised to ask again, in the queue or before the claim.
     pub ask_by: Timestamp,
-    /// How long its holder may be silent; none when it sends no heartbeats.
+    /// How long its holder may be silent; none without heartbeats.
     #[serde(with = "duration::optional_text")]
     pub lease_for: Option<Duration>,
-    /// The table that it reads, which with the DAG says how long it will take.
+    /// The table that it reads, which with the DAG determines the expected run time.
     pub table: String,
     pub hint: Option<String>,
-    /// The call that brought it, or that last asked for it.
+    /// The call that created it, or last asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
 }
@@ -67,7 +66,7 @@ impl Ticket {
         self.granted.filter(|_| self.state.counts()).map_or(0, |granted| self.weight.units(granted))
     }
 
-    /// The units that it wants on top of those.
+    /// The units that it waits for.
     pub fn wanted(&self) -> u64 {
         match (self.state, &self.upgrade) {
             (State::Waiting, _) => self.weight.units(self.asked),
@@ -78,7 +77,7 @@ impl Ticket {
         }
     }
 
-    /// Whether it stands in the queue, with nothing or for more.
+    /// Waiting for its first units or for more.
     pub fn is_queued(&self) -> bool {
         self.state == State::Waiting || (self.upgrade.is_some() && self.state.counts())
     }
@@ -90,13 +89,12 @@ impl Ticket {
         }
     }
 
-    /// Since when it has its units; of one that has none, since when it is there.
+    /// When it got its units, or was created.
     pub fn held_since(&self) -> Timestamp {
         self.claimed_at.or(self.granted_at).unwrap_or(self.enqueued_at)
     }
 
-    /// Its place in the queue; the lowest goes first. The request's id comes last and settles every draw, in the
-    /// same way in every pool.
+    /// Its place in the queue, lowest first. The request's id breaks ties, in the same way in every pool.
     pub fn order(&self, now: Timestamp) -> (u8, Timestamp, TicketId) {
         let since = self.queued_since();
         (self.class.rank(since, now), since, self.request)
@@ -107,14 +105,14 @@ impl Ticket {
     }
 }
 
-/// After so long in a class, a waiter counts as one of the next higher class. This is the same for all pools on purpose: a
-/// request for several pools stands in several queues, and if two such requests could stand in different orders in two of
-/// them, each might wait for the other for ever.
+/// After this time in a class, a waiting request is promoted to the next higher class. It is the same for all pools on
+/// purpose: if two requests for several pools could have different orders in two queues, each might wait for the other
+/// forever.
 pub const AGING: Duration = Duration::from_secs(15 * 60);
 
 crate::words! {
-    /// How urgent a request is. A queue goes by class, and within a class by arrival. Who waits long is promoted, one
-    /// class at a time, so that nobody waits for ever.
+    /// How urgent a request is. Queues are ordered by class, then by arrival. A long wait promotes a request, one class at a
+    /// time, so that none waits forever.
     #[derive(PartialOrd, Ord, Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Class: "a class is critical, normal or bulk" {
@@ -126,7 +124,7 @@ crate::words! {
 }
 
 impl Class {
-    /// Its place in the queue after it has waited since `enqueued_at`; lower goes first.
+    /// Lower goes first.
     pub fn rank(self, enqueued_at: Timestamp, now: Timestamp) -> u8 {
         let promotions = now.since(enqueued_at).as_secs() / AGING.as_secs();
         (self as u8).saturating_sub(u8::try_from(promotions).unwrap_or(u8::MAX))

@@ -1,14 +1,14 @@
-//! What was decided about one ticket, line by line, for whoever asks why it is as it is.
+//! The decisions about one ticket, line by line.
 
 use super::{End, Event, Ticket};
 use crate::duration;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// The line for an event about `ticket` (as it is now); none for what was no decision.
+/// The line for an event; `ticket` is as it is now. None for events that decide nothing.
 pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
     Some(match event {
-        // Pollers ask again and again, and nothing follows from it.
+        // Pollers ask repeatedly, and nothing follows from it.
         Event::Configured { .. } | Event::Snapshot { .. } | Event::Asked { .. } => return None,
         Event::Enqueued { ticket } if ticket.least < ticket.asked => {
             format!("asked for {}, at least {}", ticket.asked, ticket.least)

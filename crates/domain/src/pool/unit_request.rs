@@ -1,8 +1,8 @@
-//! What a request asks of a pool: the number that it says, else the degree of its hint, else the pool's default. One rule
-//! for job steps, commands and callers over the network, so that the same hint counts for the same everywhere.
+//! What a request asks of a pool: its number, else the degree of its hint, else the pool's default. The same rule for job
+//! steps, commands and network callers.
 //!
-//! What runs is never more than what is counted: a hint is lowered to what was granted, and one that cannot be lowered is
-//! granted whole or waits.
+//! A statement never runs with more than is counted: its hint is lowered to the grant, and one that cannot be lowered is
+//! granted in full or waits.
 
 use super::settings::Settings;
 use super::weight::{Lever, lever};
@@ -12,9 +12,9 @@ use std::num::NonZeroU32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitRequest {
     pub parallel: NonZeroU32,
-    /// The least that would do; the pool's when it is not said.
+    /// The minimum; the pool's if none.
     pub least: Option<NonZeroU32>,
-    /// What the pool lowers when it has not enough.
+    /// What the pool lowers when it does not have enough.
     pub lever: Lever,
     hint: Option<AskedHint>,
 }
@@ -22,12 +22,11 @@ pub struct UnitRequest {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct AskedHint {
     hint: Hint,
-    /// The most that the statement runs with as it is written.
+    /// The greatest degree that the statement can run with as written.
     degree: NonZeroU32,
 }
 
 impl UnitRequest {
-    /// Puts together what a request says: a number, the least that would do, and the hint of its statement.
     pub fn new(
         settings: &Settings,
         number: Option<NonZeroU32>,
@@ -44,10 +43,10 @@ impl UnitRequest {
         let parallel = number.unwrap_or(degree);
         let hint = AskedHint { hint, degree };
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
-        // Between the two a text is no longer than at both ends, and no more of it has to be read.
+        // A text between both is no longer than these, so it can be lowered as well.
         let can_be_lowered =
             [lowest, parallel].into_iter().all(|granted| rewrite(&hint.hint, granted).is_ok());
-        // Where sessions are given out, the degree of each stays as it is.
+        // Where sessions are granted, the degree of each stays.
         let (parallel, least) = match lever {
             Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),
             Lever::Parallel | Lever::Sessions => (parallel, least),
@@ -55,8 +54,8 @@ impl UnitRequest {
         Ok(Self { parallel, least, lever, hint: Some(hint) })
     }
 
-    /// The text of the hint to run with, of somebody who was granted so much; none without a hint. The error says that
-    /// the statement would run with more, which happens only if the pool was changed since it was asked.
+    /// The hint to run with after a grant; none without a hint. Fails if the statement would run with more, which happens
+    /// only if the pool was changed after the request.
     pub fn hint_override(&self, granted: NonZeroU32) -> Result<Option<String>, CannotRewrite> {
         let Some(asked) = &self.hint else { return Ok(None) };
         let text = || asked.hint.text().to_owned();

@@ -1,4 +1,4 @@
-//! How full a pool was: in steps of five minutes, and when it was fuller than for a day.
+//! How full a pool was: in steps of five minutes, and its daily peaks.
 
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub const STEP: Duration = Duration::from_secs(300);
 
-/// A step is a peak when nothing in so long before it was as full.
+/// A step is a peak when no step in this time before it was as full.
 pub const PEAK_OF: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,8 +19,6 @@ pub struct UsageStep {
     pub most_waiting: u64,
 }
 
-/// The step that an instant belongs to.
-///
 /// ```
 /// # use tidemill_domain::pool::usage::step_of;
 /// let step = step_of("2026-11-15T02:13:59Z".parse().unwrap());
@@ -31,10 +29,9 @@ pub fn step_of(at: Timestamp) -> Timestamp {
     Timestamp::from_micros(at.as_micros().div_euclid(step).saturating_mul(step))
 }
 
-/// The peaks among `steps`, which are in their order: those that are over, and had more in use than any step of the
-/// day before them.
+/// The completed steps with a higher usage than any step of the day before them. `steps` are in order.
 pub fn peaks(steps: &[UsageStep], now: Timestamp) -> Vec<UsageStep> {
-    // The steps of the day before that can still be the fullest, from the fullest on.
+    // The steps of the day before that can still be the maximum, from the highest.
     let mut fullest: VecDeque<&UsageStep> = VecDeque::new();
     let mut peaks = Vec::new();
     for step in steps {

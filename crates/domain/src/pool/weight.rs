@@ -1,9 +1,9 @@
-//! What a request costs: how many units of its pool a degree of parallelism takes.
+//! What a request costs: how many units a degree of parallelism takes.
 //!
-//! A batch of the document opens `sessions` connections (Spark's `prttCnt`), and each may have `parallel` servers
-//! working for it, in one set or in two. Which of these a pool counts is its weight model. All models are linear in
-//! the one number that can be lowered, the lever, so a ticket keeps just the two coefficients: a later change of the
-//! pool does not change what a running batch weighs.
+//! A batch opens `sessions` connections (Spark's `prttCnt`), and each may use `parallel` servers, in one set or two. The
+//! weight model says which of these a pool counts. All models are linear in the one number that can be lowered, the
+//! lever, so a ticket keeps just the two coefficients: later changes of the pool do not change what a running batch
+//! weighs.
 
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum WeightModel: "a weight model is hint_units, sessions, px or processes" {
-        /// The number in the hint, as the document does.
+        /// The number in the hint, as in the EMR Batch Agent API.
         #[default]
         HintUnits = "hint_units",
         Sessions = "sessions",
@@ -27,14 +27,14 @@ pub struct Shape {
     pub sessions: NonZeroU32,
 }
 
-/// Which number of a shape a downgrade lowers.
+/// The number that a downgrade lowers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lever {
     Parallel,
     Sessions,
 }
 
-/// The units of a request as a function of its lever: `base + per × lever`.
+/// `base + per × lever` units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Weight {
     base: u32,
@@ -48,14 +48,14 @@ impl Weight {
         u64::from(self.base) + u64::from(self.per.get()) * u64::from(lever.get())
     }
 
-    /// The smallest value of the lever that takes at least so many units.
+    /// The smallest lever that takes at least `units`.
     pub fn covering(self, units: u64) -> NonZeroU32 {
         let least = units.saturating_sub(self.base.into()).div_ceil(self.per.get().into());
         NonZeroU32::new(u32::try_from(least).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
     }
 }
 
-/// What a pool lowers: where hints are ignored, or only sessions are counted, lowering the degree changes nothing.
+/// Where hints are ignored, or only sessions are counted, lowering the degree changes nothing.
 pub fn lever(model: WeightModel, hint_effective: bool) -> Lever {
     match model {
         WeightModel::Sessions => Lever::Sessions,
@@ -64,8 +64,8 @@ pub fn lever(model: WeightModel, hint_effective: bool) -> Lever {
     }
 }
 
-/// What a shape weighs. Where the truth depends on the plan of the statement, this is the upper bound: servers are
-/// counted for a serial session too, and as many `sets` as may be used.
+/// Where the cost depends on the plan of the statement, this is the upper bound: servers are counted for a serial session
+/// too, and as many `sets` as may be used.
 pub fn weigh(
     model: WeightModel,
     hint_effective: bool,
@@ -86,7 +86,7 @@ pub fn weigh(
             Weight { base: 0, per: per_session(shape.sessions.get().saturating_mul(sets)) }
         }
         (WeightModel::Px, Lever::Sessions) => Weight { base: 0, per: per_session(servers) },
-        // One more for the driver's own session, which looks at schema and bounds.
+        // One more for the driver's own session, which reads schema and bounds.
         (WeightModel::Processes, Lever::Parallel) => Weight {
             base: shape.sessions.get().saturating_add(1),
             per: per_session(shape.sessions.get().saturating_mul(sets)),

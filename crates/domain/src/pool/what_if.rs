@@ -1,4 +1,4 @@
-//! What would happen if somebody in the queue asked for something else: the pass itself is asked, on a copy.
+//! What would happen if a waiting request asked for something else: runs a pass on a copy.
 
 use super::estimate::Pace;
 use super::pass::pass;
@@ -7,8 +7,7 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-/// Whether a ticket of the queue would start at once if it asked for just `parallel`. `ledgers` has its pool and the
-/// other pools of its request.
+/// Whether a waiting ticket would start at once with `parallel`. `ledgers` has all pools of its request.
 pub fn would_start(
     ledgers: &BTreeMap<PoolName, Ledger>,
     pool: &PoolName,
@@ -29,8 +28,7 @@ pub fn would_start(
     looked.is_ok() && after.is_some_and(|ticket| ticket.state.counts())
 }
 
-/// The most parallelism with which it would start at once; none when less would not help. Less never needs more room,
-/// so the answer is searched for by halves.
+/// The most parallelism with which it would start at once; none when less does not help. A binary search.
 pub fn most_that_would_start(
     ledgers: &BTreeMap<PoolName, Ledger>,
     pool: &PoolName,

@@ -1,6 +1,6 @@
-//! What nexrender answers over HTTP, in any of its dialects: the job, that there is none, or what is wrong.
+//! Reads nexrender's HTTP answers, in any of its dialects: a job, no job, or a failure.
 //!
-//! | | the open server | the source document | the cloud |
+//! | | open-source server | source document | cloud |
 //! |---|---|---|---|
 //! | name | `uid` | `id` | `id` |
 //! | state | `state` | `status` | `status` |
@@ -8,7 +8,7 @@
 //! | error | `error` | | `stats.error` |
 //! | no such job | 200 without a body | 404 | 404 |
 //!
-//! The open server has no 404: an unknown address answers 204, and an unknown job 200 with nothing in it.
+//! The open-source server has no 404: an unknown path answers 204, and an unknown job 200 with an empty body.
 
 use super::document::COPY_MODULE;
 use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble};
@@ -22,7 +22,7 @@ crate::words! {
         #[default]
         Auto = "auto",
         Oss = "oss",
-        /// That of the document and of the cloud.
+        /// That of the source document and of the cloud.
         Cloud = "cloud",
     }
 }
@@ -37,15 +37,15 @@ pub enum FarmCall {
 pub struct RemoteJob {
     pub id: String,
     pub report: Report,
-    /// Whatever changes when something happens to it; only compared, never read as a time.
+    /// Changes when something happens to the job; only compared, never read as a time.
     pub updated: Option<String>,
-    /// Where it leaves its file, as nodes see it; none when the server does not say so.
+    /// Where it leaves its file, as nodes see it; none when the server does not report it.
     pub output: Option<String>,
 }
 
 impl RemoteJob {
-    /// Whether it may be the job that leaves its file at `staged`. Another queue may have one of the same name; where it is
-    /// not known where a file goes, or is to go, nobody knows better.
+    /// Whether it may be the job that leaves its file at `staged`. Another queue may have a job of the same name. If either
+    /// place is unknown, the answer is yes.
     pub fn may_leave(&self, staged: Option<&str>) -> bool {
         let Some((output, staged)) = self.output.as_deref().zip(staged) else { return true };
         match (NodePath::parse(output), NodePath::parse(staged)) {
@@ -55,8 +55,7 @@ impl RemoteJob {
     }
 }
 
-/// Whether the job that nexrender describes is another one than `document`. Only what both have is compared: servers and
-/// nodes add things of their own.
+/// Whether nexrender describes another job than `document`. Compares only what both have: servers add fields.
 pub fn is_another(body: &str, document: &Value) -> bool {
     let Ok(described) = serde_json::from_str::<Value>(body) else { return false };
     ["template", "assets", "actions"].into_iter().any(|part| {
@@ -80,20 +79,15 @@ fn differs(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// Understands an answer. No job means that nexrender knows none of that name.
-pub fn read(
-    asked: FarmCall,
-    status: u16,
-    body: &str,
-    dialect: Dialect,
-) -> Result<Option<RemoteJob>, Trouble> {
+/// None means that nexrender has no such job.
+pub fn read(call: FarmCall, status: u16, body: &str, dialect: Dialect) -> Result<Option<RemoteJob>, Trouble> {
     let trouble = |failure, message: String| Err(Trouble::new(failure, &message));
-    match (status, asked) {
+    match (status, call) {
         (401 | 403, _) => {
             trouble(Failure::WrongSecret, format!("nexrender answers {status}: {}", line(body)))
         }
         (204, _) => trouble(Failure::NotNexrender, "nexrender has no such address (204)".to_owned()),
-        // Of the open server it can only be the word of something that stands before it, and says nothing of the job.
+        // From the open-source server it can only be a proxy's answer, which says nothing about the job.
         (404, FarmCall::Look) if dialect != Dialect::Oss => Ok(None),
         (200..=299, FarmCall::Look) if body.trim().is_empty() => Ok(None),
         (200..=299, _) => job(body, dialect).map(Some),
@@ -132,7 +126,7 @@ fn job(body: &str, dialect: Dialect) -> Result<RemoteJob, Trouble> {
     Ok(RemoteJob { id: id.to_owned(), report, updated, output: output(&fields) })
 }
 
-/// Where the action of ours leaves the file.
+/// Where our copy action leaves the file.
 fn output(fields: &Map<String, Value>) -> Option<String> {
     let actions = fields.get("actions")?.get("postrender")?.as_array()?;
     let copy =
@@ -154,7 +148,7 @@ fn words(error: &Value) -> String {
     words.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
-/// The first line of a body: what follows is a stack trace.
+/// The first line of a body: a stack trace follows.
 fn line(body: &str) -> String {
     crate::job::command::readable(body.trim().lines().next().unwrap_or_default().as_bytes(), 300)
 }

@@ -14,7 +14,7 @@ crate::words! {
 }
 
 impl AttemptOutcome {
-    /// How a claim ends with a render that waits again after this has happened to it.
+    /// How a claim ends if the render waits again after this event.
     pub const fn of_waiting(event: &Event) -> Self {
         match event {
             Event::Lapse => Self::Lost,
@@ -23,7 +23,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// How a claim has ended that leaves a render like this; `waiting` if it waits again.
+    /// How a claim ends that leaves a render in this status; `waiting` if it waits again.
     pub const fn of(after: Status, waiting: Self) -> Self {
         match after {
             Status::Completed => Self::Completed,

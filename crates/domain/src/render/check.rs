@@ -1,7 +1,7 @@
-//! Whether a file is what its profile says. All that is wrong is named at once.
+//! Whether a file matches its profile. All problems are reported at once.
 //!
-//! That metadata look right proves little: a file that was cut in half still says how long it was. So packets are counted
-//! and every frame is decoded; what both say is judged here.
+//! Metadata alone proves little: a truncated file still states its full duration. So packets are counted and every frame
+//! is decoded.
 
 mod finding;
 
@@ -13,28 +13,28 @@ use super::rate::Rate;
 pub use finding::{Check, Finding, Verdict};
 use std::collections::BTreeSet;
 
-/// How far durations may be apart, in seconds, or one frame if that is longer.
+/// How far durations may differ, in seconds, or one frame if that is longer.
 const DURATION_TOLERANCE: f64 = 0.1;
-/// How far sound and picture may be apart, in seconds.
+/// How far audio and video may differ, in seconds.
 const AUDIO_TOLERANCE: f64 = 0.2;
-/// How many frames more or less a file may have than its duration says.
+/// How far the number of frames may differ from the duration.
 const FRAMES_TOLERANCE: f64 = 2.0;
 const SAMPLE_RATE: u32 = 48_000;
-/// From this share on a picture or sound is worth a warning.
+/// From this share on, a black, frozen or silent file causes a warning.
 const WARNED_SHARE: f64 = 0.98;
 
-/// What ffprobe and ffmpeg said about a file.
+/// The results of ffprobe and ffmpeg.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Probe {
     pub bytes: u64,
-    /// The names of its container, with commas between them.
+    /// The names of its container, separated by commas.
     pub format: String,
-    /// Its pictures that move, and those that are only attached.
+    /// Includes attached pictures.
     pub videos: Vec<Video>,
     pub audios: Vec<Sound>,
-    /// What came of decoding it; none when that was not tried.
+    /// None when decoding was not tried.
     pub decoded: Option<Decoded>,
-    /// The share of it that is black, stands still, or is silent, as far as that was looked at.
+    /// As far as they were measured.
     pub shares: Shares,
 }
 
@@ -50,7 +50,7 @@ pub struct Video {
     pub base_rate: Option<Rate>,
     /// `avg_frame_rate`.
     pub average_rate: Option<Rate>,
-    /// How many frames its container promises.
+    /// The number of frames in its container.
     pub frames: Option<u64>,
     pub packets: Option<u64>,
     pub seconds: Option<f64>,
@@ -66,11 +66,11 @@ pub struct Sound {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decoded {
     Whole,
-    /// It is not; the first line of what was said.
+    /// With the first line of the error.
     Broken(String),
 }
 
-/// Shares from 0 to 1.
+/// From 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     pub black: Option<f64>,
@@ -102,7 +102,7 @@ pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
             None => verdict.fail(Check::Decoding, "every frame", "it was not tried"),
         }
     }
-    // Keyed graphics are mostly black for good reasons, so none of these is a failure.
+    // Keyed graphics are mostly black for good reasons, so these are only warnings.
     let shares = probe.shares;
     for (check, share) in
         [(Check::Black, shares.black), (Check::Frozen, shares.frozen), (Check::Silent, shares.silent)]
@@ -121,7 +121,7 @@ fn picture(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let wanted = format!("{}x{}", profile.width, profile.height);
     let found = format!("{}x{}", video.width, video.height);
     let (shape, order) = (&video.sample_aspect_ratio, &video.field_order);
-    // ffprobe writes 0:1 where the file does not say.
+    // ffprobe writes 0:1 for an unknown ratio.
     let is_square = matches!(shape.as_deref(), None | Some("1:1" | "0:1" | "N/A"));
     let is_progressive = matches!(order.as_deref(), None | Some("progressive" | "unknown"));
     for (is_good, check, expected, actual) in [
@@ -145,7 +145,7 @@ fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let wanted = profile.duration.map(|duration| duration.as_secs_f64());
     let expected = wanted.map_or_else(|| "more than nothing".to_owned(), |wanted| format!("{wanted} s"));
     let is_long = seconds.is_some_and(|seconds| {
-        // A hair more, because sums of fractions are not exact.
+        // Plus a rounding error.
         wanted.is_none_or(|wanted| (seconds - wanted).abs() <= tolerance + 1e-6)
     });
     let actual = video.seconds.map_or_else(|| "unknown".to_owned(), |seconds| format!("{seconds} s"));

@@ -1,5 +1,5 @@
-//! The three clocks of a render, kept apart because they mean different things: nobody takes it, nothing is heard of it,
-//! it takes too long. All are read from instants that were recorded, so a new worker goes on where the last one was.
+//! The three timeouts of a render: no node takes it, no change is seen, it takes too long. All are computed from stored
+//! instants, so a new worker continues where the last one was.
 
 use super::{Failure, Phase};
 use crate::time::Timestamp;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clocks {
-    /// How long a job may wait for a node; without one it waits for as long as it takes.
+    /// How long a job may wait for a node; none means without limit.
     pub queue_timeout: Option<Duration>,
-    /// After how long somebody is told that no node takes it.
+    /// After how long an alert tells that no node takes it.
     pub queue_told_after: Duration,
-    /// How long nothing may be heard of it. Longer than the longest encoding, of which nodes say nothing.
+    /// How long no change may be seen. Must exceed the longest encoding, during which nodes report nothing.
     pub stall_timeout: Duration,
-    /// How long it may take from when a node began.
+    /// Counted from when a node began.
     pub max_render_time: Duration,
 }
 
@@ -35,7 +35,7 @@ pub struct Seen {
     pub submitted_at: Timestamp,
     /// When a node was first seen with it, since it was last in the queue.
     pub started_at: Option<Timestamp>,
-    /// When state, progress or its own time of change last differed from before.
+    /// When state, progress or update time last changed.
     pub changed_at: Timestamp,
 }
 
@@ -43,19 +43,18 @@ pub struct Seen {
 pub enum Verdict {
     Fine,
     WaitsLong,
-    /// It is over: not picked, stalled or timed out.
+    /// Not picked, stalled or timed out.
     Over(Failure),
 }
 
-/// Looks at the clocks. They run only while nexrender has the job.
+/// The timeouts count only while nexrender has the job.
 pub fn look(seen: Seen, clocks: &Clocks, now: Timestamp) -> Verdict {
     if !seen.phase.is_remote() {
         return Verdict::Fine;
     }
     let has_passed = |since: Timestamp, limit: Duration| now.since(since) >= limit;
-    // A node that is interrupted puts its job back: then no node has it, whoever had it before.
+    // An interrupted node puts its job back into the queue.
     let Some(started_at) = seen.started_at.filter(|_| seen.phase != Phase::WaitingForNode) else {
-        // Nothing can be heard of it.
         return match clocks.queue_timeout {
             Some(limit) if has_passed(seen.submitted_at, limit) => Verdict::Over(Failure::NotPicked),
             _ if has_passed(seen.submitted_at, clocks.queue_told_after) => Verdict::WaitsLong,

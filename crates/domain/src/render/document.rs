@@ -1,8 +1,8 @@
-//! The job that nexrender gets: made of the data, the mapping and the profile, or refused with all that is wrong.
+//! Builds the nexrender job from the data, the mapping and the profile, or lists all problems.
 //!
-//! What nexrender would take and do wrongly is never sent: every asset names its composition (without one it would be
-//! shown in all of them), every file has a plain name of ours, the ending of the file is said, actions are an object, and
-//! the file goes to a place that we choose.
+//! It never sends what nexrender accepts but does wrongly: every asset names its composition (otherwise it would appear in
+//! all of them), every file gets a plain name, the output's extension is set, actions are an object, and we choose where
+//! the file goes.
 
 mod image;
 
@@ -19,26 +19,25 @@ use crate::code::Code;
 use crate::error_chain::listed;
 use serde_json::{Map, Value, json};
 
-/// The module that leaves the file where we look for it.
+/// The module that copies the file to where we expect it.
 pub const COPY_MODULE: &str = "@nexrender/action-copy";
 
-/// The layer of a flag that has no line in the mapping is called like the flag.
+/// A flag that is not mapped goes to a layer with the flag's name.
 const FLAG_KEY: &str = "Flag";
 
-/// What a job may use; what is in no list is not allowed. Whoever can write a render could otherwise read any file of the
-/// nodes, and run any module there.
+/// What a job may use; everything else is refused. Otherwise those who submit renders could read any file of the nodes, and
+/// run any module there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowList {
     pub template_folders: Vec<NodePath>,
-    /// Where images and other assets lie, besides the folders of templates.
+    /// Beside the folders of templates.
     pub asset_folders: Vec<NodePath>,
-    /// With what addresses of assets begin, besides `file`: `https`, for example.
+    /// URL schemes of assets beside `file`, such as `https`.
     pub schemes: Vec<String>,
     pub modules: Vec<String>,
 }
 
 impl Default for AllowList {
-    /// The module that copies, and nothing else.
     fn default() -> Self {
         Self {
             template_folders: Vec::new(),
@@ -73,10 +72,10 @@ pub struct Ingredients<'a> {
     pub gfx: &'a GfxData,
     pub mapping: &'a Mapping,
     pub profile: &'a Profile,
-    /// Where the file is to be left, as nodes see it.
+    /// Where the file should be left, as nodes see it.
     pub staging: &'a NodePath,
     pub allow: &'a AllowList,
-    /// Higher ones first, where nexrender is told to look at that.
+    /// Higher first, if nexrender is configured to use it.
     pub priority: i64,
     pub tags: Option<&'a str>,
 }
@@ -175,7 +174,7 @@ fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -
     };
     let mut template = json!({
         "src": src,
-        // Some versions cannot fetch a file that has no name.
+        // Some versions cannot download a file without a name.
         "name": "template.aep",
         "composition": profile.in_template(),
         "outputModule": profile.output_module,
@@ -192,7 +191,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
     let Ingredients { gfx, mapping, profile, allow, .. } = ingredients;
     let mut assets = Vec::new();
     for (field, line) in &mapping.lines {
-        let said = gfx.fields.get(field);
+        let value = gfx.fields.get(field);
         let composition = line.composition.as_deref().unwrap_or(profile.in_template());
         let data = |property: &str, key: &str, text: &str| {
             json!({
@@ -203,7 +202,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
                 key: text,
             })
         };
-        match (&line.target, said) {
+        match (&line.target, value) {
             (Target::Expression { property, expression }, None) => {
                 assets.push(data(property, "expression", expression));
             }
@@ -218,7 +217,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
                     Err(problem) => problems.push(problem),
                 }
             }
-            // Null: there is none.
+            // Null means no image.
             (Target::Image { .. }, Some(None)) => {}
             (_, None) if is_needed(field, line, gfx) => problems.push(Problem::Missing(field.clone())),
             (Target::Text { property }, None) if line.unused == Unused::Clear => {
@@ -227,9 +226,9 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
             (Target::Text { .. } | Target::Image { .. }, None) => {}
         }
     }
-    for (field, said) in gfx.fields.iter().filter(|(field, _)| !mapping.lines.contains_key(field)) {
-        match (field, said) {
-            // The document shows flags on layers of their own names, without a mapping.
+    for (field, value) in gfx.fields.iter().filter(|(field, _)| !mapping.lines.contains_key(field)) {
+        match (field, value) {
+            // Flags need no mapping: they go to layers with their names.
             (Field::Flag { number: flag }, Some(given)) => match image::source(field, given, None, allow) {
                 Ok(source) => {
                     let number = assets.len() + 1;
@@ -246,7 +245,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
     assets
 }
 
-/// Whether a render that does not have the field is incomplete. A seat that is empty is none.
+/// Whether a render without this field is incomplete. A slot that is absent needs no fields.
 fn is_needed(field: &Field, line: &Line, gfx: &GfxData) -> bool {
     let is_there = match field {
         Field::Slot { number, .. } => gfx.slots.contains(number),

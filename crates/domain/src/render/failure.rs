@@ -1,29 +1,29 @@
-//! What can go wrong with a render, in classes: what is done about each is in `retry_rules.rs`.
+//! What can go wrong with a render. What is done about each failure is in `retry_rules.rs`.
 
 use crate::code::Code;
 
 crate::words! {
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Failure {
-        /// Our own rules refuse the data, the mapping or a name in it.
+        /// Our own rules refuse the data, the mapping or a name.
         Refused = "refused",
         TemplateMissing = "template_missing",
         AssetMissing = "asset_missing",
         /// The template has no such composition, layer or property, or cannot be read.
         TemplateNotFit = "template_not_fit",
         Rejected = "rejected",
-        /// nexrender has a job of this name that is somebody else's.
+        /// Another queue has a job of this name.
         NameTaken = "name_taken",
-        /// nexrender does not answer, or with an error of its own.
+        /// nexrender does not answer, or with a server error.
         NexrenderDown = "nexrender_down",
         Lost = "lost",
         NotPicked = "not_picked",
-        /// The node reports an error that may pass.
+        /// The node reports an error that may be temporary.
         RenderFailed = "render_failed",
         TimedOut = "timed_out",
         Stalled = "stalled",
         RemoteCancelled = "remote_cancelled",
-        /// The file is missing, damaged or not what the profile says.
+        /// The file is missing, damaged or does not match the profile.
         OutputInvalid = "output_invalid",
         NasFailed = "nas_failed",
         NasRefused = "nas_refused",
@@ -32,7 +32,7 @@ crate::words! {
         WrongSecret = "wrong_secret",
         NotNexrender = "not_nexrender",
         PathNotMapped = "path_not_mapped",
-        /// Where the NAS should be there is an empty folder.
+        /// There is an empty folder in place of the NAS.
         NasNotMounted = "nas_not_mounted",
         ToolMissing = "tool_missing",
         Unexpected = "unexpected",
@@ -70,12 +70,12 @@ impl Failure {
     }
 }
 
-/// The most characters of a message that are kept; some nodes send their whole log.
+/// Longer messages are cut; some nodes send their whole log.
 pub const MESSAGE_CHARS_MAX: usize = 4_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
-    /// Its class, which decides what is done.
+    /// Decides what is done.
     pub failure: Failure,
     pub code: Code,
     pub message: String,
@@ -86,13 +86,13 @@ impl Trouble {
         Self { failure, code: failure.code(), message: kept(message) }
     }
 
-    /// Our own rules refuse the render, for a reason that has a code.
+    /// Refused by our own rules.
     pub fn refused(code: Code, message: &str) -> Self {
         Self { failure: Failure::Refused, code, message: kept(message) }
     }
 }
 
-/// What no attempt can mend. In small letters; the texts are those of nexrender's core, its scripts and After Effects.
+/// Errors that no retry can fix, in lower case: texts of nexrender's core, its scripts and After Effects.
 const TEMPLATE_NOT_FIT: [&str; 7] = [
     "couldn't find any layers by provided name",
     "couldn't find any compositions",
@@ -103,8 +103,8 @@ const TEMPLATE_NOT_FIT: [&str; 7] = [
     "unknown job asset type",
 ];
 
-/// What an error text of nexrender means. `uid` is the name of the job, by which its own files are told from those that
-/// it was given. A text that nobody knows may pass, and is tried again a few times.
+/// The class of nexrender's error text. `uid` identifies files that the job itself wrote. An unknown text may be temporary
+/// and is retried.
 ///
 /// ```
 /// # use tidemill_domain::render::failure::{Failure, classify};
@@ -117,7 +117,7 @@ pub fn classify(message: &str, uid: &str) -> Failure {
     if TEMPLATE_NOT_FIT.iter().any(|text| message.contains(text)) {
         return Failure::TemplateNotFit;
     }
-    // What the node writes itself has the name of the job in its path; that such a file is missing may pass.
+    // A missing file of the node's own, with the uid in its path, may be temporary.
     match missing_file(&message) {
         Some(path) if !uid.is_empty() && path.contains(&uid.to_lowercase()) => Failure::RenderFailed,
         Some(path) if path.ends_with(".aep") || path.ends_with(".aepx") => Failure::TemplateMissing,

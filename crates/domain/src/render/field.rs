@@ -1,16 +1,16 @@
-//! The fields of a composition: what data and mapping call the things that change from render to render.
+//! The fields of a composition: what changes from render to render.
 
 use std::fmt;
 use std::str::FromStr;
 
 pub const NUMBER_MAX: u16 = 999;
 
-/// A field, under the name that it has in a mapping.
+/// Named as in a mapping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Field {
-    /// `Slot 3 - name`: one of several of a kind, such as a seat at a table. Numbers begin at 1 and may have gaps.
+    /// `Slot 3 - name`: one of several, such as a seat at a table. Numbers begin at 1 and may have gaps.
     Slot { number: u16, name: String },
-    /// `Single - table_id`: there is one.
+    /// `Single - table_id`: there is only one.
     Single { name: String },
     /// `Flag 3`: an image.
     Flag { number: u16 },

@@ -1,19 +1,18 @@
-//! What a render shows: the document's `gfx_data`, read and checked. Slots go by their `slot_number`, not by their place
-//! in the list, so that nobody's name stands at another seat.
+//! The data of a render: reads and checks `gfx_data`. Slots are identified by `slot_number`, not by their index, so that no
+//! name appears at another seat.
 
 use super::field::{Field, NUMBER_MAX};
 use crate::code::Code;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More is not looked at.
 pub const GFX_BYTES_MAX: usize = 5_000_000;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GfxData {
     pub composition: Option<String>,
     pub slots: BTreeSet<u16>,
-    /// What each field says; none where the data has null.
+    /// None where the data has null.
     pub fields: BTreeMap<Field, Option<String>>,
 }
 
@@ -36,7 +35,7 @@ impl BadGfx {
     }
 }
 
-/// Reads data and names all that is wrong with it.
+/// Reads data, and lists all problems.
 ///
 /// ```
 /// # use tidemill_domain::render::gfx::read;
@@ -118,7 +117,7 @@ impl Reader {
 
     fn fields(&mut self, place: &str, fields: &Map<String, Value>, field: impl Fn(String) -> Field) {
         for (name, value) in fields {
-            // It has to have a name that a mapping can have.
+            // The name must be possible in a mapping.
             let field = field(name.clone());
             match (field.to_string().parse::<Field>(), show(value)) {
                 (Err(_), _) => self.bad(&format!("{place}: {name:?} is no name of a field")),
@@ -130,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// A list counts from 1; an object says `1` or `Flag 1`.
+    /// A list counts from 1; an object uses `1` or `Flag 1`.
     fn flags(&mut self, place: &str, flags: &Value) {
         let numbered: Vec<(String, &Value)> = match flags {
             Value::Null => Vec::new(),
@@ -165,13 +164,13 @@ impl Reader {
     }
 }
 
-/// A value as it is shown. None is null; lists and objects are refused.
+/// The text to show; none for null. Lists and objects are refused.
 fn show(value: &Value) -> Result<Option<String>, &'static str> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text.clone())),
         Value::Bool(is) => Ok(Some(is.to_string())),
-        // 250.0 is shown as 250, and no number with an exponent.
+        // 250.0 becomes 250, and numbers have no exponent.
         Value::Number(number) => Ok(Some(match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(whole), _, _) => whole.to_string(),
             (_, Some(whole), _) => whole.to_string(),

@@ -1,20 +1,19 @@
-//! What becomes of a render, whatever happens: one total function from a row and an event to what is written and done.
+//! All decisions about a render: one total function from a row and an event to what is written and done.
 //!
 //! ```text
 //!   pending ──claim──► claimed ──prepared──► submitting ──submitted──► waiting for a node … encoding
 //!                        │ adopt: its job runs ──────────────────────────────┘          │ finished
 //!                        └ adopt: its job is finished ───────────────► validating ◄─────┘
 //!   validating ──validated──► copying ──copied──► publishing ──published──► completed
-//!   any of these ──failure──► pending, later      or failed, as the matrix says
-//!                ──lapse────► pending, its job goes on    or failed, when it happens too often
-//!                ──stop─────► pending, as if nobody had claimed it
-//!   whatever is not yet publishing ──cancel──► cancelled
+//!   any of these ──failure──► pending, later      or failed, as the retry rules say
+//!                ──lapse────► pending, its job continues  or failed, after too many
+//!                ──stop─────► pending, as if not claimed
+//!   before publishing ──cancel──► cancelled
 //! ```
 //!
-//! Invariants: what has ended stays so; whoever works on a render has its lease, and nobody else's word counts; attempts
-//! are bounded; progress never falls with one job; nothing is completed that was not recorded as publishing before. From
-//! `publishing` on the file may have its final name, so it is looked for before anything is done again, and it is too
-//! late to cancel.
+//! Invariants: final states stay; only the worker with the lease is heard; attempts are bounded; progress never falls
+//! within one job; a render completes only after it was recorded as publishing. From `publishing` on the file may have its
+//! final name, so it is looked for before anything is repeated, and it is too late to cancel.
 
 mod settle;
 mod work;
@@ -31,24 +30,23 @@ use crate::process::ProcessId;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// A render that loses more workers than this is worth a look.
+/// An alert tells of a render that loses more workers than this.
 pub const RECOVERIES_TOLD_AFTER: u32 = 3;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Render {
     pub id: RenderId,
     pub status: Status,
-    /// What is done with it; of one that waits, where it goes on.
+    /// While it waits, where it continues.
     pub phase: Phase,
     pub progress: Progress,
     pub lease: Lease,
-    /// The epoch in which its last job was submitted, or was about to be; none when there is no job to go on with.
+    /// The epoch of its last job, submitted or about to be; none when there is no job to continue.
     pub job: Option<Epoch>,
     pub counts: Counts,
     pub run_after: Timestamp,
-    /// When it is on air.
+    /// When it goes on air.
     pub deadline: Option<Timestamp>,
-    /// When somebody did not want it any more.
     pub cancel_requested_at: Option<Timestamp>,
     pub reason: Option<Reason>,
 }
@@ -70,11 +68,11 @@ impl Render {
         }
     }
 
-    /// Whether somebody may still want the file that the job of this epoch has left.
+    /// Whether the file of this epoch's job may still be needed.
     pub fn needs_file_of(&self, epoch: Epoch) -> bool {
         let may_go_on = match self.status {
             Status::Completed | Status::Cancelled => false,
-            // It is good, and only could not be published.
+            // The file is good and only could not be published.
             Status::Failed => self.phase >= Phase::Copying,
             _ => true,
         };
@@ -124,76 +122,79 @@ pub struct Reason {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A worker takes it.
-    Claim { by: ProcessId },
-    /// Somebody does not want it any more.
+    Claim {
+        by: ProcessId,
+    },
     Cancel,
-    /// Somebody looks whether its worker has vanished.
+    /// Recovers the render if its worker has disappeared.
     Lapse,
-    /// Its worker has something to say. Whoever lost the lease is not heard.
-    Work { fence: Fence, work: Work },
+    /// A report of its worker. Workers without the lease are ignored.
+    Work {
+        fence: Fence,
+        work: Work,
+    },
 }
 
-/// What a worker can say about its render. A request to cancel is seen with whatever it says first.
+/// What a worker reports. The first report after a request to cancel learns of it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Work {
     Renew,
-    /// The job is made, and nexrender may have it.
+    /// The job is built and may be submitted.
     Prepared,
     Submitted,
     Reported(Report),
     Overdue(Failure),
-    /// The file is there, complete and no longer growing, whatever nexrender says.
+    /// The file is complete and no longer growing, whatever nexrender reports.
     OutputFound,
     Validated,
     Copied,
-    /// The file has its final name, by us or by whoever had the render before.
+    /// The file has its final name, from this worker or an earlier one.
     Published,
     FinalMissing,
     Failed(Trouble),
     Stop,
 }
 
-/// What is to be done, after what is written is committed.
+/// What to do after the write is committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     Nothing,
     Prepare,
-    /// Ask nexrender what became of the job of an earlier worker.
+    /// Ask nexrender about the job of an earlier worker.
     LookAtJob,
-    /// Look whether nexrender has the job, and post it if not.
+    /// Check whether nexrender has the job, and post it if not.
     Submit,
     Poll,
-    /// See whether the file is there although nexrender says otherwise; if not, the render has failed like this.
+    /// Look for the file although nexrender reports otherwise; without it, the render has failed like this.
     LookForOutput(Failure),
     Validate,
     Copy,
     Publish,
-    /// See whether a file has the final name already.
+    /// Check whether a file has the final name already.
     LookAtFinal,
-    /// Take the job of this epoch out of nexrender.
+    /// Delete the job of this epoch from nexrender.
     DropJob {
         epoch: Epoch,
         /// Whether its licence is free now.
         slot: Slot,
-        /// What becomes of the file that it has left or still leaves.
+        /// What happens to its file.
         file: File,
     },
-    /// Claim nothing more until the configuration is mended.
+    /// Claim nothing more until the configuration is fixed.
     StopClaiming,
-    /// Stop at once and publish nothing: somebody else has the render.
+    /// Stop at once and publish nothing: another worker has the render.
     GiveUp,
 }
 
 crate::words! {
     pub enum Slot {
         Free = "free",
-        /// nexrender cannot stop what runs: it is busy until that ends by itself.
+        /// nexrender cannot stop a running job: the licence is busy until it ends.
         BusyUntilItEnds = "busy",
     }
 
     pub enum File {
-        /// It is good and only could not be published: somebody may retry that.
+        /// The file is good and only could not be published: an operator may retry that.
         Keep = "keep",
         Delete = "delete",
     }
@@ -201,17 +202,17 @@ crate::words! {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Concern {
-    /// A failure that does not mend itself.
+    /// A failure that does not resolve itself.
     Failure(Failure),
-    /// Its workers vanish, one after the other.
+    /// Its workers keep disappearing.
     Recovered { recoveries: u32 },
-    /// It is tried again only when it should be on air.
+    /// The next attempt comes after it should be on air.
     Late { deadline: Timestamp },
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
-    /// The row as it is to be; none when nothing is written.
+    /// None when nothing is written.
     pub write: Option<Render>,
     pub act: Act,
     pub concerns: Vec<Concern>,
@@ -230,21 +231,21 @@ impl Decision {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Policy {
     pub patience: Patience,
-    /// How often a render is claimed at most, whatever the reasons.
+    /// Maximum number of claims, whatever the reasons.
     pub attempts_max: u32,
     pub recoveries_max: u32,
-    /// After how many times somebody hears of it.
+    /// After how many recoveries an alert tells of it.
     pub recoveries_told_after: u32,
     pub lease_for: Duration,
 }
 
 impl Policy {
-    /// The document's numbers, and a lease of a minute.
+    /// The source document's numbers, and a lease of a minute.
     pub fn standard() -> Result<Self, BadBackoff> {
         Ok(Self::new(Patience::new(None, None)?))
     }
 
-    /// The same with another patience. A render may be claimed as often as it takes to use up every single count.
+    /// With another patience. The maximum of claims allows for every single retry.
     pub fn new(patience: Patience) -> Self {
         let recoveries_max = 5;
         Self {
@@ -279,12 +280,12 @@ fn cancel(render: &Render, now: Timestamp) -> Decision {
 }
 
 fn lapse(render: &Render, policy: &Policy, now: Timestamp) -> Decision {
-    // A render has its own term. One without an end was not written by us, and would never end.
+    // A render's lease has its own end. One without was not written by us, and would never end.
     let is_live = matches!(render.lease, Lease::Held { until: Some(until), .. } if now < until);
     match render.status {
         _ if is_live => Decision::only(Act::Nothing),
         status if status.is_active() => settle::recovered(render, policy, now),
-        // Somebody has set the status by SQL, and the worker was gone before it saw that.
+        // The status was set by SQL, and the worker disappeared before it saw that.
         Status::Cancelled if matches!(render.lease, Lease::Held { .. }) => {
             settle::cancelled(render, Slot::BusyUntilItEnds)
         }

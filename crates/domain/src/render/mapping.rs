@@ -1,5 +1,5 @@
-//! The field mapping of a composition: on which layer and property of the template each field is shown. Expressions are
-//! code, so they stand here and are never made of what a render says.
+//! The field mapping of a composition: the layer and property that show each field. Expressions are code, so only a mapping
+//! can contain them, never a render.
 
 use super::field::Field;
 use super::path::NodePath;
@@ -14,13 +14,13 @@ crate::words! {
     pub enum Kind {
         #[default]
         Text = "text",
-        /// Another image in the place of a layer.
+        /// An image that replaces a layer's.
         Image = "image",
-        /// An expression that After Effects computes; the data says nothing about it.
+        /// An expression that After Effects computes; the data has no value for it.
         Expression = "expression",
     }
 
-    /// What becomes of a field that a render does not have.
+    /// What happens to a field that a render does not have.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Unused {
@@ -29,28 +29,28 @@ crate::words! {
     }
 }
 
-/// A line of a mapping as files and tables have it.
+/// A line of a mapping in files and tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MappingRow {
     pub composition: String,
-    /// The field: `Slot 1 - name`, `Single - table_id` or `Flag 1`.
+    /// `Slot 1 - name`, `Single - table_id` or `Flag 1`.
     pub field_name: String,
     pub layer_name: String,
-    /// The composition that has the layer, where it is another one; `A->B` for nested ones.
+    /// The composition of the layer, if it is another one; `A->B` for nested ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer_composition: Option<String>,
-    /// The property of the layer; `Source Text` where nobody says otherwise.
+    /// `Source Text` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     #[serde(default)]
     pub kind: Kind,
-    /// Of an expression, its text; of an image, the folder of those that are given by name only.
+    /// The text of an expression; the folder of images that are given by name only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(default)]
     pub optional: bool,
-    /// What becomes of it then; texts are cleared where nobody says otherwise.
+    /// Texts are cleared by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unused: Option<Unused>,
 }
@@ -60,14 +60,14 @@ const SOURCE_TEXT: &str = "Source Text";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     pub layer: String,
-    /// The composition that has it, where it is not the one that is rendered.
+    /// The composition of the layer, if it is another one than is rendered.
     pub composition: Option<String>,
     pub target: Target,
     pub is_optional: bool,
     pub unused: Unused,
 }
 
-/// What a field becomes, with all that takes. Images that are given by name only lie in `folder`.
+/// Images that are given by name only are in `folder`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     Text { property: String },
@@ -83,13 +83,13 @@ pub struct Mapping {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems.iter().map(|(row, why)| format!("row {row}: {why}"))))]
 pub struct BadMapping {
-    /// Which row, from 1, and why.
+    /// The row, from 1, and the problem.
     pub problems: Vec<(usize, String)>,
 }
 
 crate::code::coded!(BadMapping, BadFieldMapping);
 
-/// The mappings of all compositions that the rows are about, or all that is wrong with the rows.
+/// The mappings by composition, or all problems.
 pub fn read(rows: &[MappingRow]) -> Result<BTreeMap<String, Mapping>, BadMapping> {
     let mut mappings: BTreeMap<String, Mapping> = BTreeMap::new();
     let mut problems = Vec::new();

@@ -1,21 +1,21 @@
-//! Names of files that every system can have: Linux, Windows, and a NAS between them. Korean stays Korean.
+//! File names that are valid on Linux, Windows, and a NAS between them. Korean stays Korean.
 
 use super::uid::{RenderId, Uid};
 use unicode_normalization::UnicodeNormalization;
 
-/// What a name has at most, with everything that is put around it while it is written.
+/// Including everything added while the file is written.
 const BYTES_MAX: usize = 255;
 
-/// What is put around a name while the file is written: `.<name>.<uid>.part`.
+/// What is added to a name while the file is written: `.<name>.<uid>.part`.
 const PART_BYTES: usize = "...part".len() + Uid::BYTES_MAX;
 
 const UNTITLED: &str = "untitled";
 
-/// Names that Windows gives to devices, with or without an ending.
+/// Device names of Windows, with or without an extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// The name of the file of a render: the composition, the number of the render, and the ending. It never takes more than
-/// 255 bytes, also while it is being written, and `chars_max` characters as Windows counts them.
+/// The composition, the number of the render, and the extension. At most 255 bytes, even while it is written, and
+/// `chars_max` UTF-16 units.
 pub fn file_name(composition: &str, render: RenderId, extension: &str, chars_max: usize) -> String {
     let ending = format!("_{render}.{extension}");
     let bytes = BYTES_MAX.saturating_sub(PART_BYTES + ending.len());
@@ -23,18 +23,18 @@ pub fn file_name(composition: &str, render: RenderId, extension: &str, chars_max
     format!("{}{ending}", cut(composition, bytes, units))
 }
 
-/// The name of a file while it is being written, beside its final one. Each job has its own.
+/// The name of a file while it is written, beside its final one. Each job has its own.
 pub fn part_name(file_name: &str, uid: Uid) -> String {
     format!(".{file_name}.{uid}.part")
 }
 
-/// Whose half file this is, if it is one of ours; those that are old can be swept.
+/// The job of a partial file; old ones can be deleted.
 pub fn part_of(file_name: &str) -> Option<Uid> {
     let (_, uid) = file_name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
     uid.parse().ok()
 }
 
-/// A name that can be a part of a path everywhere, and means the same to the reader.
+/// A name that is valid everywhere, and means the same to the reader.
 fn cut(name: &str, bytes_max: usize, units_max: usize) -> String {
     let replaced: String = name.nfc().map(|letter| if is_bad(letter) { '_' } else { letter }).collect();
     let trimmed = trim_end(replaced.trim_start());
@@ -52,7 +52,7 @@ fn cut(name: &str, bytes_max: usize, units_max: usize) -> String {
     }
 }
 
-/// Windows leaves out dots and spaces at the end.
+/// Windows drops dots and spaces at the end.
 fn trim_end(name: &str) -> &str {
     name.trim_end_matches(|letter: char| letter == '.' || letter.is_whitespace())
 }

@@ -1,4 +1,4 @@
-//! What people may do with a render, and why not. What becomes of it then, [`decide`](super::decide) says.
+//! What operators may do with a render, and the refusals. [`decide`](super::decide) does the rest.
 
 use super::lifecycle::{Act, Counts, Decision, File, Render, Slot};
 use super::{Phase, Progress, Status};
@@ -43,7 +43,7 @@ pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
     }
 }
 
-/// Whether a render may be taken from its worker. One that waits or has ended is nobody's.
+/// Whether a render may be taken from its worker.
 pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> {
     let is_lapsed = match render.lease {
         Lease::Held { until, .. } => until.is_none_or(|until| until <= now),
@@ -56,7 +56,7 @@ pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> 
     }
 }
 
-/// What becomes of a render that is cancelled now, for whoever is asked whether that is meant.
+/// What cancelling the render now would do, for the confirmation.
 pub fn cancel_means(render: &Render) -> &'static str {
     match (render.status, render.phase) {
         (Status::Pending, _) if render.job.is_none() => {
@@ -79,7 +79,7 @@ pub fn cancel_means(render: &Render) -> &'static str {
     }
 }
 
-/// What becomes of a render that is tried again now.
+/// What retrying the render now would do.
 pub fn retry_means(render: &Render) -> &'static str {
     match render.status {
         Status::Pending => "It does not wait for its time: the next free worker takes it.",
@@ -90,7 +90,7 @@ pub fn retry_means(render: &Render) -> &'static str {
     }
 }
 
-/// What becomes of a render that is taken from its worker now.
+/// What taking the render from its worker now would do.
 pub fn recover_means(render: &Render) -> &'static str {
     match render.status {
         Status::Cancelled => "Its job is taken out of nexrender. It stays cancelled.",
@@ -101,7 +101,7 @@ pub fn recover_means(render: &Render) -> &'static str {
     }
 }
 
-/// Whether only publishing is tried again.
+/// Whether only publishing is retried.
 fn goes_on(render: &Render) -> bool {
     match (render.status, render.phase) {
         (Status::Failed, Phase::Publishing) => true,
@@ -110,8 +110,7 @@ fn goes_on(render: &Render) -> bool {
     }
 }
 
-/// What is written and done when somebody wants a render tried again at once, with all counts at nothing. What only could
-/// not be published is not rendered again.
+/// Retries a render at once, with all counts reset. A render that only could not be published is not rendered again.
 pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> {
     match render.status {
         Status::Completed => return Err(OrderRefusal::Completed),
@@ -130,7 +129,7 @@ pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> 
             next.job = None;
         }
     }
-    // Somebody has cancelled it by SQL, and its worker has not heard of that yet: it must find the fence closed.
+    // It was cancelled by SQL and its worker has not noticed yet: the free lease stops the worker.
     let act = match (render.lease, render.job) {
         (Lease::Held { .. }, Some(epoch)) if next.job.is_none() => {
             Act::DropJob { epoch, slot: Slot::BusyUntilItEnds, file: File::Delete }

@@ -1,4 +1,4 @@
-//! Where the file of a render goes: `{folder}/{broadcast date}/{composition}_{id}.{ending}`.
+//! Where the file of a render goes: `{folder}/{broadcast date}/{composition}_{id}.{extension}`.
 
 use super::name::{file_name, part_name};
 use super::uid::{RenderId, Uid};
@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 use jiff::civil::Date;
 use std::str::FromStr;
 
-/// The longest path that every program on Windows can open, in characters as Windows counts them.
+/// The longest path that every program on Windows can open, in UTF-16 units.
 const PATH_CHARS_MAX: usize = 259;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -22,13 +22,13 @@ pub struct BadBroadcastDate {
 crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
 
 impl BroadcastDate {
-    /// The day of an instant where clocks of this zone hang; none beyond the end of the calendar.
+    /// The local date of an instant; none beyond the end of the calendar.
     pub fn of(created_at: Timestamp, zone: &Zone) -> Option<Self> {
         zone.local(created_at).map(|local| Self(local.date()))
     }
 }
 
-// As ISO 8601 has it: the name of a folder sorts like the days.
+// ISO 8601, so that folders sort by date.
 crate::newtype::display!(BroadcastDate, date => "{:04}-{:02}-{:02}", date.0.year(), date.0.month(), date.0.day());
 
 impl FromStr for BroadcastDate {
@@ -36,7 +36,7 @@ impl FromStr for BroadcastDate {
 
     fn from_str(text: &str) -> Result<Self, BadBroadcastDate> {
         let bad = || BadBroadcastDate { text: text.chars().take(64).collect() };
-        // The parser of the calendar takes more forms than one, and this becomes a folder.
+        // The date parser accepts other forms too, and this becomes a folder.
         let is_form = text.len() == 10
             && text.bytes().enumerate().all(|(index, byte)| match index {
                 4 | 7 => byte == b'-',
@@ -61,10 +61,10 @@ pub struct Output {
 pub struct Source<'a> {
     pub uid: Uid,
     pub composition: &'a str,
-    /// The ending, without a dot.
+    /// Without a dot.
     pub extension: &'a str,
     pub date: BroadcastDate,
-    /// The folder of all output, as people on Windows write it; a long one leaves less room for the name.
+    /// The folder of all output, as written on Windows; a long one leaves less room for the name.
     pub folder: &'a str,
 }
 
@@ -80,17 +80,17 @@ impl Output {
     }
 }
 
-/// What a file is called after: what the data calls the composition, or else what the row does.
+/// The name of a file: the composition in the data, otherwise in the row.
 pub fn title(in_data: Option<String>, in_row: Option<String>) -> Option<String> {
     in_data.or(in_row)
 }
 
-/// The name under which a node leaves its file for us. Each job has its own, so a late one overwrites nothing.
+/// The name of a node's file. Each job has its own, so a late one overwrites nothing.
 pub fn staging_name(uid: Uid, extension: &str) -> String {
     format!("{uid}.{extension}")
 }
 
-/// Whose file this is that a node has left, if it is one of ours.
+/// The job of a file that a node has left.
 pub fn staged_for(name: &str) -> Option<Uid> {
     name.split_once('.')?.0.parse().ok()
 }

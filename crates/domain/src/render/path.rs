@@ -1,11 +1,10 @@
-//! Paths as render nodes write them, and which place on this host each one means.
+//! Paths on render nodes.
 //!
-//! Nodes see the NAS as a share or a drive, this host sees it under a mount. A text such as `\\NAS\x` is a legal name of a
-//! file on Linux, so a path of a node is never used here unless the map has a place for it.
+//! Nodes see the NAS as a share or a drive, this host under a mount. `\\NAS\x` is a legal file name on Linux, so a node's
+//! path is never used here unless the path map translates it.
 
 use super::uri;
 
-/// Longer paths are not looked at.
 const CHARS_MAX: usize = 4_096;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -18,7 +17,7 @@ enum Root {
     Slash,
 }
 
-/// A whole path on a render node.
+/// An absolute path on a render node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodePath {
     root: Root,
@@ -40,7 +39,7 @@ pub enum BadPath {
 crate::code::coded!(BadPath, BadPath);
 
 impl NodePath {
-    /// Reads `D:\a`, `D:/a`, `\\host\share\a`, `//host/share/a`, both with `\\?\` before them, `/a`, `file:///D:/a`,
+    /// Reads `D:\a`, `D:/a`, `\\host\share\a`, `//host/share/a`, both also after `\\?\`, `/a`, `file:///D:/a`,
     /// `file://host/share/a` and `file:///a`.
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         let shown = || text.chars().take(80).collect::<String>();
@@ -68,7 +67,7 @@ impl NodePath {
             check_part(&root, part, || BadPath::Parent { path: shown() })?;
             parts.push(part.to_owned());
         }
-        // It would read back as a drive.
+        // It would be read back as a drive.
         if root == Root::Slash && parts.first().is_some_and(|first| is_drive(first)) {
             return Err(not_whole());
         }
@@ -91,12 +90,12 @@ impl NodePath {
         Ok(joined)
     }
 
-    /// Whether it is `folder` or lies in it. Windows does not tell large letters from small ones.
+    /// Whether it is `folder` or inside it. Case does not count on Windows.
     pub fn is_in(&self, folder: &Self) -> bool {
         self.after(folder).is_some()
     }
 
-    /// What follows `folder`.
+    /// The parts after `folder`.
     pub(super) fn after(&self, folder: &Self) -> Option<&[String]> {
         let is_same = |one: &str, other: &str| {
             if self.root == Root::Slash { one == other } else { one.to_lowercase() == other.to_lowercase() }
@@ -114,7 +113,7 @@ impl NodePath {
         (has_root && has_parts).then_some(rest)
     }
 
-    /// Whether it is on a drive or a share, so that only nodes with Windows have it.
+    /// Whether it is on a drive or a share, which only Windows nodes have.
     pub fn is_of_windows(&self) -> bool {
         self.root != Root::Slash
     }
@@ -123,7 +122,7 @@ impl NodePath {
         self.parts.last().map(String::as_str)
     }
 
-    /// With slashes only, as nexrender takes it.
+    /// With slashes, as nexrender expects it.
     pub fn forward(&self) -> String {
         self.show('/')
     }
@@ -146,12 +145,12 @@ impl NodePath {
 // As people and playout write it.
 crate::newtype::display!(NodePath, path => "{}", path.show('\\'));
 
-/// What stands for the path in an address, without its scheme: `///D:/a` and `///a` lose the empty host.
+/// The path of a URL without its scheme: `///D:/a` and `///a` lose the empty host.
 fn local_of(rest: &str) -> Option<String> {
     let host_and_path = rest.strip_prefix("//")?;
     match host_and_path.strip_prefix('/') {
         Some(path) if path.split('/').next().is_some_and(is_drive) => Some(path.to_owned()),
-        // More slashes would make a share of it.
+        // More slashes would make it a share.
         Some(path) => (!path.starts_with('/')).then(|| host_and_path.to_owned()),
         None => Some(rest.to_owned()),
     }
@@ -197,7 +196,7 @@ fn check_part(root: &Root, part: &str, parent: impl Fn() -> BadPath) -> Result<(
     }
     let is_bad = match root {
         Root::Slash => part.contains('\\'),
-        // Windows leaves out dots and spaces at the end, so `.. ` would be `..` there.
+        // Windows drops dots and spaces at the end, so `.. ` would be `..` there.
         Root::Drive(_) | Root::Share { .. } => {
             part.contains(['<', '>', ':', '"', '|', '?', '*']) || part.ends_with([' ', '.'])
         }

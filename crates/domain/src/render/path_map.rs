@@ -1,10 +1,9 @@
-//! The map between paths of render nodes and those of this host: the longest folder counts, and what is in none is
-//! refused.
+//! Translates paths between render nodes and this host: the longest folder counts, and paths in no folder are refused.
 
 use super::path::{BadPath, NodePath};
 use crate::code::Code;
 
-/// A whole path on this host.
+/// An absolute path on this host.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalPath {
     parts: Vec<String>,
@@ -21,7 +20,7 @@ impl LocalPath {
         Ok(path)
     }
 
-    /// A file or folder in it. A backslash is refused, although Linux allows it: it would be a folder on Windows.
+    /// Refuses a backslash, although Linux allows it: it would be a folder on Windows.
     pub fn join(&self, part: &str) -> Result<Self, BadPath> {
         if part == ".." {
             return Err(BadPath::Parent { path: part.to_owned() });
@@ -92,7 +91,6 @@ impl PathMap {
         Ok(Self { lines })
     }
 
-    /// What a path of a node is here.
     pub fn to_local(&self, path: &NodePath) -> Result<LocalPath, NoPath> {
         let covering = self.lines.iter().filter_map(|line| Some((line, path.after(&line.node)?)));
         let Some((line, rest)) = covering.min_by_key(|(_, rest)| rest.len()) else {
@@ -105,7 +103,6 @@ impl PathMap {
         Ok(local)
     }
 
-    /// What a path of this host is on nodes.
     pub fn to_node(&self, path: &LocalPath) -> Result<NodePath, NoPath> {
         let covering = self.lines.iter().filter(|line| path.is_in(&line.local));
         let Some(line) = covering.max_by_key(|line| line.local.parts.len()) else {

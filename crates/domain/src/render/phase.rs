@@ -1,24 +1,23 @@
-//! Where a render is: its phase, its status and its progress. The phase is what is being done right now, finer than the
-//! status. A render that waits keeps the phase in which it goes on, so that nobody renders again what only could not be
-//! published.
+//! Phase, status and progress of a render. The phase is finer than the status. A waiting render keeps the phase in which it
+//! continues, so that one that only could not be published is not rendered again.
 
 crate::words! {
-    /// What is being done, in the order in which it is done.
+    /// In order.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Phase {
         Queued = "queued",
-        /// A worker has it and looks at what there is of it.
+        /// A worker has it and checks what exists.
         Claimed = "claimed",
-        /// The name of the job is recorded, and nexrender is about to get it.
+        /// The name of the job is stored, and nexrender is about to get it.
         Submitting = "submitting",
-        /// nexrender has it, and no node does.
+        /// nexrender has it, but no node yet.
         WaitingForNode = "waiting_for_node",
         NodePreparing = "node_preparing",
         Rendering = "rendering",
         /// The node encodes, copies or cleans up.
         Encoding = "encoding",
         Validating = "validating",
-        /// The file is copied beside its final place.
+        /// The file is copied next to its final place.
         Copying = "copying",
         /// From here on the file may have its final name.
         Publishing = "publishing",
@@ -43,7 +42,7 @@ impl Phase {
         }
     }
 
-    /// The status of a render in this phase, as long as nothing ended it.
+    /// The status of a render in this phase, unless it has ended.
     pub const fn status(self) -> Status {
         match self {
             Self::Queued => Status::Pending,
@@ -59,7 +58,7 @@ impl Phase {
         matches!(self, Self::WaitingForNode | Self::NodePreparing | Self::Rendering | Self::Encoding)
     }
 
-    /// Where a render goes on that is given back: with its file if there is one, otherwise by looking at its job.
+    /// Where a render continues after it was given back: with its file if there is one, otherwise with its job.
     #[must_use]
     pub const fn resumed(self) -> Self {
         match self {
@@ -68,7 +67,7 @@ impl Phase {
         }
     }
 
-    /// The phase of a render that was just claimed and waited in this one.
+    /// The phase right after a claim of a render that waited in this one.
     #[must_use]
     pub const fn claimed(self) -> Self {
         match self.resumed() {
@@ -80,28 +79,27 @@ impl Phase {
 }
 
 crate::words! {
-    /// Where a render is, in the words that a dashboard writes and reads by SQL.
+    /// Dashboards read and write these words by SQL.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Status {
         Pending = "pending",
-        /// A worker has it, and nexrender not yet.
+        /// A worker has it, but nexrender not yet.
         Preparing = "preparing",
         Rendering = "rendering",
-        /// The node encodes or copies what it has rendered.
         Encoding = "encoding",
-        /// The file is there, and is checked and published.
+        /// The file is checked and published.
         Uploading = "uploading",
-        /// The file is published. Final.
+        /// Final.
         Completed = "completed",
-        /// It was given up. Final.
+        /// Final.
         Failed = "failed",
-        /// Somebody did not want it any more. Final.
+        /// Final.
         Cancelled = "cancelled",
     }
 }
 
 impl Status {
-    /// Whether a worker has it: only then it has a worker and a lease.
+    /// Whether a worker has it. Only then it has a lease.
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Preparing | Self::Rendering | Self::Encoding | Self::Uploading)
     }
@@ -111,8 +109,8 @@ impl Status {
     }
 }
 
-/// How far a render is, in percent from 0 to 100; only [`Progress::DONE`] is 100. nexrender skips values, repeats them
-/// and rarely reaches 100; people see a number that only grows, and 100 only when the file is published.
+/// In percent; only [`Progress::DONE`] is 100. nexrender skips and repeats values and rarely reaches 100; people see a
+/// number that only grows, and 100 only when the file is published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Progress(u8);
 
@@ -120,10 +118,10 @@ impl Progress {
     pub const NONE: Self = Self(0);
     pub const DONE: Self = Self(100);
 
-    /// The most that a render has which is not published.
+    /// The maximum before the file is published.
     const MOST: u8 = 99;
 
-    /// Wraps a stored number; whatever is more than 100 is 100, and less than 0 is 0.
+    /// Numbers are clamped to 0 to 100.
     pub const fn stored(percent: i64) -> Self {
         match percent {
             ..=0 => Self::NONE,
@@ -137,7 +135,7 @@ impl Progress {
         self.0
     }
 
-    /// After nexrender said so much: never less than before, and not yet done. What is no number says nothing.
+    /// After nexrender's report: never less than before, and below 100. NaN is ignored.
     #[must_use]
     pub fn raised(self, percent: f64) -> Self {
         if percent.is_nan() {

@@ -1,15 +1,14 @@
-//! How often a worker looks for renders when no wake-up comes: the document's three intervals. Waking up is the fast
-//! way; this is the safety net under it.
+//! How often a worker polls for renders when no wake-up comes: three intervals. Polling is only the safety net.
 
 use crate::poll::PollResult;
 use std::time::Duration;
 
-/// So many looks in vain, one after the other, and the worker is idle.
+/// After this many empty polls in a row the worker is idle.
 const EMPTY_MAX: u32 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Polling {
-    /// Right after there was a render.
+    /// Right after a render.
     pub busy: Duration,
     /// `POLL_INTERVAL_DEFAULT`.
     pub default: Duration,
@@ -23,19 +22,19 @@ impl Default for Polling {
     }
 }
 
-/// How often a worker has looked in vain since it last had a render.
+/// Empty polls since the last render.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Empty(u32);
 
 impl Polling {
-    /// How long it sleeps after a look that found this, and what it has counted then.
+    /// The sleep after a poll, and the new count.
     pub fn next(&self, empty: Empty, found: PollResult) -> (Duration, Empty) {
         let empty = match found {
             PollResult::Work => Empty(0),
             PollResult::Nothing => Empty(empty.0.saturating_add(1)),
         };
         let sleep = match empty.0 {
-            // Somebody who sets a short default wants a short wait after work as well.
+            // A short default also shortens the wait after work.
             0 => self.busy.min(self.default),
             1..EMPTY_MAX => self.default,
             _ => self.idle.max(self.default),

@@ -1,4 +1,4 @@
-//! The profile of a composition: where its template is, and what its file has to be.
+//! The profile of a composition: its template, and what its file must be like.
 
 use super::path::NodePath;
 use super::rate::Rate;
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The least size of a file where nobody says otherwise. A clip of pure black has 9 kB and is a good one.
+/// The default. A clip of pure black has 9 kB and is valid.
 pub const BYTES_MIN: u64 = 1_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Audio {
     None,
-    /// It must, with 48 kHz.
+    /// With 48 kHz.
     Required,
     #[default]
     Any,
 }
 
-/// Whether every frame of a file is decoded before it is published.
+/// Whether every frame is decoded before the file is published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decoding {
-    /// It is: the only way to see holes in the middle.
+    /// The only way to detect damage in the middle.
     #[default]
     On,
     Off,
@@ -33,9 +33,9 @@ pub enum Decoding {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What rows and mappings call it.
+    /// The name in rows and mappings.
     pub composition: String,
-    /// What the template calls it, where that is something else.
+    /// The name in the template, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_in_template: Option<String>,
     /// The After Effects project, as nodes see it.
@@ -44,7 +44,7 @@ pub struct Profile {
     /// The render settings of After Effects, if not its default ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings_template: Option<String>,
-    /// The ending of its files, without a dot.
+    /// Without a dot.
     #[serde(default = "mp4")]
     pub extension: String,
     #[serde(default = "mp4")]
@@ -54,10 +54,10 @@ pub struct Profile {
     pub rate: Rate,
     #[serde(default = "h264")]
     pub codecs: BTreeSet<String>,
-    /// How its pixels may be stored; empty when that does not matter.
+    /// Empty means any.
     #[serde(default = "yuv420p")]
     pub pixel_formats: BTreeSet<String>,
-    /// How long it is, if it always is.
+    /// Set if all its files have this duration.
     #[serde(default, with = "crate::duration::optional_text", skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
     #[serde(default = "bytes_min")]
@@ -84,7 +84,7 @@ const fn bytes_min() -> u64 {
     BYTES_MIN
 }
 
-/// A profile that cannot be used: everything that is wrong with it.
+/// With all problems.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems.iter().map(|(field, why)| format!("{field}: {why}"))))]
 pub struct BadProfile {
@@ -153,21 +153,20 @@ pub(super) fn is_project(path: &NodePath) -> bool {
     name.ends_with(".aep") || name.ends_with(".aepx")
 }
 
-/// The name of a composition that would become a part of the script that nexrender makes.
+/// The name would become part of the script that nexrender writes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnsafeComposition {
     #[error("the composition has no name")]
     Empty,
     #[error("the name of the composition is longer than 255 characters")]
     TooLong,
-    /// A character that nexrender does not quote.
     #[error("the composition {name:?} has the character {letter:?} in its name")]
     Letter { name: String, letter: char },
 }
 
 crate::code::coded!(UnsafeComposition, UnsafeComposition);
 
-/// Refuses names of compositions that nexrender would write into its script without quoting them.
+/// Refuses names that nexrender would write into its script without quoting.
 pub fn check_composition(name: &str) -> Result<(), UnsafeComposition> {
     if name.trim().is_empty() {
         return Err(UnsafeComposition::Empty);

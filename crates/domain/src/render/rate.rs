@@ -1,4 +1,4 @@
-//! A rate of frames, exactly: 30000/1001 is not 30, and 29.97 is neither.
+//! An exact frame rate: 30000/1001 is neither 30 nor 29.97.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ pub struct Rate {
     seconds: NonZeroU32,
 }
 
-/// The text is no rate. ffprobe writes `0/0` for one that it does not know.
+/// ffprobe writes `0/0` for an unknown rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a rate is a whole number or a fraction, such as 25, 60 or 30000/1001")]
 pub struct BadRate;

@@ -1,26 +1,31 @@
-//! What nexrender says about a job: all words of its three dialects, as phases of ours. No foreign word ever becomes a
-//! status; one that nobody knows changes nothing.
+//! What nexrender reports about a job: all words of its three dialects, as phases of ours. Unknown words change nothing.
 
 use super::failure::{Failure, classify};
 use super::phase::Phase;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Report {
-    /// It has come so far; the percentage is as it was said.
-    At { phase: Phase, percent: Option<f64> },
-    /// It is done. That does not mean that the file is good.
+    /// `percent` is as reported.
+    At {
+        phase: Phase,
+        percent: Option<f64>,
+    },
+    /// Done, but the file may be bad.
     Finished,
-    /// It failed, in its own words.
-    Failed { failure: Failure, message: String },
-    /// Somebody has cancelled it there.
+    Failed {
+        failure: Failure,
+        message: String,
+    },
+    /// Cancelled in nexrender.
     Cancelled,
-    /// There is no such job.
+    /// nexrender has no such job.
     Lost,
-    /// It says something that nobody knows. The caller warns once; the clocks go on.
-    Unknown { word: String },
+    /// The caller warns once; the timeouts continue.
+    Unknown {
+        word: String,
+    },
 }
 
-/// What nexrender has to say about one job, before it is understood.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JobReport<'a> {
     pub uid: &'a str,
@@ -29,39 +34,39 @@ pub struct JobReport<'a> {
     pub error: Option<&'a str>,
 }
 
-/// Understands it. An error text counts only in the state `error`: nodes also send one with other states, shortly before
-/// they go on or fail.
+/// An error text counts only in the state `error`: nodes also send one with other states, shortly before they continue or
+/// fail.
 ///
 /// ```
 /// # use tidemill_domain::render::remote::{Report, JobReport, understand};
 /// # use tidemill_domain::render::Phase;
-/// let said = JobReport { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
-/// assert_eq!(understand(said), Report::At { phase: Phase::NodePreparing, percent: None });
+/// let report = JobReport { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
+/// assert_eq!(understand(report), Report::At { phase: Phase::NodePreparing, percent: None });
 /// ```
-pub fn understand(said: JobReport<'_>) -> Report {
-    match said.state {
-        "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, said),
+pub fn understand(job: JobReport<'_>) -> Report {
+    match job.state {
+        "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, job),
         "started"
         | "render:setup"
         | "render:predownload"
         | "render:download"
         | "render:postdownload"
         | "render:prerender"
-        | "render:script" => at(Phase::NodePreparing, said),
-        "render:dorender" | "rendering" => at(Phase::Rendering, said),
-        "render:postrender" | "render:cleanup" | "encoding" => at(Phase::Encoding, said),
+        | "render:script" => at(Phase::NodePreparing, job),
+        "render:dorender" | "rendering" => at(Phase::Rendering, job),
+        "render:postrender" | "render:cleanup" | "encoding" => at(Phase::Encoding, job),
         "finished" => Report::Finished,
         "error" => {
-            let message = said.error.unwrap_or("nexrender gave no reason").to_owned();
-            Report::Failed { failure: classify(&message, said.uid), message }
+            let message = job.error.unwrap_or("nexrender gave no reason").to_owned();
+            Report::Failed { failure: classify(&message, job.uid), message }
         }
         "cancelled" | "manually_cancelled" => Report::Cancelled,
         other => Report::Unknown { word: other.chars().take(64).collect() },
     }
 }
 
-fn at(phase: Phase, said: JobReport<'_>) -> Report {
-    Report::At { phase, percent: said.percent }
+fn at(phase: Phase, job: JobReport<'_>) -> Report {
+    Report::At { phase, percent: job.percent }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! The matrix of errors: for each class of failures, how often and when a render is tried again, with the same job or a
-//! new one, and who hears of it.
+//! For each failure: how often and when a render is retried, with the same job or a new one, and whether an alert is sent.
 //!
-//! | failure | tried again | first wait | grows | job | told |
+//! | failure | retries | first wait | grows | job | alert |
 //! |---|---|---|---|---|---|
 //! | nexrender down, unexpected | 3 | 60 s | × 2 | same | |
 //! | job lost | 3 | 5 s | × 2 | new | |
@@ -14,25 +13,23 @@
 //! | refused, asset missing, cancelled in nexrender | never | | | | |
 //! | wrong secret, not nexrender, path not mapped, NAS not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
 //!
-//! The numbers are those of the document; `MAX_RETRIES` replaces its 3 and `BASE_RETRY_DELAY` its 60 s.
+//! The numbers are those of the source document; `MAX_RETRIES` replaces 3 and `BASE_RETRY_DELAY` replaces 60 s.
 
 use super::{Failure, RenderId};
 use crate::backoff::{Backoff, BadBackoff};
 use std::time::Duration;
 
-/// How often something is tried again where nobody says otherwise.
 pub const RETRIES: u32 = 3;
-/// How long the first wait is where nobody says otherwise.
 pub const BASE_DELAY: Duration = Duration::from_secs(60);
 
-/// A render that takes too long is not tried again more often than this.
+/// Limit for renders that take too long.
 const TIMEOUT_RETRIES_MAX: u32 = 2;
-/// No wait is longer, unless the first one is.
+/// Unless the first wait is longer.
 const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
-/// Up to this share is taken from a wait, so that those who failed together do not return together.
+/// This share of a wait is random, so that those who failed together do not retry together.
 const JITTER: f64 = 0.1;
 
-/// What is counted apart: a render may fail a few times in each of these.
+/// Failures are counted per stage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
     Submit,
@@ -40,23 +37,22 @@ pub enum Stage {
     Upload,
 }
 
-/// Which job of nexrender a render goes on with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Job {
-    /// The one that it has, and its file.
+    /// The existing job and its file.
     Same,
-    /// A new one; the old one is to be forgotten.
+    /// The old job is dropped.
     New,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Remedy {
-    /// Nothing: the render has failed.
+    /// The render fails.
     GiveUp,
-    /// It is tried again, unless the stage has failed too often.
+    /// Unless the stage has failed too often.
     Again { stage: Stage, retries: u32, backoff: Backoff, job: Job },
-    /// It is not the render's fault: it goes back as if nobody had claimed it, for others to take after the wait, and
-    /// the worker claims nothing more until somebody has mended the configuration.
+    /// Not the render's fault: it goes back as if not claimed, for others to take after the wait, and the worker claims
+    /// nothing more until the configuration is fixed.
     StopClaiming { backoff: Backoff },
 }
 
@@ -70,7 +66,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The document's numbers, or others for its `MAX_RETRIES` and `BASE_RETRY_DELAY`.
+    /// The source document's numbers, unless `MAX_RETRIES` and `BASE_RETRY_DELAY` are set.
     pub fn new(retries: Option<u32>, base: Option<Duration>) -> Result<Self, BadBackoff> {
         let base = base.unwrap_or(BASE_DELAY);
         let backoff = |base: Duration, factor| Backoff::new(base, factor, DELAY_MAX.max(base), JITTER);
@@ -116,8 +112,7 @@ impl Patience {
         }
     }
 
-    /// How long a render waits whose worker has vanished for the `recoveries`th time: the first time not at all, because
-    /// what it renders goes on meanwhile.
+    /// The wait after the worker has disappeared for the `recoveries`th time: none the first time, because the job goes on.
     pub fn after_recovery(&self, recoveries: u32, unit: f64) -> Duration {
         match recoveries {
             0 | 1 => Duration::ZERO,
@@ -126,7 +121,7 @@ impl Patience {
     }
 }
 
-/// Whether a person has to hear of a failure of this class, because nothing ends it by itself.
+/// Whether an alert is sent, because the failure does not resolve itself.
 pub const fn is_told(failure: Failure) -> bool {
     matches!(
         failure,
@@ -146,9 +141,9 @@ pub const fn is_told(failure: Failure) -> bool {
     )
 }
 
-/// A number from 0 to 1 that is the same whenever the same render is decided about, and differs between renders.
+/// A number from 0 to 1 that is always the same for the same render and count.
 pub fn jitter(render: RenderId, count: u32) -> f64 {
-    // The finisher of splitmix64: neighbouring ids must not have neighbouring waits.
+    // The finisher of splitmix64: adjacent ids must not have similar waits.
     let mut mixed = render.get().cast_unsigned().wrapping_add(u64::from(count) << 48);
     mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,13 +1,13 @@
-//! The names under which nexrender knows our renders: `rq-<id>-<epoch>`, one for each claim that submits.
+//! The names of our jobs at nexrender: `rq-<id>-<epoch>`, one for each claim that submits.
 //!
-//! nexrender takes a name that the client chose, and takes it twice without a word; then it renders the first of the
-//! two again and again. So a name is never used for a second job, and whoever is about to post one looks first.
+//! nexrender accepts the same name twice without an error, and then renders the first of the two repeatedly. So a name is
+//! never used for a second job, and a worker checks before it posts one.
 
 use crate::lease::Epoch;
 use std::str::FromStr;
 
 crate::newtype::numbers! {
-    /// One render: a row of `render_queue`.
+    /// A row of `render_queue`.
     pub struct RenderId(i64);
 }
 
@@ -49,7 +49,7 @@ impl FromStr for Uid {
             render: RenderId::new(render.parse().map_err(|_| NotAUid)?),
             epoch: Epoch::new(epoch.parse().map_err(|_| NotAUid)?),
         };
-        // The parser of numbers also takes `+1` and `01`, which would be second names of the same job.
+        // Number parsing also accepts `+1` and `01`, which would be second names of the same job.
         if uid.to_string() == text { Ok(uid) } else { Err(NotAUid) }
     }
 }

@@ -1,14 +1,12 @@
-//! `file:` addresses as nexrender reads them: with JavaScript's `decodeURI`, which leaves some escapes alone.
+//! `file:` URLs as nexrender reads them: with JavaScript's `decodeURI`, which leaves some escapes alone.
 //!
-//! So spaces, `%`, controls and whatever is not ASCII are escaped, and `#` is not: `%23` would stay as it is.
+//! So spaces, `%`, controls and non-ASCII are escaped, but not `#`: `%23` would stay as it is.
 
 use super::path::NodePath;
 
-/// What `decodeURI` does not touch.
+/// What `decodeURI` does not decode.
 const RESERVED: &[u8] = b";/?:@&=+$,#";
 
-/// The address of a file on a render node.
-///
 /// ```
 /// # use tidemill_domain::render::{path::NodePath, uri};
 /// let flag = NodePath::parse("D:\\assets\\flags\\United States.png").unwrap();
@@ -16,7 +14,7 @@ const RESERVED: &[u8] = b";/?:@&=+$,#";
 /// ```
 pub fn encode(path: &NodePath) -> String {
     let text = path.forward();
-    // A share already has its two slashes: `file://NAS/share`. All others get a host that is empty.
+    // A share already has its two slashes: `file://NAS/share`. All others get an empty host.
     let mut uri = match (text.starts_with("//"), text.starts_with('/')) {
         (true, _) => "file:".to_owned(),
         (false, true) => "file://".to_owned(),
@@ -32,7 +30,6 @@ pub fn encode(path: &NodePath) -> String {
     uri
 }
 
-/// A `%` without two digits behind it, or escapes that are no text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the address has a % without two hexadecimal digits behind it, or is no text")]
 pub struct BadUri;

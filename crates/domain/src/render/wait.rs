@@ -1,23 +1,23 @@
-//! Why a render waits, and for how long about. Pure; the pages ask, this answers.
+//! Why a render waits, and for how long.
 
 use super::lifecycle::Render;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Who could take renders, as workers say it of themselves.
+/// The workers, by their own reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hands {
-    /// Workers that were heard of lately, whatever they do.
+    /// Workers that were heard of lately.
     pub workers: u32,
     /// Those of them that take renders.
     pub working: u32,
-    /// Places at the farm that those have.
+    /// Their places at the farm.
     pub places: u32,
     pub free: u32,
 }
 
 impl Hands {
-    /// With one more worker, which has so many places and uses some of them.
+    /// Adds a worker.
     #[must_use]
     pub fn with(self, is_working: bool, places: u32, used: u32) -> Self {
         let workers = self.workers.saturating_add(1);
@@ -32,7 +32,7 @@ impl Hands {
         }
     }
 
-    /// With so many places that are still taken by jobs which nobody wants any more.
+    /// Subtracts places that are still taken by cancelled jobs.
     #[must_use]
     pub fn without(self, taken: u64) -> Self {
         let taken = u32::try_from(taken).unwrap_or(u32::MAX);
@@ -65,7 +65,7 @@ impl Wait {
     }
 }
 
-/// Why a render that is pending waits, with so many before it.
+/// Why a pending render waits, with `ahead` others before it.
 pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
     if render.run_after > now {
         let at = render.run_after;
@@ -80,14 +80,14 @@ pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
     }
 }
 
-/// In how long a render begins about, if each takes as long as those before: nothing when nobody can tell.
+/// When a render starts if each takes as long as earlier ones; none when unknown.
 pub fn estimate(ahead: u64, hands: Hands, each: Option<Duration>) -> Option<Duration> {
     let each = each?;
     let (free, places) = (u64::from(hands.free), u64::from(hands.places));
     if ahead < free {
         return Some(Duration::ZERO);
     }
-    // Whoever is behind those that begin now waits for as many ends as it has before it, some of them at once.
+    // After those that start now, a render waits until as many have ended as are ahead of it.
     let rounds = (ahead - free).checked_div(places)?.saturating_add(1);
     Some(each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)))
 }

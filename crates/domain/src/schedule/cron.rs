@@ -1,11 +1,10 @@
-//! Cron expressions: which minutes (or seconds) of the local time they name, and when the next of them comes.
+//! Cron expressions, in local time.
 //!
-//! Five fields (minute, hour, day of month, month, day of week), or six with the second in front. Where both day
-//! fields are restricted, a day that matches either is enough, as in every cron since the first. A field that
-//! begins with `*` is not restricted.
+//! Five fields (minute, hour, day of month, month, day of week), or six with the second first. If both day fields are
+//! restricted, a day has to match only one of them, as in every cron. A field that begins with `*` is not restricted.
 //!
-//! A tick is a local time. One that the zone leaves out, because clocks are put forward, comes at the first instant
-//! after the gap; one that the zone has twice comes at the first of the two. So each fires once.
+//! A tick is a local time. If clocks skip it, it fires at the first instant after the gap; if clocks repeat it, it fires
+//! the first time. So each fires once.
 
 mod parse;
 #[cfg(test)]
@@ -18,14 +17,12 @@ use crate::time::Timestamp;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Span, ToSpan};
 
-/// The calendar repeats itself after so many years, weekdays included: what does not come in them never comes.
+/// The calendar repeats after 400 years, weekdays included: what does not match in them never does.
 const CYCLE_YEARS: i16 = 400;
 
-/// Most local times that are looked at for one tick: more than a day of seconds, and no zone has ever repeated more.
+/// Most local times tried for one tick: more than a day of seconds, and no zone ever repeated more.
 const TRIES_MAX: u32 = 100_000;
 
-/// A cron expression that was understood.
-///
 /// ```
 /// # use tidemill_domain::schedule::{Cron, Zone};
 /// let nights: Cron = "30 2 * * MON-FRI".parse().unwrap();
@@ -50,7 +47,7 @@ pub struct Cron {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DayRule {
     Both,
-    /// One of them: both are restricted.
+    /// Both day fields are restricted.
     Either,
 }
 
@@ -67,7 +64,7 @@ impl Set {
         self.0 |= 1 << (number & 63);
     }
 
-    /// The smallest that is not smaller than `from`.
+    /// The smallest member that is at least `from`.
     fn from(self, from: i8) -> Option<i8> {
         let rest = self.0.checked_shr(from.try_into().ok()?)?;
         if rest == 0 {
@@ -78,15 +75,15 @@ impl Set {
 }
 
 impl Cron {
-    /// The first tick after this instant, in this zone. None only beyond the end of the calendar.
+    /// The first tick after this instant. None only beyond the end of the calendar.
     pub fn next_after(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
-        // Local times up to the one of `after` have come before it, or at it: those in a gap too.
+        // Local times up to that of `after` are past, including those in a gap.
         let mut from = zone.local(after)?.with().subsec_nanosecond(0).build().ok()?;
         for _ in 0..TRIES_MAX {
             from = from.checked_add(1.second()).ok()?;
             from = self.next_local(from)?;
             let at = zone.first_instant(from)?;
-            // Not so in an hour that the zone has twice, the second time.
+            // False in the second of two repeated hours.
             if at > after {
                 return Some(at);
             }
@@ -94,13 +91,13 @@ impl Cron {
         None
     }
 
-    /// Whether it ever comes: there is no 30th of February.
+    /// False for the 30th of February.
     fn is_possible(&self) -> bool {
         let any = DateTime::constant(2000, 1, 1, 0, 0, 0, 0);
         self.next_local(any).is_some()
     }
 
-    /// The first local time that matches and is not before `from`, which has no fraction.
+    /// The first matching local time at or after `from`, which has no fraction.
     fn next_local(&self, from: DateTime) -> Option<DateTime> {
         let (mut date, mut time) = (from.date(), self.next_time(from.time()));
         let end = from.date().checked_add(Span::new().years(CYCLE_YEARS)).unwrap_or(Date::MAX);
@@ -131,7 +128,7 @@ impl Cron {
         self.months.has(date.month()) && is_day
     }
 
-    /// The first time of day that matches and is not before `from`.
+    /// The first matching time of day at or after `from`.
     fn next_time(&self, from: Time) -> Option<Time> {
         let mut hour = self.hours.from(from.hour())?;
         let (mut minute, mut second) = (0, 0);
@@ -154,10 +151,9 @@ impl Cron {
     }
 }
 
-// As it was written, with one space between fields.
+// As written, with one space between fields.
 crate::newtype::display!(Cron, cron => "{}", cron.text);
 
-/// The three letters by which days of the week are named, Sunday first.
 pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 pub(super) fn weekday_name(day: Weekday) -> &'static str {

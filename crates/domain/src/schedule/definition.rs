@@ -1,4 +1,4 @@
-//! A schedule in words, and the plan that it becomes when all of them are understood.
+//! A schedule as text, and the plan that it parses to.
 
 use super::policy::{MissedRuns, Overlap, unknown};
 use super::{Cron, Outside, Template, Timetable, Window, Zone};
@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How late a tick may be before it counts as missed, unless the schedule says otherwise.
+/// Default time after which a late tick counts as missed.
 pub const GRACE: Duration = Duration::from_secs(60);
 
 pub const WINDOWS_MAX: usize = 20;
@@ -19,10 +19,10 @@ pub const PARAMETERS_MAX: usize = 100;
 
 pub const TEMPLATE_CHARS_MAX: usize = 2500;
 
-/// Two ticks so far apart have another instant, and another date.
+/// Ticks this far apart differ in instant and date.
 const FAR: Duration = Duration::from_secs(1_000 * 24 * 3600);
 
-/// A schedule as programs, files and tables have it: in words, which [`plan`](Self::plan) understands or refuses.
+/// A schedule as programs, files and tables define it: text, which [`plan`](Self::plan) parses.
 ///
 /// ```
 /// use tidemill_domain::schedule::{MissedRuns, Schedule};
@@ -40,25 +40,25 @@ pub struct Schedule {
     pub job: String,
     pub cron: String,
     pub zone: String,
-    /// When it may fire at all; always when there is none.
+    /// When it may fire; empty means always.
     pub windows: Vec<String>,
-    /// What becomes of ticks outside of the windows: `drop` or `defer`.
+    /// What happens to ticks outside of the windows: `drop` or `defer`.
     pub outside: String,
-    /// What becomes of missed ticks: `skip`, `latest` or `all N`.
+    /// What happens to missed ticks: `skip`, `latest` or `all N`.
     pub missed: String,
-    /// What becomes of a tick while an earlier one still runs: `allow`, `skip` or `wait`.
+    /// What happens to a tick while an earlier one still runs: `allow`, `skip` or `wait`.
     pub overlap: String,
     /// How late a tick may be before it counts as missed.
     pub grace: Duration,
-    /// Names and templates of the parameters. What a template becomes is read like the value of a parameter on the
-    /// command line, so it may end in `,type` or `,type,identifying`.
+    /// Names and templates of the parameters. A template's text is read like a parameter on the command line, so it may end
+    /// in `,type` or `,type,identifying`.
     pub parameters: Vec<(String, String)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{part}: {why}")]
 pub struct BadSchedule {
-    /// Which part, by the name of its field.
+    /// The name of the field.
     pub part: String,
     pub why: String,
 }
@@ -95,21 +95,21 @@ impl Schedule {
         }
     }
 
-    /// When: five fields, or six with the second first, or a word such as `@daily`.
+    /// Five fields, six with the second first, or a word such as `@daily`.
     #[must_use]
     pub fn cron(mut self, cron: impl Into<String>) -> Self {
         self.cron = cron.into();
         self
     }
 
-    /// The time zone, by its name in the IANA database.
+    /// The time zone, by its IANA name.
     #[must_use]
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
         self
     }
 
-    /// Fires only within this window, such as `MON-FRI 22:00-06:00`, or within another one that is added.
+    /// Fires only within this window, such as `MON-FRI 22:00-06:00`. You can add several.
     #[must_use]
     pub fn window(mut self, window: impl Into<String>) -> Self {
         self.windows.push(window.into());
@@ -128,7 +128,7 @@ impl Schedule {
         self
     }
 
-    /// What becomes of a tick while an execution of an earlier one has not ended.
+    /// What happens to a tick while an earlier one still runs.
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap.to_string();
@@ -141,14 +141,14 @@ impl Schedule {
         self
     }
 
-    /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` stand for the tick.
+    /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` are replaced.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
         self.parameters.push((name.into(), template.into()));
         self
     }
 
-    /// What the words mean, or which of them is wrong.
+    /// Parses and checks all fields.
     pub fn plan(&self) -> Result<Plan, BadSchedule> {
         check_name(&self.name).map_err(|error| BadSchedule::new("name", error))?;
         check_name(&self.job).map_err(|error| BadSchedule::new("job", error))?;
@@ -197,7 +197,7 @@ impl Schedule {
         Ok(templates)
     }
 
-    /// [`plan`](Self::plan) for a job that asks for these parameters: what a tick would launch has to be accepted.
+    /// [`plan`](Self::plan), and checks that the job accepts the parameters.
     pub fn plan_for(&self, specs: &[ParameterSpec]) -> Result<Plan, BadSchedule> {
         let plan = self.plan()?;
         if let Some(tick) = plan.timetable.next_after(Timestamp::EPOCH) {
@@ -208,7 +208,7 @@ impl Schedule {
         Ok(plan)
     }
 
-    /// A short text that is another one for every other definition.
+    /// A short text that differs for different definitions.
     pub fn fingerprint(&self) -> String {
         let Self { name, job, cron, zone, windows, outside, missed, overlap, grace, parameters } = self;
         let seconds = grace.as_secs();
@@ -223,8 +223,8 @@ fn word<T: FromStr>(part: &str, text: &str, known: &'static str) -> Result<T, Ba
 }
 
 impl Plan {
-    /// Whether all ticks mean the same instance of a job that asks for these parameters, so that only the first would
-    /// do anything: then a number has to tell them apart.
+    /// Whether all ticks give the same job instance, so that only the first would run. Then a number has to make them
+    /// different.
     pub fn means_one_instance(&self, specs: &[ParameterSpec]) -> bool {
         let key_after = |after: Timestamp| {
             let tick = self.timetable.next_after(after)?;
@@ -233,7 +233,7 @@ impl Plan {
         key_after(Timestamp::EPOCH) == key_after(Timestamp::EPOCH.plus(FAR))
     }
 
-    /// The parameters of a launch at a tick, for a job that asks for these; the error says what is wrong with them.
+    /// The parameters of a launch at a tick; the error says what is wrong with them.
     pub fn parameters_at(&self, tick: Timestamp, specs: &[ParameterSpec]) -> Result<JobParameters, String> {
         let mut arguments = Vec::with_capacity(self.parameters.len());
         for (name, template) in &self.parameters {

@@ -1,39 +1,37 @@
-//! What a schedule does with ticks that nobody fired in time, and with ticks that come while it still runs. Each has
-//! a word, which is what files and tables contain.
+//! What a schedule does with missed ticks, and with ticks that come while it still runs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Most missed ticks that can be made up for.
 pub const CATCH_UP_MAX: u32 = 100;
 
-/// What becomes of ticks that nobody fired in time.
+/// What happens to ticks that were not fired in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedRuns {
     #[default]
     Skip,
-    /// The newest of them fires.
+    /// The newest fires.
     Latest,
-    /// The newest of them fire, so many, the oldest of these first.
+    /// The newest `limit` fire, the oldest of them first.
     All { limit: u32 },
 }
 
 crate::words! {
-    /// What becomes of a tick while an execution of an earlier one has not ended.
+    /// What happens to a tick while an earlier one still runs.
     #[derive(Default)]
     pub enum Overlap {
         Allow = "allow",
         #[default]
         Skip = "skip",
-        /// It fires when the earlier has ended.
+        /// It fires when the earlier one has ended.
         Wait = "wait",
     }
 
     pub enum TickOutcome {
         Fired = "fired",
-        /// An execution of an earlier tick had not ended.
+        /// An earlier execution had not ended.
         Skipped = "skipped",
-        /// Nobody was there in time.
+        /// No process fired it in time.
         Missed = "missed",
         Refused = "refused",
     }

@@ -1,16 +1,14 @@
-//! What a parameter of a schedule is at a tick: text in which `${tick}` stands for the instant, `${tick.date}` for its
-//! day in the schedule's zone, and `${tick.date-1d}` for the day before that one.
+//! Templates of a schedule's parameters: `${tick}` is the instant, `${tick.date}` its date in the schedule's zone, and
+//! `${tick.date-1d}` the day before.
 
 use super::zone::Zone;
 use crate::time::Timestamp;
 use jiff::ToSpan;
 use std::str::FromStr;
 
-/// Most days that can be added or taken away: about ten years.
+/// About ten years.
 pub const DAYS_MAX: u16 = 3660;
 
-/// A text with placeholders.
-///
 /// ```
 /// # use tidemill_domain::schedule::{Template, Zone};
 /// let file: Template = "in/${tick.date-1d}.csv".parse().unwrap();
@@ -38,7 +36,7 @@ pub struct BadPlaceholder {
 }
 
 impl Template {
-    /// The text at a tick. None beyond the end of the calendar.
+    /// None beyond the end of the calendar.
     pub fn at(&self, tick: Timestamp, zone: &Zone) -> Option<String> {
         let mut text = String::new();
         for part in &self.0 {

@@ -4,7 +4,7 @@ use super::{Cron, Outside, Window, Zone};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Most windows that are looked into for one tick: several years of daily ones.
+/// Most windows tried for one tick: several years of daily ones.
 const WINDOWS_PER_LOOK_MAX: u32 = 2000;
 
 const RESOLUTION: Duration = Duration::from_micros(1);
@@ -13,13 +13,13 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 pub struct Timetable {
     pub cron: Cron,
     pub zone: Zone,
-    /// When it ticks at all; always when there is none.
+    /// Empty means always.
     pub windows: Vec<Window>,
     pub outside: Outside,
 }
 
 impl Timetable {
-    /// The first tick after this instant. None beyond the end of the calendar, and when no window has one for years.
+    /// The first tick after this instant. None beyond the end of the calendar, or when no window has one for years.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let mut after = after;
         for _ in 0..WINDOWS_PER_LOOK_MAX {
@@ -30,16 +30,16 @@ impl Timetable {
             let opening = self.next_opening(tick)?;
             match self.outside {
                 Outside::Defer => return Some(opening),
-                // One at the very opening counts.
+                // A tick at the very opening counts.
                 Outside::Drop => after = opening.minus(RESOLUTION),
             }
         }
         None
     }
 
-    /// The last tick from `first`, which is one, to before `end`.
+    /// The last tick in `first..end`; `first` is a tick.
     pub fn last_before(&self, first: Timestamp, end: Timestamp) -> Timestamp {
-        // There is a tick between `low` and `end`, and none between `high` and `end`.
+        // There is a tick in `low..end`, and none in `high..end`.
         let (mut low, mut high) = (first, end.max(first));
         let mut last = first;
         while high.as_micros() - low.as_micros() > 1 {
@@ -49,7 +49,7 @@ impl Timetable {
                 Some(_) | None => high = middle,
             }
         }
-        // What `low` has not looked at is the microsecond behind it, and ticks are whole seconds apart.
+        // Only the microsecond after `low` was not tried, and ticks are whole seconds apart.
         last
     }
 

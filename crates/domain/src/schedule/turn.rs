@@ -1,16 +1,15 @@
-//! What becomes of a schedule that is looked at: which tick fires, which do not and why, and which is next.
+//! One turn of a schedule: which tick fires, which do not and why, and which is next.
 //!
 //! ```text
 //!                 next_at > now            nothing changes
-//!   next_at ≤ now, in time ───────────────► up
-//!   next_at ≤ now - grace ── missed ──────► recorded; by policy, the newest is up
-//!   up, an earlier one runs ── overlap ───► recorded as skipped, or waits
-//!   up, no room here ─────────────────────► waits
-//!   up ───────────────────────────────────► fires
+//!   next_at ≤ now, in time ───────────────► due
+//!   next_at ≤ now - grace ── missed ──────► recorded; by policy, the newest is due
+//!   due, an earlier one runs ─ overlap ───► recorded as skipped, or waits
+//!   due, no room here ────────────────────► waits
+//!   due ──────────────────────────────────► fires
 //! ```
 //!
-//! A tick that waits is not missed, however long it waits. Each turn decides on one tick that is up; whoever calls
-//! goes on until nothing is due.
+//! A waiting tick is never missed. Each turn decides on one due tick; the caller repeats until nothing is due.
 
 #[cfg(test)]
 mod tests;
@@ -18,30 +17,30 @@ mod tests;
 use super::{MissedRuns, Overlap, Plan, TickOutcome};
 use crate::time::Timestamp;
 
-/// Most ticks that one turn records as passed. Of more than that, the newest is recorded, with a remark.
+/// Most ticks that one turn records. If more passed, only the newest of the rest is recorded, with a remark.
 pub const PASSED_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduleState {
-    /// The next tick that nothing was decided about; none when there is none.
+    /// The next undecided tick; none beyond the end of the calendar.
     pub next_at: Option<Timestamp>,
-    /// Whether it was up in time and waits.
+    /// The tick was due in time and waits.
     pub is_waiting: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Circumstances {
     pub now: Timestamp,
-    /// Whether an execution of an earlier tick has not ended.
+    /// An execution of an earlier tick has not ended.
     pub is_earlier_running: bool,
-    /// Whether the one who asks can run another execution.
+    /// The process can run another execution.
     pub has_room: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passed {
     Missed,
-    /// So many were missed that those before this one are not recorded.
+    /// Too many were missed: those before this one are not recorded.
     MissedMany,
     Skipped,
 }
@@ -108,9 +107,9 @@ pub fn decide(plan: &Plan, standing: ScheduleState, circumstances: Circumstances
     decided(Some(tick), passed, next(tick))
 }
 
-/// The ticks that were missed and do not fire, and the one that is up.
+/// The missed ticks that do not fire, and the one that is due.
 fn choose(plan: &Plan, first: Timestamp, now: Timestamp) -> (Vec<PassedTick>, Option<Timestamp>) {
-    // A tick is missed when more than the grace has gone by since.
+    // A tick is missed when it is late by more than the grace.
     let in_time = now.minus(plan.grace);
     if first >= in_time {
         return (Vec::new(), Some(first));
@@ -135,7 +134,7 @@ fn choose(plan: &Plan, first: Timestamp, now: Timestamp) -> (Vec<PassedTick>, Op
     }
 }
 
-/// The ticks from `first` to before `end`, which is a tick.
+/// The ticks in `first..end`; `end` is a tick.
 fn passed_before(plan: &Plan, first: Timestamp, end: Timestamp) -> Vec<PassedTick> {
     if first >= end {
         return Vec::new();

@@ -1,8 +1,7 @@
-//! Windows: when a schedule may fire at all.
+//! Windows: when a schedule may fire.
 //!
-//! A window opens on some days of the week at one local time and closes at another, on the next day if that is not
-//! later. What falls outside of all windows is dropped, or put off until the next one opens; however many ticks were
-//! put off, one fires then.
+//! A window opens on days of the week at one local time and closes at another, on the next day if that is not later.
+//! Ticks outside of all windows are dropped, or deferred until the next one opens; several deferred ticks fire once.
 
 use super::cron::{WEEKDAYS, weekday_name};
 use super::zone::Zone;
@@ -37,12 +36,12 @@ enum Closes {
 }
 
 crate::words! {
-    /// What becomes of a tick outside of all windows.
+    /// What happens to a tick outside of all windows.
     #[derive(Default)]
     pub enum Outside {
         #[default]
         Drop = "drop",
-        /// It comes when the next window opens.
+        /// It fires when the next window opens.
         Defer = "defer",
     }
 }
@@ -131,7 +130,7 @@ impl FromStr for Window {
     }
 }
 
-/// Days as `MON-FRI` or `MON,WED`, or both in one list. A range may go over the end of the week.
+/// Days as `MON-FRI`, `MON,WED`, or a list of both. A range may pass the end of the week.
 fn days_of(text: &str) -> Result<u8, &'static str> {
     let number = |name: &str| {
         WEEKDAYS
@@ -152,7 +151,7 @@ fn days_of(text: &str) -> Result<u8, &'static str> {
     Ok(days)
 }
 
-/// `HH:MM` and nothing else.
+/// Exactly `HH:MM`.
 fn time_of(text: &str) -> Option<Time> {
     let (hour, minute) = text.split_once(':')?;
     let number = |digits: &str| {

@@ -1,4 +1,4 @@
-//! A time zone by its name in the IANA database, which is part of the program: every host has the same.
+//! A time zone by its IANA name. The database of zones is compiled in, so every host has the same.
 
 use crate::time::Timestamp;
 use jiff::civil::DateTime;
@@ -21,13 +21,13 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// What clocks on the wall show at this instant. None beyond the end of the calendar.
+    /// The local time. None beyond the end of the calendar.
     pub fn local(&self, at: Timestamp) -> Option<DateTime> {
         let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
         Some(self.0.to_datetime(at))
     }
 
-    /// When clocks show this for the first time; for a time that they leave out, the first instant after the gap.
+    /// The first instant with this local time; the first after the gap, if clocks skip it.
     pub fn first_instant(&self, local: DateTime) -> Option<Timestamp> {
         let at = match self.0.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok()?,

@@ -1,18 +1,17 @@
-//! The words between a chunk and who drives it: what to do, how it went, what became of it, what was counted.
+//! What a chunk and its caller exchange: actions, results and counters.
 
 use crate::item::{ErrorKind, Phase};
 use std::ops::AddAssign;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Process this item, and tell [`Chunk::processed`](super::Chunk::processed).
+    /// Process this item, then call [`Chunk::processed`](super::Chunk::processed).
     Process(usize),
-    /// Tell the skip listeners of this item now.
+    /// Call the skip listeners for this item now.
     Announce(Skip),
-    /// Write what came out of these items, and tell [`Chunk::written`](super::Chunk::written).
+    /// Write the outputs of these items, then call [`Chunk::written`](super::Chunk::written).
     Write(Vec<usize>),
-    /// Announce [`Chunk::take_skips`](super::Chunk::take_skips), commit, and tell
-    /// [`Chunk::committed`](super::Chunk::committed).
+    /// Announce [`Chunk::take_skips`](super::Chunk::take_skips), commit, call [`Chunk::committed`](super::Chunk::committed).
     Commit,
     RollBack,
     Done,
@@ -23,20 +22,19 @@ pub enum Action {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Processed {
     Output,
-    /// Nothing came out, on purpose.
+    /// The processor dropped the item on purpose.
     Filtered,
     Failed(ErrorKind),
 }
 
-/// An item that was left out, and what was being done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skip {
     pub phase: Phase,
-    /// Which item; for a read, which failed read of this chunk.
+    /// The item; for a read, the number of the failed read in this chunk.
     pub index: usize,
 }
 
-/// An attempt that failed and is followed by another.
+/// A failed attempt that is followed by another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
     pub phase: Phase,
@@ -47,23 +45,22 @@ pub struct Retry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub phase: Phase,
-    /// Which item, where it was one; for a read, which failed read of this chunk.
+    /// The item, if known; for a read, the number of the failed read in this chunk.
     pub index: Option<usize>,
     pub reason: FailureReason,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureReason {
-    /// Such an error is neither skipped nor tried again.
+    /// The error is neither skipped nor retried.
     NotTolerated,
-    /// All attempts failed, and such an error is not skipped.
+    /// All attempts failed, and the error is not skipped.
     RetryExhausted,
-    /// Such errors are skipped, but there were too many.
+    /// The error is skippable, but the limit is reached.
     SkipLimitExceeded,
 }
 
-/// The counters of a step, or what one chunk contributes to them. A skip is an item whose read, processing or write
-/// failed.
+/// The counters of a step or a chunk. A skip is an item whose read, processing or write failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     pub read: u64,
@@ -78,7 +75,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// All skips together, which is what a skip limit counts.
+    /// Skips of all phases, which a skip limit counts.
     pub const fn skips(&self) -> u64 {
         self.read_skip + self.process_skip + self.write_skip
     }

@@ -1,8 +1,7 @@
-//! Which values of a parameter are accepted, beside their type: a list, a pattern, and what may become a part of a path
-//! or the beginning of an argument.
+//! Which values of a parameter are accepted, beside their type: a list, a pattern, and rules for paths and arguments.
 //!
-//! Whoever may launch a job chooses its values, and may have fewer rights than the author of the job. So a value must
-//! not turn `in/${name}.csv` into a file of another folder, nor an argument into an option, unless the author allows it.
+//! Users who launch a job choose its values, and may have fewer rights than its author. So a value must not turn
+//! `in/${name}.csv` into a file of another folder, nor an argument into an option, unless the author allows it.
 
 use super::value::{ParameterType, ParameterValue};
 use regex::{Regex, RegexBuilder};
@@ -10,23 +9,23 @@ use std::fmt;
 
 pub const PATTERN_CHARS_MAX: usize = 500;
 
-/// Most memory that a pattern may take once it is compiled, in bytes.
+/// Memory of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Which values a parameter accepts, beside its type. By default all.
+/// By default all values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accepted {
-    /// Only these, as they are stored; any when it is empty. What the author has listed may stand anywhere.
+    /// Only these stored texts; empty means any. Listed values are not checked further.
     pub one_of: Vec<String>,
-    /// The whole value has to match this.
+    /// The whole value has to match.
     pub pattern: Option<Pattern>,
-    /// Whether it becomes a part of a path, and must not lead to another folder.
+    /// It becomes a part of a path, and must not lead to another folder.
     pub is_in_path: bool,
-    /// Whether an argument of a program begins with it, and must not become an option.
+    /// It begins an argument of a program, and must not become an option.
     pub is_argument: bool,
 }
 
-/// Why a value is not accepted. The texts never tell the value: it may be a secret.
+/// The messages never contain the value: it may be a secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueRefusal {
@@ -74,8 +73,7 @@ impl Accepted {
     }
 }
 
-/// What keeps a text from being a part of the name of a file or folder: put between any two texts, it would lead to
-/// another folder than these do.
+/// Why a text cannot be a part of a file name: between any two texts it could lead to another folder.
 ///
 /// ```
 /// # use tidemill_domain::job::parameter::leaves_folder;
@@ -87,7 +85,7 @@ pub fn leaves_folder(text: &str) -> Option<&'static str> {
         .into_iter()
         .find_map(|(c, what)| text.contains(c).then_some(what))
         .or_else(|| text.contains("..").then_some("contain \"..\""))
-        // With a dot of the text beside it, or of another value, it would be the folder above.
+        // A dot beside it would make it the parent folder.
         .or_else(|| (text == ".").then_some("be \".\""))
 }
 
@@ -116,13 +114,13 @@ pub enum BadPattern {
 }
 
 impl Pattern {
-    /// Reads a regular expression. It takes time in proportion to the length of the value, whatever it says.
+    /// Matching takes linear time, whatever the expression.
     pub fn new(text: &str) -> Result<Self, BadPattern> {
         let chars = text.chars().count();
         if chars > PATTERN_CHARS_MAX {
             return Err(BadPattern::TooLong { chars });
         }
-        // By itself first: `a)|(b` would be fine between the brackets, and mean something else.
+        // By itself first: `a)|(b` would compile between the brackets, with another meaning.
         compile(text)?;
         let whole = compile(&format!("^(?:{text})$"))?;
         Ok(Self { text: text.to_owned(), whole })
@@ -138,10 +136,10 @@ fn compile(text: &str) -> Result<Regex, BadPattern> {
         RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build();
     compiled.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => BadPattern::TooLarge,
-        // It draws the pattern with a mark first; the last line says what is wrong.
+        // The message shows the pattern first; the last line has the error.
         other => {
-            let told = other.to_string();
-            let last = told.lines().last().unwrap_or_default();
+            let text = other.to_string();
+            let last = text.lines().last().unwrap_or_default();
             BadPattern::Syntax { why: last.trim_start_matches("error: ").to_owned() }
         }
     })

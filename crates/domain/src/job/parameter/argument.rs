@@ -1,17 +1,16 @@
 //! Parameters on a command line: `name=value`, `name=value,type` or `name=value,type,identifying`.
 //!
-//! Spring Batch splits at every comma, so a value cannot hold one. Here the end is looked at first: the last
-//! part counts as the type only if it is exactly a type (one of our words, or a class of Java), and the last
-//! two count as type and identity only if they are exactly a type and `true` or `false`. Everything before
-//! that is the value, commas included: `name=a,b` has the value `a,b`. A value that itself ends in such words
-//! is written with its type: `name=a,long,string` has the value `a,long`.
+//! Spring Batch splits at every comma, so its values cannot contain one. Here the last part is the type only if it is
+//! exactly a type (a word of ours or a Java class), and the last two are type and identity only if they are exactly a
+//! type and `true` or `false`. Everything before that is the value: `name=a,b` has the value `a,b`. If a value itself
+//! ends in such words, add the type: `name=a,long,string` has the value `a,long`.
 
 use super::rule::ParameterSpec;
 use super::value::ParameterType;
 use super::{JobParameter, JobParameters, ParameterError, check_limits};
 
-/// Reads one argument for a job that asks for these parameters: what the argument does not say itself, type
-/// and identity, is taken from the one of its name. Where that is not declared, it is text and identifies.
+/// Reads one argument. A missing type or identity comes from the spec of that name; without a spec it is an identifying
+/// text.
 ///
 /// ```
 /// # use tidemill_domain::job::parameter::{JobParameter, parse_argument_for};
@@ -34,7 +33,7 @@ pub fn parse_argument_for(
     Ok((name.to_owned(), JobParameter { value, is_identifying }))
 }
 
-/// Reads all arguments of a command line, each like [`parse_argument_for`]. A name may occur only once.
+/// Reads all arguments with [`parse_argument_for`]. A name may occur only once.
 pub fn parse_arguments<'a>(
     arguments: impl IntoIterator<Item = &'a str>,
     specs: &[ParameterSpec],
@@ -50,7 +49,7 @@ pub fn parse_arguments<'a>(
     Ok(parameters)
 }
 
-/// The value, and what its end says about type and identity.
+/// The value, and the type and identity at its end.
 fn split(rest: &str) -> (&str, Option<ParameterType>, Option<bool>) {
     let with_type =
         |text: &str| text.rsplit_once(',').and_then(|(_, last)| last.parse::<ParameterType>().ok());

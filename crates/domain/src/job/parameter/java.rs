@@ -1,12 +1,11 @@
-//! Texts of numbers, days and times exactly as Java writes them, and reading them back.
+//! Numbers, dates and times exactly as Java writes them, and back.
 //!
-//! They are stored next to rows that Spring Batch wrote and go into the key of an instance, so every
-//! character counts.
+//! They are stored beside Spring Batch's rows and are part of an instance's key, so every character counts.
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// `Double.toString`: between 0.001 and ten million with a point, otherwise with an exponent; always with a
-/// digit on both sides of the point.
+/// `Double.toString`: from 0.001 to ten million with a point, otherwise with an exponent; always with a digit on both
+/// sides of the point.
 pub(super) fn double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -29,9 +28,8 @@ pub(super) fn double(number: f64) -> String {
     format!("{sign}{digits}{point}E{exponent}")
 }
 
-/// The digits and the exponent of the shortest text that reads back as the same number. Java writes two
-/// digits at least and chooses the nearest two, which differ from a single digit at the very small end:
-/// 4.9E-324.
+/// Digits and exponent of the shortest text that reads back as the same number. Java writes at least two digits and
+/// chooses the nearest two, which differ from a single digit for the smallest numbers: 4.9E-324.
 fn scientific(size: f64) -> (String, String) {
     let shortest = format!("{size:e}");
     let two_digits = format!("{size:.1e}");
@@ -43,8 +41,7 @@ fn scientific(size: f64) -> (String, String) {
     }
 }
 
-/// `Double.valueOf`, for what `Double.toString` and people write. A number that is too large is none; only
-/// the word is infinite.
+/// `Double.valueOf`, for the texts of `Double.toString` and of people. Numbers that overflow are refused.
 pub(super) fn read_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -60,7 +57,6 @@ pub(super) fn date(date: Date) -> String {
     format!("{sign}{:04}-{:02}-{:02}", date.year().unsigned_abs(), date.month(), date.day())
 }
 
-/// `ISO_LOCAL_DATE`.
 pub(super) fn read_date(text: &str) -> Option<Date> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -76,7 +72,7 @@ pub(super) fn read_date(text: &str) -> Option<Date> {
     Date::new(sign * year, month, day).ok()
 }
 
-/// `LocalTime.toString`: no seconds when there are none, a fraction in groups of three digits.
+/// `LocalTime.toString`: zero seconds are left out, a fraction has groups of three digits.
 pub(super) fn short_time(time: Time) -> String {
     match time.subsec_nanosecond() {
         0 if time.second() == 0 => time.strftime("%H:%M").to_string(),
@@ -92,7 +88,7 @@ pub(super) fn full_time(time: Time) -> String {
     time.to_string()
 }
 
-/// `ISO_LOCAL_TIME`, which also reads `LocalTime.toString`: seconds and fraction may be missing.
+/// `ISO_LOCAL_TIME`, which also reads `LocalTime.toString`: seconds and fraction are optional.
 pub(super) fn read_time(text: &str) -> Option<Time> {
     let mut parts = text.split(':');
     let hour = number(parts.next()?, 2)?;
@@ -124,7 +120,7 @@ fn read_fraction(digits: &str) -> Option<i32> {
     number(&format!("{digits:0<9}"), 9)
 }
 
-/// A number of exactly this many digits. Signs, which Rust would read, are none.
+/// Exactly this many digits, without a sign.
 fn number<N: std::str::FromStr>(digits: &str, length: usize) -> Option<N> {
     let is_number = digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { digits.parse().ok() } else { None }

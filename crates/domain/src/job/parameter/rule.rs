@@ -1,7 +1,6 @@
-//! Which parameters a job asks for, and whether those that were given are these.
+//! Which parameters a job declares, and whether the given ones match.
 //!
-//! Spring Batch only warns of a name that it does not know. Here it is refused: a misspelt name would be
-//! another instance, and the work would be done twice.
+//! Spring Batch only warns of an unknown name. Here it is refused: a misspelt name would be another instance.
 
 use super::accepted::{Accepted, ValueRefusal};
 use super::value::ParameterType;
@@ -15,13 +14,13 @@ pub struct ParameterSpec {
     pub name: String,
     pub kind: ParameterType,
     pub is_required: bool,
-    /// Whether it tells one instance from another, unless the argument says otherwise.
+    /// The default, which an argument can override.
     pub is_identifying: bool,
     pub accepted: Accepted,
 }
 
 impl ParameterSpec {
-    /// One that has to be given, tells instances apart, and may have any value of its type.
+    /// Required, identifying, with any value of its type.
     pub fn required(name: impl Into<String>, kind: ParameterType) -> Self {
         let accepted = Accepted::default();
         Self { name: name.into(), kind, is_required: true, is_identifying: true, accepted }
@@ -39,23 +38,22 @@ pub enum ParameterProblem {
     WrongType { name: String, wanted: ParameterType, found: ParameterType },
     #[error("parameter {name:?} {refusal}")]
     NotAccepted { name: String, refusal: ValueRefusal },
-    #[error("the job has no parameter {name:?}{}; it has {known}", or_rather(nearest.as_deref()))]
+    #[error("the job has no parameter {name:?}{}; it has {known}", suggestion(nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String>, known: String },
 }
 
-/// The parameters are not accepted. The text names everything that is wrong with them.
+/// The message lists all problems.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems))]
 pub struct ParametersInvalid {
     pub problems: Vec<ParameterProblem>,
 }
 
-fn or_rather(nearest: Option<&str>) -> String {
+fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean {name:?}?)"))
 }
 
-/// Whether a job that asks for `specs` accepts these parameters. Without any spec it accepts all that are
-/// within the limits.
+/// Whether a job that declares `specs` accepts these parameters. Without specs it accepts all within the limits.
 pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), ParametersInvalid> {
     let mut problems = Vec::new();
     for spec in specs.iter().filter(|spec| spec.is_required && parameters.get(&spec.name).is_none()) {
@@ -77,7 +75,7 @@ pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), 
                     problems.push(ParameterProblem::NotAccepted { name: name.to_owned(), refusal });
                 }
             }
-            // Every job has instances that follow one another.
+            // Every job accepts `run.id`, the number of the instance.
             None if name == RUN_ID && found == ParameterType::Long => {}
             None if !specs.is_empty() => {
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();

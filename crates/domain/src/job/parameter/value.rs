@@ -1,10 +1,10 @@
-//! The value of a parameter: its type, the text that is stored, and the text that goes into the key.
+//! The value of a parameter: its type, its stored text, and its text in the key.
 
 use super::java;
 use jiff::civil::{Date, DateTime, Time};
 use std::str::FromStr;
 
-/// A value of one of the types that Spring Batch stores and that have a text of their own.
+/// The types that Spring Batch stores.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ParameterValue {
     Text(String),
@@ -12,7 +12,7 @@ pub enum ParameterValue {
     Double(f64),
     Date(Date),
     Time(Time),
-    /// A day and a time of day, in no zone.
+    /// A date and a time of day without a zone.
     DateTime(DateTime),
 }
 
@@ -28,7 +28,7 @@ impl ParameterValue {
         }
     }
 
-    /// The class of Java that stands for its type in the database.
+    /// The Java class that names the type in the database.
     pub const fn java_class(&self) -> &'static str {
         self.kind().java_class()
     }
@@ -37,9 +37,8 @@ impl ParameterValue {
         self.kind().as_str()
     }
 
-    /// What Java's `toString()` makes of the value; the key of an instance is made of it. Doubles look as
-    /// they do in Java 19 and later, which writes the shortest text; older ones write a few numbers longer,
-    /// such as 1.9999999999999998E23 for 2.0E23.
+    /// The text of Java's `toString()`, which is part of the instance's key. Doubles are those of Java 19 and later, with the
+    /// shortest text; older versions write a few longer, such as 1.9999999999999998E23 for 2.0E23.
     ///
     /// ```
     /// # use tidemill_domain::job::ParameterValue;
@@ -66,7 +65,7 @@ impl ParameterValue {
         }
     }
 
-    /// Reads a stored value back; `class` may also be one of our own words.
+    /// Reads a stored value; `class` is a Java class or a word of ours.
     pub fn from_stored(class: &str, text: &str) -> Result<Self, BadValue> {
         class.parse::<ParameterType>()?.read(text)
     }
@@ -89,7 +88,7 @@ pub enum ParameterType {
     Double,
     Date,
     Time,
-    /// A day and a time of day, in no zone.
+    /// A date and a time of day without a zone.
     DateTime,
 }
 
@@ -100,12 +99,12 @@ impl ParameterType {
         self.texts().0
     }
 
-    /// The class of Java that stands for it in the database.
+    /// The Java class that names it in the database.
     pub const fn java_class(self) -> &'static str {
         self.texts().1
     }
 
-    /// Our word, the class of Java, and what a value looks like.
+    /// The word, the Java class, and a description for messages.
     const fn texts(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Text => ("string", "java.lang.String", "a string"),
@@ -132,10 +131,9 @@ impl ParameterType {
     }
 }
 
-// The word and what a value looks like, for messages.
 crate::newtype::display!(ParameterType, kind => "{}", kind.texts().2);
 
-/// Accepts our words and the classes of Java, exactly as they are written.
+/// Accepts our words and the Java classes, exactly as they are written.
 impl FromStr for ParameterType {
     type Err = BadValue;
 
@@ -145,7 +143,7 @@ impl FromStr for ParameterType {
     }
 }
 
-/// Why a text is not a value. It does not tell the text, which may be a secret.
+/// The messages do not contain the text, which may be a secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadValue {

@@ -1,4 +1,4 @@
-//! Whether a table can be attached: all that is missing at once, each with the statement that mends it.
+//! Whether a table can be attached: all problems at once, each with the statement that fixes it.
 
 use super::{AttachedTable, Index, TableName, quote};
 
@@ -7,26 +7,26 @@ pub const STATUSES: [&str; 4] = ["PENDING", "SENDING", "PUBLISHED", "FAILED"];
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundColumn {
     pub name: String,
-    /// Its type, without length, as PostgreSQL writes it.
+    /// Without length, as PostgreSQL writes it.
     pub type_name: String,
     pub is_nullable: bool,
     pub chars_max: Option<u32>,
-    /// The words of an enum; none for other types.
+    /// The labels of an enum.
     pub labels: Option<Vec<String>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundTable {
-    /// Whether it is an ordinary table: no view, no partitioned table.
+    /// No view, no partitioned table.
     pub is_ordinary: bool,
     pub columns: Vec<FoundColumn>,
-    /// Whether `event_id` alone is unique.
+    /// `event_id` alone is unique.
     pub has_unique_id: bool,
-    /// Whether we may use what is in its schema.
+    /// We have usage on its schema.
     pub may_enter: bool,
-    /// The privileges on it that we need and lack.
+    /// Privileges that we need and lack.
     pub lacking: Vec<String>,
-    /// Who we are, for the statement that gives the right.
+    /// Our user, for the grant statement.
     pub user: String,
     /// Statuses that a check on the column does not allow.
     pub disallowed: Vec<String>,
@@ -34,11 +34,10 @@ pub struct FoundTable {
     pub has_failed: bool,
 }
 
-/// Something that keeps a table from being attached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     pub what: String,
-    /// The statement, or the deed, that mends it.
+    /// A statement, or what to do.
     pub remedy: String,
 }
 
@@ -53,7 +52,7 @@ pub struct Findings {
 struct Needed {
     name: &'static str,
     types: &'static [&'static str],
-    /// What it is made as when it is not there.
+    /// The type for `add column`.
     made_as: &'static str,
 }
 
@@ -78,7 +77,7 @@ const NEEDED: [Needed; 7] = [
     needed("updated_at", TIMES, "timestamptz not null default now()"),
 ];
 
-/// Whether a table can be attached; none was found when there is no such table.
+/// `found` is none when there is no such table.
 pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
     let mut findings = Findings::default();
     let Some(found) = found else {
@@ -145,7 +144,7 @@ pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
     findings
 }
 
-/// An index that relays need and that is gone, or was left half made. Without it every look would read the whole table.
+/// A required index is missing or invalid. Without it every poll would read the whole table.
 pub fn lost_index(table: &AttachedTable, index: Index) -> Fault {
     let AttachedTable { name, topic, .. } = table;
     let schema =

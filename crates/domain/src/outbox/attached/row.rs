@@ -1,5 +1,5 @@
-//! What a row of an attached table says. Programs of others write it, so much is taken as it comes: a payload that is not
-//! JSON goes out as bytes, and a header that is no text goes out as its JSON. What is too large was not even fetched.
+//! Reads a row of an attached table. Other programs write it, so it is read tolerantly: a payload that is not JSON is
+//! published as bytes, and a header that is not text as its JSON. Values that are too large were not fetched.
 
 use super::AttachedTable;
 use crate::outbox::event::{
@@ -9,10 +9,10 @@ use crate::outbox::event::{
 use crate::time::Timestamp;
 use serde_json::Value;
 
-/// Headers that say what happened, the first one before the other.
+/// Headers with the event type, in order of preference.
 pub const EVENT_TYPE_HEADERS: [&str; 2] = ["eventType", "event_type"];
 
-/// Most bytes of the text in which headers stand. JSON may write one byte of a header in six, and marks around it.
+/// JSON may need six bytes for one, and quotes.
 pub const HEADERS_TEXT_BYTES_MAX: usize = 8 * HEADER_BYTES_MAX;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,20 +21,20 @@ pub struct ClaimedRow {
     pub aggregate_id: String,
     pub payload: RowPayload,
     pub headers: RowHeaders,
-    /// When it was last changed before it was claimed.
+    /// Before it was claimed.
     pub updated_at: Timestamp,
     pub attempts: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowPayload {
-    /// From a column of texts or JSON.
+    /// From a text or JSON column.
     Text(String),
-    /// From a column of bytes.
+    /// From a bytea column.
     Bytes(Vec<u8>),
     /// The column is null.
     Nothing,
-    /// So many bytes that it was left where it is.
+    /// Not fetched.
     TooLarge { len: usize },
 }
 
@@ -42,7 +42,7 @@ pub enum RowPayload {
 pub enum RowHeaders {
     Text(String),
     Nothing,
-    /// So much that it was left where it is.
+    /// Not fetched.
     TooLarge,
 }
 

@@ -1,22 +1,22 @@
-//! What the auditor tells: how many of each kind, and where the first of them are.
+//! The auditor's result: counts, and the first places of each finding.
 
 use super::super::event::{Aggregate, EventId, Seq, Slot};
 use crate::outbox::failed_event::StateWord;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-/// So many places are told; the rest is counted.
+/// Further places are only counted.
 pub const PLACES_MAX: usize = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
-    /// Which file, in the order in which they are read; of Kafka, which partition of a topic.
+    /// The file, in reading order; for Kafka, the partition of a topic.
     pub file: usize,
-    /// Which line of it, from 1 on; of Kafka, the offset.
+    /// The line, from 1; for Kafka, the offset.
     pub line: u64,
 }
 
-/// A part of a sink whose readers read all of it in order.
+/// A part of a sink that is read in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Lane(pub usize);
 
@@ -63,7 +63,7 @@ pub struct Repeated {
     pub place: Place,
 }
 
-/// An event that came for the first time after a later one of its aggregate.
+/// An event that appears first after a later one of its aggregate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reordered {
     pub aggregate: Aggregate,
@@ -73,7 +73,7 @@ pub struct Reordered {
     pub after_place: Place,
 }
 
-/// Events that were read and need not be in the sink, by why.
+/// Events that were read and need not be in the sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Excused {
     pub waiting: u64,
@@ -109,13 +109,13 @@ pub struct Verdict {
     /// Records of events that had come before.
     pub repeated: Findings<Repeated>,
     pub repeated_events: u64,
-    /// In the sink, and not in the table although it goes back so far.
+    /// In the sink, and not in the table although it goes back far enough.
     pub unknown: Findings<EventId>,
-    /// In the sink, and from before the first event that the table still has.
+    /// In the sink, and older than the first event in the table.
     pub forgotten: u64,
     pub torn: Findings<Place>,
     pub foreign: u64,
-    /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
+    /// Missing positions of a slot; an event that is no longer in the table may be missing there.
     pub gaps: Findings<(Slot, Seq)>,
     pub pending: u64,
     /// Read, and not in the sink for a reason.
@@ -123,7 +123,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether nothing is lost and nothing is out of order. That events come again is allowed.
+    /// Nothing is lost and nothing is out of order. Duplicates are allowed.
     pub fn is_clean(&self) -> bool {
         self.lost.count == 0 && self.reordered.count == 0
     }

@@ -1,5 +1,4 @@
-//! Asking for units: a new ticket, a place in the queue that is kept, a grant that is claimed, or more or less of what is
-//! there.
+//! Requests for units: a new ticket, a kept place in the queue, a claimed grant, or a change of what the holder has.
 
 use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::lease::Epoch;
@@ -11,10 +10,10 @@ use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-/// So many wait for one pool at most: every pass looks at all of them.
+/// Most waiting requests of a pool: every pass reads all of them.
 pub const QUEUE_MAX: usize = 10_000;
 
-/// What a part of a request comes to in its pool.
+/// The cost of a part of a request in its pool.
 struct Priced<'p> {
     part: &'p Part,
     asked: NonZeroU32,
@@ -50,7 +49,7 @@ impl Pass<'_> {
             let known = self.ledgers.get(&pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned();
             let id = match known {
                 Some(known) => {
-                    // The same call again is no other attempt: only its answer was lost on the way.
+                    // The same call again is a network retry, not another attempt.
                     let is_same_call = acquire.call.is_some() && acquire.call == known.call;
                     is_duplicate &= !is_same_call && matches!(known.state, State::Running | State::Suspect);
                     if !is_same_call || !matches!(known.state, State::Running) {
@@ -94,8 +93,8 @@ impl Pass<'_> {
         Ok(EarlyAnswer::Depends { tickets, is_duplicate })
     }
 
-    /// Who waited for other pools than it asks for now waits anew: a request starts in all of its pools or in none, so
-    /// its pools are those of one request. Returns the pools without which the old one cannot be ended.
+    /// A holder that waits for other pools than it asks for now loses its place: a request starts in all of its pools or in
+    /// none. Returns the pools that are needed to end the old request.
     fn leave_other_queues(&mut self, acquire: &Acquire) -> Result<Option<BTreeSet<PoolName>>, Contradiction> {
         let known = |pool: &PoolName| {
             self.ledgers.get(pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned()
@@ -128,12 +127,12 @@ impl Pass<'_> {
         Ok(None)
     }
 
-    /// What it costs, or why it cannot be had. Who has it already is not refused it.
+    /// The cost, or why it cannot be granted. A holder is not refused what it has.
     fn price<'p>(&self, part: &'p Part, holder: &Holder) -> Result<Priced<'p>, Reason> {
         let ledger = self.ledgers.get(&part.pool).ok_or(Reason::UnknownPool)?;
         let settings = ledger.settings();
         let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
-        // Who asks again without saying how much wants what it wanted.
+        // A repeated request without a number keeps its number.
         let known = ledger.of_holder(holder).filter(|_| part.parallel.is_none() && part.sessions.is_none());
         let (asked, weight) = known.map_or((asked, weight), |known| (known.asked, known.weight));
         let least = part.least.unwrap_or(settings.min_units).max(settings.min_units).min(asked);
@@ -173,10 +172,10 @@ impl Pass<'_> {
         }
     }
 
-    /// The same again changes nothing, also for somebody who once got less than that. Less than there is gives the
-    /// rest back; more than was ever asked for queues for the difference.
+    /// Repeating a request changes nothing, even if it got less. A smaller request gives the rest back; a larger one than ever
+    /// before queues for the difference.
     fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
-        // With other sessions, or counted otherwise, the same number means something else: what counts are the units.
+        // With other sessions or another weight model, the same number means something else: units are compared.
         let asked = match part.weight == known.weight {
             true => part.asked,
             false => known.weight.covering(part.weight.units(part.asked)),
@@ -217,7 +216,7 @@ impl Pass<'_> {
         Ok(EarlyAnswer::Depends { tickets: parts.to_vec(), is_duplicate: false })
     }
 
-    /// Only the attempt that claimed it can say so: a later one has been told.
+    /// Only for the attempt that claimed it: a later one has heard of the grant.
     pub(super) fn unclaim(&mut self, pool: &PoolName, id: TicketId, epoch: Epoch) -> EarlyResult {
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);

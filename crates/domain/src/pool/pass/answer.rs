@@ -1,4 +1,4 @@
-//! The answers, once the queues have had their turn.
+//! The answers after the turn of the queues.
 
 use super::{EarlyAnswer, Pass};
 use crate::pool::capacity::admit_limit;
@@ -15,7 +15,7 @@ pub(super) struct Queue {
     estimates: HashMap<TicketId, Estimate>,
 }
 
-/// The place in the queue of each who waits, why, and for how long; in the order of the queue. For those who look.
+/// All waiting requests in order, with reason and estimate.
 pub fn standing(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
     let queue = Queue::of(ledger, now);
     let mut places: Vec<_> = queue.places.iter().collect();
@@ -25,7 +25,7 @@ pub fn standing(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Optio
     places.into_iter().map(with_estimate).collect()
 }
 
-/// Why nothing at all starts in a pool, if so.
+/// Why nothing at all starts in a pool.
 fn stopped(settings: &Settings, usage: u64, now: Timestamp) -> Option<Reason> {
     let limit = settings.limit_at(now);
     if settings.paused.is_some() {
@@ -50,18 +50,18 @@ impl Queue {
         let queue: Vec<(Claimant, &Ticket)> = ledger.queue(now).into_iter().map(under_policy).collect();
         let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
         let (limit, usage) = (ledger.settings().limit_at(now), ledger.usage());
-        // Whoever is first and would fit here is kept waiting by another of its pools.
+        // If the first request would fit here, another of its pools keeps it waiting.
         let fits = |claimant: &&(Claimant, &Ticket)| {
             usage.saturating_add(claimant.0.needs(claimant.0.least)) <= limit && !claimant.1.with.is_empty()
         };
         let held: BTreeSet<TicketId> =
             queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
         let view = View { limit, usage, queue: &claimants, held: &held };
-        let told = reasons(&view, stopped(ledger.settings(), usage, now));
-        let places = (1..).zip(told).map(|(position, (id, reason))| (id, (position, reason))).collect();
+        let reasons = reasons(&view, stopped(ledger.settings(), usage, now));
+        let places = (1..).zip(reasons).map(|(position, (id, reason))| (id, (position, reason))).collect();
         let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
         let situation = Situation { now, limit, usage, run_times: &ledger.run_times };
-        // When somebody will end a pause, nobody can say.
+        // The end of a pause is unknown.
         let is_paused = ledger.settings().paused.is_some();
         let estimates = if is_paused { HashMap::new() } else { estimate(situation, &running, &queue) };
         Self { places, estimates }
@@ -69,8 +69,8 @@ impl Queue {
 }
 
 impl Pass<'_> {
-    pub(super) fn answer(&mut self, said: EarlyAnswer) -> Answer {
-        let (tickets, is_duplicate) = match said {
+    pub(super) fn answer(&mut self, early: EarlyAnswer) -> Answer {
+        let (tickets, is_duplicate) = match early {
             EarlyAnswer::Now(answer) => return answer,
             EarlyAnswer::Depends { tickets, is_duplicate } => (tickets, is_duplicate),
         };
@@ -92,7 +92,7 @@ impl Pass<'_> {
         self.waits(tickets)
     }
 
-    /// What it is told whose ticket ended in the same pass that made it.
+    /// The answer for a ticket that ended in the same pass that made it.
     fn ended_at_once(&self, tickets: &[(PoolName, TicketId)]) -> Answer {
         let is_too_small =
             |(_, id): &&(PoolName, TicketId)| self.outcome.ends.get(id) == Some(&End::ExceedsPool);
@@ -103,7 +103,7 @@ impl Pass<'_> {
     }
 
     fn waits(&mut self, tickets: Vec<(PoolName, TicketId)>) -> Answer {
-        let mut told: Option<Waits> = None;
+        let mut longest: Option<Waits> = None;
         for (pool, id) in &tickets {
             let Some(ledger) = self.ledgers.get(pool) else { continue };
             let Some(ticket) = ledger.ticket(*id).filter(|ticket| ticket.state == State::Waiting) else {
@@ -122,17 +122,17 @@ impl Pass<'_> {
                 estimate,
                 wait_seconds: wait_seconds(estimate, self.now.since(ticket.enqueued_at), *id, self.pace),
             };
-            // Of several pools, the one is named that keeps it waiting for the longest.
+            // Of several pools, the answer names the one with the longest wait.
             let gravity = |waits: &Waits| {
                 let likely = waits.estimate.map_or(Duration::MAX, |estimate| estimate.p50);
                 (waits.reason != Reason::OtherPool, likely)
             };
-            let is_worse = told.as_ref().is_none_or(|known| gravity(known) < gravity(&waits));
+            let is_worse = longest.as_ref().is_none_or(|known| gravity(known) < gravity(&waits));
             if is_worse {
-                told = Some(waits);
+                longest = Some(waits);
             }
         }
-        match told {
+        match longest {
             Some(mut waits) => {
                 waits.level = self.level(&waits.pool);
                 let is_waiting = |(pool, id): &(PoolName, TicketId)| {

@@ -1,4 +1,4 @@
-//! Units come back. Whatever was given back before, or was never there, is no error.
+//! Releases. Releasing twice, or what was never granted, is no error.
 
 use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::pool::command::{Answer, Release, ReleaseBy, Released};
@@ -13,19 +13,19 @@ impl Pass<'_> {
         if !self.ledgers.contains_key(pool) {
             return Ok(EarlyAnswer::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
         }
-        let found = self.found(release);
+        let found = self.matching(release);
         let waiting = || found.iter().filter(|ticket| ticket.state == State::Waiting);
         if waiting().any(|ticket| !self.needed_pools(ticket).is_empty()) {
             let all: BTreeSet<PoolName> = waiting().flat_map(|ticket| ticket.with.iter().cloned()).collect();
             return Ok(EarlyAnswer::Now(Answer::Wider(all)));
         }
-        // A later epoch than the ticket's is that of an earlier ticket of the same holder.
+        // A later epoch than the ticket's belongs to an earlier ticket of the same holder.
         let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
         if !found.is_empty() && found.iter().all(is_ghost) {
             return Ok(EarlyAnswer::Now(Answer::Gone));
         }
         let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
-        // Who only gives up its place, say, keeps the units that it got in the meantime.
+        // A request that only leaves the queue keeps units that it got meanwhile.
         let can_end = |ticket: &&Ticket| next(ticket.state, release.end.change()).is_some();
         for ticket in found.iter().filter(|ticket| !is_ghost(ticket)).filter(can_end) {
             units += ticket.units();
@@ -37,7 +37,7 @@ impl Pass<'_> {
         Ok(EarlyAnswer::Now(Answer::Released(Released { released, units, cancelled_waiting, level })))
     }
 
-    fn found(&self, release: &Release) -> Vec<Ticket> {
+    fn matching(&self, release: &Release) -> Vec<Ticket> {
         let Some(ledger) = self.ledgers.get(&release.pool) else { return Vec::new() };
         match &release.by {
             ReleaseBy::Holder(holder) => ledger.of_holder(holder).into_iter().cloned().collect(),
@@ -48,8 +48,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Ends a ticket. Who leaves one queue of a request for several pools leaves all of them, and who does not come for
-    /// its units loses all: otherwise it might hold those of one pool while it waits for another, as nobody must.
+    /// Ends a ticket. A request for several pools leaves all queues together, and loses all grants if it does not claim one:
+    /// no holder may keep units of one pool while it waits for another.
     pub(super) fn end(&mut self, pool: &PoolName, ticket: &Ticket, end: End) -> Result<(), Contradiction> {
         let (siblings, too) = match (ticket.state, &end) {
             (State::Waiting, _) => (self.siblings(ticket), End::GaveUp),

@@ -1,4 +1,4 @@
-//! Who was not heard of for too long, and who was.
+//! Heartbeats, silent holders, and probes.
 
 use super::{EarlyAnswer, EarlyResult, Pass};
 use crate::lease::Epoch;
@@ -6,7 +6,7 @@ use crate::pool::{Answer, End, Event, PoolName, Settings, State, Ticket, TicketI
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Who has not asked again for so long after it promised to has left the queue.
+/// A request leaves the queue this long after it should have asked again.
 pub const STOPPED_ASKING: Duration = Duration::from_secs(600);
 
 /// When the time of a ticket is over whose holder was heard of just now.
@@ -22,8 +22,8 @@ pub fn expires_at(ticket: &Ticket, settings: &Settings, now: Timestamp) -> Optio
     }
 }
 
-/// Until when units are held of a holder that is not heard of: one that never promised heartbeats from its claim on, one
-/// that stopped sending them from then on. Who sends them has its units for as long as it does.
+/// Until when a silent holder keeps its units: without heartbeats counted from its claim, otherwise from its first missed
+/// one. A holder that sends heartbeats keeps them.
 fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
     let since = match ticket.state {
         State::Suspect => ticket.doubted_at,
@@ -33,7 +33,7 @@ fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
     since.map(|since| since.plus(settings.max_hold))
 }
 
-/// When a ticket came into the state that it is in.
+/// When the ticket entered its state.
 fn began_at(ticket: &Ticket) -> Timestamp {
     let since = match ticket.state {
         State::Granted => ticket.granted_at,
@@ -59,15 +59,15 @@ impl Pass<'_> {
         let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
         let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
-        // Of heartbeats the ticket knows nothing, but before this instant its time cannot be over: whoever saw it so
-        // saw it before it was claimed, granted or asked for again.
+        // The ticket does not record heartbeats, but its time cannot be over before this instant. The caller saw it before it
+        // was claimed, granted or asked for again.
         let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
         let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
-        // Unless the clock has gone back: then only what is stored was shortened, and the ticket knows nothing of it.
+        // After the clock has gone back, only the stored end was corrected, not the ticket.
         let has_gone_back = began_at(&ticket) > self.now;
         let is_early = !has_gone_back && earliest.is_none_or(|earliest| self.now < earliest);
         if was_heard_of || is_early {
-            // Written again, so that what is stored says so too.
+            // Stored again, with the later end.
             self.touch(pool, id);
             return Ok(EarlyAnswer::Now(Answer::Alive));
         }
@@ -91,7 +91,7 @@ impl Pass<'_> {
         Ok(EarlyAnswer::Now(Answer::Done))
     }
 
-    /// A probe frees only what is in doubt anyway: somebody who was heard of may just be between two statements.
+    /// A probe frees only suspect tickets: a live holder may be between two statements.
     pub(super) fn probed(
         &mut self,
         pool: &PoolName,

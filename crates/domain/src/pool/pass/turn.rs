@@ -1,9 +1,9 @@
-//! The queues have their turn: whoever may start, starts.
+//! The turn of the queues: grants units to the tickets that may start.
 //!
-//! A request for several pools starts in all of them or in none. So what the policies offer is taken back from those that
-//! were not offered units everywhere, and the policies are asked again with these held, until nothing changes: the held
-//! only grow, so that ends. Because every queue has the same order, the first of all requests is the first in each of its
-//! pools, and two requests never wait for each other.
+//! A request for several pools starts in all of them or in none. So offers are withdrawn from requests that were not
+//! offered units in all pools, and the policies run again with these held, until nothing changes. That ends, because held
+//! requests only grow. Every queue has the same order, so the first of all requests is the first in each of its pools,
+//! and two requests never wait for each other.
 
 use super::Pass;
 use crate::pool::decide::{Claimant, Grant, View, decide};
@@ -44,7 +44,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether the first who is left in a queue would get units here, or be turned away, if its other pools were there.
+    /// Whether the head of a queue would get units or be refused here if its other pools were part of the pass.
     fn may_move(
         &self,
         pool: &PoolName,
@@ -61,8 +61,7 @@ impl Pass<'_> {
         (fits && settings.paused.is_none()) || needs > settings.greatest_limit()
     }
 
-    /// Those for whom the pool has become too small are told so, instead of blocking it for ever. Who only wants more
-    /// keeps what it has.
+    /// Ends requests that the pool has become too small for. A holder that waits for more keeps what it has.
     fn turn_away(&mut self) -> Result<(), Contradiction> {
         let mut hopeless: Vec<(PoolName, Ticket)> = Vec::new();
         for (pool, ledger) in self.ledgers.iter() {
@@ -101,7 +100,7 @@ impl Pass<'_> {
         self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect()
     }
 
-    /// Those that ask for a pool which is not part of this pass.
+    /// Requests for a pool that is not part of this pass.
     fn unreachable(&self) -> BTreeSet<TicketId> {
         let is_outside = |ticket: &&Ticket| {
             ticket.state == State::Waiting && ticket.with.iter().any(|pool| !self.ledgers.contains_key(pool))
@@ -126,7 +125,7 @@ impl Pass<'_> {
         self.ledgers.iter().map(offer).collect()
     }
 
-    /// Those that were offered units in one of their pools and not in another.
+    /// Requests that were offered units in one of their pools and not in another.
     fn torn(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
         let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
         let is_torn = |pool: &PoolName, id: &TicketId| {

@@ -1,4 +1,4 @@
-//! What was found: each check that failed, with what was expected and what is there.
+//! The findings of a check, with expected and actual values.
 
 use crate::error_chain::listed;
 use std::fmt;
@@ -8,28 +8,28 @@ crate::words! {
     pub enum Check {
         Size = "size",
         Container = "container",
-        /// That there is one stream of moving pictures.
+        /// There is exactly one.
         VideoStreams = "video streams",
-        /// That no picture is only attached.
+        /// There are none.
         AttachedPicture = "attached pictures",
         Codec = "codec",
         PixelFormat = "pixel format",
         Resolution = "resolution",
-        /// That its pixels are square.
+        /// Pixels are square.
         PixelShape = "shape of pixels",
-        /// That it is not interlaced.
+        /// Not interlaced.
         FieldOrder = "field order",
         Rate = "frames per second",
-        /// That all frames are equally long.
+        /// All frames have the same duration.
         ConstantRate = "constant frame rate",
         Duration = "duration",
-        /// That it has as many packets as it promises frames.
+        /// As many packets as frames in the container.
         Packets = "packets",
-        /// That it has as many frames as it is long.
+        /// As many frames as the duration implies.
         Frames = "frames",
         Audio = "sound",
         SampleRate = "sampling rate",
-        /// That sound and picture are equally long.
+        /// Audio and video have the same duration.
         AudioDuration = "duration of the sound",
         Decoding = "decoding",
         Black = "black",

@@ -1,4 +1,4 @@
-//! The source of an image: a path, an address, or a name that lies in the folder of its field.
+//! The source of an image: a path, a URL, or a name in the folder of its field.
 
 use super::super::field::Field;
 use super::super::path::{BadPath, NodePath};
@@ -6,7 +6,7 @@ use super::super::uri;
 use super::{AllowList, Problem};
 use serde_json::{Value, json};
 
-/// What a name has behind it that has none of these.
+/// For names without one of these extensions.
 const DEFAULT_ENDING: &str = "png";
 
 const ENDINGS: [&str; 15] = [
@@ -18,7 +18,7 @@ pub(super) struct Source {
     ending: Option<String>,
 }
 
-/// What a render says about the image of a field. A name without a folder is looked for in `folder`.
+/// A name without a folder is searched in `folder`.
 pub(super) fn source(
     field: &Field,
     given: &str,
@@ -68,7 +68,7 @@ fn ending(name: &str) -> Option<String> {
 }
 
 impl Source {
-    /// The asset. nexrender writes the name of the file into its script without quoting it, so it is one of ours.
+    /// nexrender writes the file name into its script without quoting, so we choose it.
     pub(super) fn asset(&self, layer: &str, composition: &str, number: usize) -> Value {
         let name = match &self.ending {
             Some(ending) => format!("asset-{number}.{ending}"),

@@ -1,4 +1,4 @@
-//! How a render changes hands: claimed, given back, tried again, recovered, ended.
+//! Claims, returns, retries, recoveries and ends of a render.
 
 use super::super::retry_rules::{Job, Remedy, is_told, jitter};
 use super::super::{Failure, Phase, Progress, Status, Trouble};
@@ -20,12 +20,12 @@ pub(super) fn claim(render: &Render, by: ProcessId, policy: &Policy, now: Timest
     }
     let mut next = render.clone();
     next.phase = match (render.phase.claimed(), render.job) {
-        // Without its job there is no file to go on with.
+        // Without its job there is no file to continue with.
         (Phase::Validating | Phase::Copying, None) => Phase::Claimed,
         (phase, _) => phase,
     };
     next.status = next.phase.status();
-    // One that waits is nobody's, whatever a hand-written statement has left in the row.
+    // A waiting render has no owner, whatever SQL has left in the row.
     next.lease = Lease::Held {
         fence: Fence { owner: by, epoch: render.lease.epoch().next() },
         until: Some(now.plus(policy.lease_for)),
@@ -45,7 +45,7 @@ pub(super) fn claim(render: &Render, by: ProcessId, policy: &Policy, now: Timest
     Decision::write(next, act)
 }
 
-/// Its worker has vanished. What it has begun in nexrender goes on, and the next worker looks at it.
+/// Its worker has disappeared. Its job at nexrender continues, and the next worker checks it.
 pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Decision {
     if render.is_to_be_cancelled() {
         return cancelled(render, Slot::BusyUntilItEnds);
@@ -69,7 +69,7 @@ pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Dec
     tell_if_late(decision)
 }
 
-/// Its worker is to stop: it goes back as if nobody had claimed it, and its job goes on.
+/// Its worker stops: the render goes back as if not claimed, and its job continues.
 pub(super) fn stopped(render: &Render, now: Timestamp) -> Decision {
     let mut next = render.clone();
     release(&mut next);
@@ -78,7 +78,7 @@ pub(super) fn stopped(render: &Render, now: Timestamp) -> Decision {
     Decision::write(next, Act::Nothing)
 }
 
-/// Something went wrong, and the matrix says what is done.
+/// Applies the retry rules.
 pub(super) fn troubled(
     render: &Render,
     trouble: &Trouble,
@@ -105,7 +105,7 @@ pub(super) fn troubled(
             if count > retries || next.counts.attempts >= policy.attempts_max {
                 return failed(&next, trouble, slot);
             }
-            // Once the file may have its final name only a look at it decides what is done again.
+            // Once the file may have its final name, only a check of it decides what is repeated.
             let job = if render.phase == Phase::Publishing && failure != Failure::OutputInvalid {
                 Job::Same
             } else {
@@ -129,18 +129,18 @@ pub(super) fn troubled(
     }
 }
 
-/// It is given up. What it was doing stays in its phase, so that somebody who retries it knows where to go on.
+/// The phase stays, so that a retry knows where to continue.
 fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     let mut next = render.clone();
     next.status = Status::Failed;
     next.lease = Lease::Free { epoch: render.lease.epoch() };
     next.reason = Some(reason(trouble));
     if trouble.failure == Failure::NameTaken && render.phase == Phase::Submitting {
-        // It never had a job: what has this name is somebody else's, and stays.
+        // It never had a job: the one with this name belongs to another queue.
         next.job = None;
     }
     if trouble.failure == Failure::OutputInvalid {
-        // It was good when it was checked, and is no longer: nobody must go on with it.
+        // The file was good when it was checked and no longer is: it must not be used.
         next.phase = next.phase.min(Phase::Validating);
     }
     let file = if next.phase >= Phase::Copying { File::Keep } else { File::Delete };
@@ -165,7 +165,7 @@ pub(super) fn completed(render: &Render) -> Decision {
     next.status = Status::Completed;
     next.progress = Progress::DONE;
     next.lease = Lease::Free { epoch: render.lease.epoch() };
-    // nexrender keeps finished jobs for ever and becomes slow.
+    // nexrender keeps finished jobs forever and becomes slow.
     Decision::write(next, drop_job(render.job, Slot::Free, File::Delete))
 }
 

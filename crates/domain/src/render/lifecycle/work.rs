@@ -1,4 +1,4 @@
-//! What a worker says about its render, phase by phase.
+//! Handles a worker's report, phase by phase.
 
 use super::super::{Failure, Phase, Progress, Report, Status, Trouble};
 use super::settle::{cancelled, completed, drop_job, stopped, troubled};
@@ -15,10 +15,10 @@ pub(super) fn decide(
 ) -> Decision {
     let slot = slot(render, work);
     if !settles(render.lease, fence) {
-        return Decision::only(unheard(render, slot));
+        return Decision::only(without_lease(render, slot));
     }
     match render.status {
-        // Somebody has set the status by SQL: the worker sees it now, and gives back what it has.
+        // The status was set by SQL: the worker sees it now.
         Status::Cancelled => return cancelled(render, slot),
         Status::Pending | Status::Completed | Status::Failed => return Decision::only(Act::GiveUp),
         Status::Preparing | Status::Rendering | Status::Encoding | Status::Uploading => {}
@@ -55,13 +55,13 @@ pub(super) fn decide(
         (Phase::Publishing, Work::Published) => completed(render),
         (Phase::Publishing, Work::FinalMissing) => final_missing(render),
 
-        // It does not belong here, so it says nothing.
+        // It does not fit the phase, so it is ignored.
         _ => Decision::only(Act::Nothing),
     }
 }
 
-/// The lease has moved on. If that is because nobody wants the render, its job must not go on unnoticed.
-fn unheard(render: &Render, slot: Slot) -> Act {
+/// The worker has lost the lease. If the render was cancelled, its job must not run on unnoticed.
+fn without_lease(render: &Render, slot: Slot) -> Act {
     match (render.status, render.job) {
         (Status::Cancelled, Some(_)) => drop_job(render.job, slot, File::Delete),
         _ => Act::GiveUp,
@@ -72,7 +72,7 @@ fn renew(render: &Render, fence: Fence, policy: &Policy, now: Timestamp) -> Deci
     let renewal = LeaseEvent::Renew { fence, term: Term::For(policy.lease_for) };
     match next_lease(render.lease, Life::Alive, renewal, now) {
         Ok(lease @ Lease::Held { .. }) => Decision::write(Render { lease, ..render.clone() }, Act::Nothing),
-        // It has lapsed: whoever looks next gives it to somebody else.
+        // It has lapsed: another worker may take the render.
         Ok(Lease::Free { .. }) | Err(_) => Decision::only(Act::GiveUp),
     }
 }
@@ -105,7 +105,7 @@ fn reported(
         // It was about to be posted.
         Report::Lost if render.phase == Phase::Submitting => Decision::only(Act::Submit),
         Report::Lost if render.job == Some(fence.epoch) => {
-            // A name is used once. The next claim has another one.
+            // A name is used only once. The next claim has another one.
             let trouble = Trouble::new(Failure::Lost, "nexrender no longer knows the job");
             troubled(render, &trouble, slot, policy, now)
         }
@@ -119,7 +119,6 @@ fn reported(
     }
 }
 
-/// It was about to be published, and was not.
 fn final_missing(render: &Render) -> Decision {
     if render.cancel_requested_at.is_some() {
         return cancelled(render, Slot::Free);
@@ -138,7 +137,7 @@ fn may_have_job(phase: Phase) -> bool {
     phase.is_remote() || matches!(phase, Phase::Claimed | Phase::Submitting)
 }
 
-/// Whether the licence is free once the job is dropped: it is not when a node may be rendering.
+/// Whether the licence is free once the job is dropped: not when a node may be rendering.
 fn slot(render: &Render, work: &Work) -> Slot {
     let has_ended = match work {
         Work::Reported(report) => {

@@ -1,9 +1,9 @@
-//! Reading a cron expression. Whatever is not understood is refused, with the field and the part.
+//! Parses a cron expression. Errors name the field and the part.
 
 use super::{Cron, DayRule, Set, WEEKDAYS};
 use std::str::FromStr;
 
-/// Longest expression, in characters: all sixty minutes in one list fit.
+/// Longest expression in characters: a list of all sixty minutes fits.
 const CRON_CHARS_MAX: usize = 250;
 
 const MONTHS: [&str; 12] =
@@ -31,7 +31,6 @@ struct Field {
     min: u8,
     max: u8,
     names: &'static [&'static str],
-    /// The number of the first name.
     first_name: u8,
     takes_last: bool,
 }
@@ -101,7 +100,7 @@ fn expand(text: &str) -> Result<&str, BadCron> {
 }
 
 impl Field {
-    /// The numbers that a field names, and whether it names the last day.
+    /// The numbers of a field, and whether it includes the last day (`L`).
     fn read(&self, text: &str) -> Result<(Set, bool), BadCron> {
         let (mut set, mut has_last) = (Set::default(), false);
         for part in text.split(',') {
@@ -159,7 +158,7 @@ impl Field {
     }
 }
 
-/// A number of one or two digits, without a sign.
+/// One or two digits, without a sign.
 fn digits(text: &str) -> Option<u8> {
     let is_number = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
