@@ -22,9 +22,9 @@ crate::code::coded!(BadMessage, BadMessageId);
 impl BadMessage {
     pub const fn fix(self) -> &'static str {
         match self {
-            Self::Consumer => "name the consumer by a short word that never changes, such as billing",
+            Self::Consumer => "give the consumer a short name that never changes, such as billing",
             Self::Id => {
-                "use what the producer calls the message by, such as the header tidemill-event-id, or a hash of it"
+                "use the producer's id of the message, such as the header tidemill-event-id, or a hash of it"
             }
         }
     }

@@ -169,7 +169,7 @@ pub enum LeaseRefusal {
     /// The term or the process has ended, and the lease is not taken over yet.
     #[error("the lease has lapsed")]
     Lapsed,
-    #[error("the asking process no longer counts as alive")]
+    #[error("this process no longer counts as alive")]
     AskerGone,
 }
 

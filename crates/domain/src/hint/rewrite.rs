@@ -19,7 +19,7 @@ pub enum CannotRewrite {
     Unreadable { directive: String },
     #[error("the rewritten hint would be too long")]
     TooLong,
-    #[error("the rewritten hint could still ask for {asked} where {granted} are granted")]
+    #[error("the rewritten hint could still request {asked}, but {granted} are granted")]
     StillAbove { asked: NonZeroU32, granted: NonZeroU32 },
 }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub const HINT_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the hint has {bytes} bytes, and {HINT_BYTES_MAX} are the most")]
+#[error("the hint has {bytes} bytes; {HINT_BYTES_MAX} are allowed")]
 pub struct HintTooLong {
     pub bytes: usize,
 }

@@ -22,15 +22,15 @@ macro_rules! warnings {
 }
 
 warnings! {
-    SecondComment "second_comment" "only the first hint comment counts; a further one is ignored";
+    SecondComment "second_comment" "only the first hint comment counts; others are ignored";
     Misplaced "misplaced" "a hint comment that does not follow SELECT, INSERT, UPDATE, DELETE or MERGE is ignored";
-    SpaceBeforePlus "space_before_plus" "the + has to follow the comment's opening without a space; this is no hint";
-    PlainComment "plain_comment" "a comment without a + names PARALLEL; it is no hint";
-    Unterminated "unterminated" "the hint comment has no end";
+    SpaceBeforePlus "space_before_plus" "the + must follow the start of the comment without a space; this is not a hint";
+    PlainComment "plain_comment" "a comment without a + mentions PARALLEL; it is not a hint";
+    Unterminated "unterminated" "the hint comment is not closed";
     ReservedWord "reserved_word" "a reserved word between hints; what follows it is ignored";
     Comma "comma" "a comma between hints; Oracle may ignore what follows it, here it counts";
-    Unreadable "unreadable" "a parallel hint cannot be read; it counts for the most that it could mean";
-    ZeroDegree "zero_degree" "0 is no degree; it counts as the default degree";
+    Unreadable "unreadable" "a parallel hint cannot be read; the most that it could mean counts";
+    ZeroDegree "zero_degree" "0 is not a degree; the default degree counts";
     TooLarge "too_large" "a number is too large; it counts as 4294967295";
     Instances "instances" "a second number multiplies the degree by a number of instances";
     Contradiction "contradiction" "parallel hints contradict each other; the greatest degree counts";

@@ -26,19 +26,17 @@ pub enum Step {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadBackfill {
-    #[error("the last date {to} lies before the first, {from}")]
+    #[error("the last date {to} is before the first, {from}")]
     Backwards { from: Date, to: Date },
     #[error("there are more than {DATES_MAX} dates")]
     TooMany,
-    #[error(
-        "the step {0:?} is not understood; write a number from 1 to 3660 and d, w or mo behind it, such as 1d"
-    )]
+    #[error("invalid step {0:?}; write a number from 1 to 3660 followed by d, w or mo, such as 1d")]
     BadStep(String),
-    #[error("the job asks for a {} as {name:?}, which cannot be a date", found.as_str())]
+    #[error("the parameter {name:?} is a {}, which cannot be a date", found.as_str())]
     NotADate { name: String, found: ParameterType },
-    #[error("the parameter {name:?} does not identify, so that all dates would be one instance")]
+    #[error("the parameter {name:?} is not identifying, so all dates would be one instance")]
     NotIdentifying { name: String },
-    #[error("the parameter {name:?} is given beside the dates that it is to have")]
+    #[error("the parameter {name:?} is set by the backfill and must not be given")]
     Given { name: String },
 }
 

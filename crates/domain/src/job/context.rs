@@ -30,7 +30,7 @@ pub enum ContextError {
     TooLarge { bytes: usize },
     #[error("the value of {key:?} in the execution context is nested more than {DEPTH_MAX} deep")]
     TooDeep { key: String },
-    #[error("the stored execution context is not understood: {0}")]
+    #[error("the stored execution context cannot be read: {0}")]
     NotUnderstood(String),
 }
 
@@ -107,7 +107,7 @@ impl ExecutionContext {
         match stored.get("version").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(version) => {
-                return Err(no(&format!("its version is {version}, and this program knows {VERSION}")));
+                return Err(no(&format!("its version is {version}; this program reads {VERSION}")));
             }
             None => return Err(no("it has no version")),
         }

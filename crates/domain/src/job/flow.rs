@@ -39,11 +39,11 @@ pub enum BadFlow {
     Empty,
     #[error("two steps are called {0:?}")]
     Twice(String),
-    #[error("a transition names the step {0:?}, which is not there")]
+    #[error("a transition names the step {0:?}, which does not exist")]
     Unknown(String),
     #[error("no transition leads to the step {0:?}")]
     Unreachable(String),
-    #[error("no way leads from the step {0:?} to an end")]
+    #[error("no way leads from the step {0:?} to an end of the job")]
     Endless(String),
     #[error("a transition of the step {0:?} has an empty pattern")]
     EmptyPattern(String),

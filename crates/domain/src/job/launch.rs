@@ -58,13 +58,13 @@ pub enum LaunchRefusal {
     NotRestartable,
     #[error("step {step:?} of the last execution counts as running")]
     StepRunning { step: String },
-    #[error("nobody can say how step {step:?} of the last execution ended")]
+    #[error("the outcome of step {step:?} of the last execution is unknown")]
     StepUnknown { step: String },
     #[error(transparent)]
     ParametersInvalid(ParametersInvalid),
     #[error("the job is already running with these parameters")]
     AlreadyRunning,
-    #[error("nobody can say how an earlier execution with these parameters ended")]
+    #[error("the outcome of an earlier execution with these parameters is unknown")]
     OutcomeUnknown,
     #[error("the job has already been completed or abandoned with these parameters")]
     AlreadyComplete,
@@ -93,16 +93,16 @@ impl LaunchRefusal {
                 "wait for it or stop it; if the process that ran it is gone, recover the execution"
             }
             Self::StepUnknown { .. } | Self::OutcomeUnknown => {
-                "look at what it has written, then recover the execution to go on, or abandon it"
+                "check what it has written, then recover the execution to continue, or abandon it"
             }
             Self::ParametersInvalid(_) => {
-                "correct the parameters; write each as name=value, with ,type or ,type,identifying behind it"
+                "correct the parameters; write each as name=value, name=value,type or name=value,type,identifying"
             }
             Self::AlreadyComplete => {
                 "there is nothing left to do; to do it again, launch it with other identifying parameters"
             }
             Self::DefinitionChanged => {
-                "see that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters"
+                "check that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters"
             }
         }
     }

@@ -27,7 +27,7 @@ pub enum OnCrash {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not understood; there are fail and restart")]
+#[error("must be fail or restart")]
 pub struct NotAnOnCrash;
 
 impl OnCrash {
@@ -79,9 +79,9 @@ pub enum ExecutionRefusal {
     NotRunning { status: BatchStatus },
     #[error("the execution is still running, it is {status}")]
     StillRunning { status: BatchStatus },
-    #[error("the execution has begun before")]
+    #[error("the execution has already begun")]
     AlreadyBegun,
-    #[error("the execution is COMPLETED, so there is nothing to give up")]
+    #[error("the execution is COMPLETED and cannot be abandoned")]
     AlreadyComplete,
     #[error("the process that runs the execution is alive")]
     OwnerAlive,
@@ -103,14 +103,14 @@ impl ExecutionRefusal {
 
     pub const fn fix(&self) -> &'static str {
         match self {
-            Self::NotRunning { .. } => "there is nothing to do; to go on with the job, launch it again",
+            Self::NotRunning { .. } => "nothing to do; to continue the job, launch it again",
             Self::StillRunning { .. } => {
                 "stop it and wait for its end; if the process that ran it is gone, recover the execution"
             }
-            Self::AlreadyBegun => "leave it to the process that has begun with it",
-            Self::AlreadyComplete => "there is nothing to do; its result stands",
+            Self::AlreadyBegun => "leave it to the process that runs it",
+            Self::AlreadyComplete => "nothing to do; its result is final",
             Self::OwnerAlive => "stop the execution, or end the process that runs it, and wait",
-            Self::NotAnEnd { .. } => "report this as a fault, with the text above",
+            Self::NotAnEnd { .. } => "report this as a bug, with the text above",
         }
     }
 }

@@ -9,9 +9,9 @@ pub const RUN_ID: &str = "run.id";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoNext {
-    #[error("the parameter run.id is given, and the next instance would choose it")]
+    #[error("the parameter run.id is given, but the next instance sets it")]
     Given,
-    #[error("the greatest run.id that there is was used")]
+    #[error("the greatest possible run.id is used")]
     UsedUp,
 }
 

@@ -195,7 +195,7 @@ mod tests {
 
         assert_eq!(
             refusal.to_string(),
-            "partition \"a\": nobody can say how the last execution of the step ended"
+            "partition \"a\": the outcome of the step's last execution is unknown"
         );
     }
 

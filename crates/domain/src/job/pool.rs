@@ -30,7 +30,7 @@ pub struct PoolUse {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPoolUse {
-    #[error("the least that would do is {least}, and it asks for {units} only")]
+    #[error("the minimum is {least}, but only {units} are requested")]
     LeastAboveUnits { least: NonZeroU32, units: NonZeroU32 },
     #[error(transparent)]
     HintTooLong(#[from] HintTooLong),

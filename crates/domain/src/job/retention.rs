@@ -55,7 +55,7 @@ impl BadRetention {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both",
-            Self::KeepsNone => "give --keep a number from 1 on, or leave it out and give --older-than",
+            Self::KeepsNone => "give --keep a number of 1 or more, or only --older-than",
         }
     }
 }
@@ -96,7 +96,7 @@ impl fmt::Display for Retention {
         }
         match self.unfinished {
             Unfinished::Keep => Ok(()),
-            Unfinished::Forget => f.write_str(", forgets what did not complete"),
+            Unfinished::Forget => f.write_str(", deletes what did not complete"),
         }
     }
 }

@@ -34,13 +34,13 @@ pub struct Submission {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmissionRefusal {
-    #[error("{0:?} is not an application: it has to be a file or an address")]
+    #[error("{0:?} is not an application: it must be a file or a URL")]
     App(String),
-    #[error("{0:?} is not the name of a Spark setting: letters, digits, '.', '_' and '-' are")]
+    #[error("{0:?} is not the name of a Spark setting: use letters, digits, '.', '_' and '-'")]
     Key(String),
     #[error("the Spark setting {0:?} is set by Tidemill itself")]
     OwnKey(String),
-    #[error("the value of {0} has a line break or NUL in it, which spark-submit does not pass on")]
+    #[error("the value of {0} contains a line break or NUL, which spark-submit cannot pass on")]
     Value(String),
     #[error("a Spark application needs at least one unit, and none was granted")]
     NothingGranted,

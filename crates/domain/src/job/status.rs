@@ -3,7 +3,7 @@
 crate::words! {
     #[derive(PartialOrd, Ord, Hash)]
     pub enum BatchStatus any_case:
-        "not a status; there are COMPLETED, STARTING, STARTED, STOPPING, STOPPED, FAILED, ABANDONED and UNKNOWN"
+        "not a status; use COMPLETED, STARTING, STARTED, STOPPING, STOPPED, FAILED, ABANDONED or UNKNOWN"
     {
         Completed = "COMPLETED",
         Starting = "STARTING",

@@ -50,7 +50,7 @@ pub enum StepDecision {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepRefusal {
-    #[error("nobody can say how the last execution of the step ended")]
+    #[error("the outcome of the step's last execution is unknown")]
     OutcomeUnknown,
     #[error("the step has been started {limit} times in this instance, and may not be started more often")]
     StartLimitReached { limit: u32 },
@@ -67,10 +67,10 @@ impl StepRefusal {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::OutcomeUnknown => {
-                "look at what the step has written, then recover the execution to go on, or abandon it"
+                "check what the step has written, then recover the execution to continue, or abandon it"
             }
             Self::StartLimitReached { .. } => {
-                "mend what makes the step fail, then raise its start limit, or launch with other parameters"
+                "fix what makes the step fail, then raise its start limit, or launch with other parameters"
             }
         }
     }

@@ -29,13 +29,13 @@ impl JoinRefusal {
                 "give this relay its own RELAY_INSTANCE_ID and the RELAY_TOTAL_INSTANCES of the others, or stop them and unset both for all"
             }
             Self::TotalsDiffer { .. } => {
-                "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first, or unset it and RELAY_INSTANCE_ID for all, and their number may change while they run"
+                "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first; or unset it and RELAY_INSTANCE_ID for all, so that their number may change at any time"
             }
             Self::TransactionsDiffer { .. } => {
                 "set the same outbox.kafka.transactional and outbox.kafka.transactional_id for all relays; to change them, stop all of them first"
             }
             Self::IdTaken { .. } => {
-                "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, it counts until its lease has ended, so try again some seconds later"
+                "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, try again in a few seconds, when its lease has ended"
             }
         }
     }

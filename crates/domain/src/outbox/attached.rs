@@ -28,7 +28,7 @@ pub struct TableName {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadTableName {
     #[error(
-        "{name:?} is no name of a {what}: 1 to {NAME_BYTES_MAX} bytes of letters, digits, '_' and '$', and no digit first"
+        "{name:?} is not a valid name of a {what}: use 1 to {NAME_BYTES_MAX} bytes of letters, digits, '_' and '$', not starting with a digit"
     )]
     Name { what: &'static str, name: String },
     #[error("{name} is a table of Tidemill itself")]
@@ -168,9 +168,9 @@ pub enum RowOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowRefusal {
-    #[error("there is no such row that has FAILED")]
+    #[error("there is no such FAILED row")]
     NotFailed,
-    #[error("the row was skipped, and whoever reads may have seen later ones since")]
+    #[error("the row was skipped, and readers may have seen later ones")]
     Skipped,
 }
 
@@ -179,7 +179,7 @@ crate::code::coded!(RowRefusal, AttachedRowRefused);
 impl RowRefusal {
     pub const fn fix(&self) -> &'static str {
         match self {
-            Self::NotFailed => "see `tidemill outbox failed --table TABLE`; other rows need no order",
+            Self::NotFailed => "see `tidemill outbox failed --table TABLE`; other rows need no action",
             Self::Skipped => "write a new row that corrects it, if one is needed",
         }
     }

@@ -38,7 +38,7 @@ impl EventId {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the id of an event is a whole number from 1 on")]
+#[error("the id of an event is a whole number of 1 or more")]
 pub struct BadEventId;
 
 impl FromStr for EventId {
@@ -140,7 +140,7 @@ pub enum BadEvent {
     /// Only possible in SQLite, by other programs.
     #[error("the text of the {what} is not valid UTF-8")]
     NotUtf8 { what: &'static str },
-    #[error("headers are a JSON object whose values are texts")]
+    #[error("headers must be a JSON object with text values")]
     HeadersNotAnObject,
 }
 

@@ -85,7 +85,7 @@ impl FailedEventState {
 crate::words! {
     /// A state without its data.
     #[derive(PartialOrd, Ord, Hash)]
-    pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
+    pub enum StateWord: "must be waiting, held, parked or skipped" {
         Waiting = "waiting",
         Held = "held",
         Parked = "parked",
@@ -284,7 +284,7 @@ pub enum Original {
 pub enum FailedEventRefusal {
     #[error("there is no such failed event")]
     Unknown,
-    #[error("the event was skipped, and whoever reads may have seen later ones since")]
+    #[error("the event was skipped, and readers may have seen later ones")]
     Skipped,
     #[error("the event waits behind event {head} of its aggregate")]
     Behind { head: EventId },
@@ -302,9 +302,7 @@ impl FailedEventRefusal {
 
     pub fn fix(&self) -> String {
         match self {
-            Self::Unknown => {
-                "see `tidemill outbox failed --all`; what was delivered is not listed".to_owned()
-            }
+            Self::Unknown => "see `tidemill outbox failed --all`; delivered events are not listed".to_owned(),
             Self::Skipped => "publish a new event that corrects it, if one is needed".to_owned(),
             Self::Behind { head } => format!("replay event {head}; this one follows by itself"),
             Self::Gone => "skip it, and publish a new event if one is needed".to_owned(),

@@ -33,13 +33,13 @@ impl BadInstance {
     pub const fn fix(self) -> &'static str {
         match self {
             Self::IdMissing { .. } | Self::TotalMissing { .. } => {
-                "set both RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES, or unset both and relays share fairly by themselves"
+                "set both RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES, or unset both to share fairly"
             }
             Self::IdOutOfRange { .. } => {
-                "number the relays from 0 in RELAY_INSTANCE_ID, and set RELAY_TOTAL_INSTANCES to how many there are"
+                "number the relays from 0 in RELAY_INSTANCE_ID, and set RELAY_TOTAL_INSTANCES to their number"
             }
             Self::TotalOutOfRange { .. } => {
-                "set RELAY_TOTAL_INSTANCES to how many relays there are, or unset it and RELAY_INSTANCE_ID, and relays share fairly by themselves"
+                "set RELAY_TOTAL_INSTANCES to the number of relays, or unset it and RELAY_INSTANCE_ID to share fairly"
             }
         }
     }

@@ -39,7 +39,7 @@ impl Receipt {
         if receipt.version == VERSION {
             Ok(receipt)
         } else {
-            Err(BadReceipt(format!("it is of version {}, and {VERSION} is known", receipt.version)))
+            Err(BadReceipt(format!("its version is {}; this program reads {VERSION}", receipt.version)))
         }
     }
 

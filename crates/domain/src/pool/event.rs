@@ -86,7 +86,7 @@ pub enum Event {
         ticket: TicketId,
         ask_by: Timestamp,
     },
-    /// The holder asked again for what it has, so the epoch grows.
+    /// The holder repeated its request, so the epoch grows.
     Reacquired {
         ticket: TicketId,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,13 +18,13 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
                 (downgraded, waited) => downgraded.or(waited),
             }
         }
-        Event::Doubted { .. } => Some(format!("{who} has not been heard of; its units still count")),
-        Event::Confirmed { .. } => Some(format!("{who} was heard of again")),
+        Event::Doubted { .. } => Some(format!("{who} is silent; its units still count")),
+        Event::Confirmed { .. } => Some(format!("{who} is back")),
         Event::Ended { end, .. } => ending(who, end),
         Event::Configured { settings } => Some(match &settings.paused {
             Some(pause) => format!("{} paused by {}: {}", settings.name, pause.by, pause.reason),
             None => format!(
-                "{} set to {} units, of which {} % are given out",
+                "{} set to {} units with a limit of {} %",
                 settings.name, settings.max_units, settings.threshold_percent
             ),
         }),
@@ -47,10 +47,10 @@ fn ending(who: &str, end: &End) -> Option<String> {
     match end {
         End::Released { .. } | End::GaveUp => None,
         End::ByOperator { by, reason } => Some(format!("{who} released by {by}: {reason}")),
-        End::ByProbe => Some(format!("{who} released: the probe saw no session of it")),
+        End::ByProbe => Some(format!("{who} released: the probe found none of its sessions")),
         End::Unclaimed => Some(format!("{who} did not claim its units in time")),
         End::HeldTooLong => Some(format!("{who} held its units for too long; they were taken back")),
-        End::StoppedAsking => Some(format!("{who} stopped asking and left the queue")),
+        End::StoppedAsking => Some(format!("{who} stopped polling and left the queue")),
         End::ExceedsPool => Some(format!("{who} left the queue: the pool became too small for it")),
         End::PoolRemoved => Some(format!("{who} ended with its pool")),
     }
@@ -138,7 +138,7 @@ mod tests {
                 .unwrap()
         };
 
-        assert_eq!(told(&settings), "ADW set to 1000 units, of which 95 % are given out");
+        assert_eq!(told(&settings), "ADW set to 1000 units with a limit of 95 %");
         settings.paused =
             Some(Pause { by: "minsu".into(), reason: "patch day".into(), at: Timestamp::EPOCH });
         assert_eq!(told(&settings), "ADW paused by minsu: patch day");

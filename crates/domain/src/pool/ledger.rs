@@ -30,21 +30,21 @@ impl PartialEq for Ledger {
 /// An event that cannot have happened: the log is damaged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Contradiction {
-    #[error("{kind} of the ticket {ticket}, which is not there")]
+    #[error("{kind} of the ticket {ticket}, which does not exist")]
     NoTicket { kind: &'static str, ticket: TicketId },
     #[error("{kind} of the ticket {ticket}, which is {state}")]
     WrongState { kind: &'static str, ticket: TicketId, state: State },
     #[error("a second ticket {ticket} of the holder {holder}")]
     SecondTicket { ticket: TicketId, holder: Holder },
-    #[error("the record {found} follows upon {last}")]
+    #[error("record {found} follows record {last}")]
     Gap { last: i64, found: i64 },
-    #[error("the record {found} of the pass {version} follows upon the record {last}")]
+    #[error("record {found} of pass {version} follows record {last}")]
     Missing { version: i64, last: i32, found: i32 },
-    #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not give")]
+    #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not allow")]
     AgainstPolicy { ticket: TicketId, parallel: NonZeroU32 },
-    #[error("the snapshot {version} is not what follows from the records before it")]
+    #[error("the snapshot {version} does not match the records before it")]
     WrongSnapshot { version: i64 },
-    #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]
+    #[error("{usage} units are in use after a grant to the ticket {ticket}, but the limit is {limit}")]
     OverAdmitted { ticket: TicketId, usage: u64, limit: u64 },
 }
 

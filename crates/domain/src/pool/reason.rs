@@ -42,22 +42,22 @@ impl Reason {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::PoolFull => {
-                "the pool has not enough units left, and this request is the first in the queue"
+                "the pool does not have enough free units, and this request is the first in the queue"
             }
-            Self::BehindInQueue => "other requests are before it in the queue",
+            Self::BehindInQueue => "other requests are ahead of it in the queue",
             Self::LargerRequestReserved => {
-                "there would be room, but it is set aside for a larger request that came before"
+                "the free units are reserved for a larger request that came before"
             }
-            Self::OtherPool => "it asks for several pools at once, and another of them cannot serve it now",
+            Self::OtherPool => "it needs several pools at once, and another of them has no room now",
             Self::PoolPaused => "the pool is paused",
             Self::OutsideWindow => "the pool has fewer units at this time of day",
             Self::CapacityShrunk => {
-                "the limit was lowered below what is in use; nothing starts until enough is given back"
+                "the limit was lowered below the usage; nothing starts until enough units are released"
             }
-            Self::ExceedsPool => "the pool never has as many units as the least that this request needs",
+            Self::ExceedsPool => "the minimum of this request is larger than the pool",
             Self::UnknownPool => "there is no such pool",
-            Self::QueueFull => "too many requests wait already",
-            Self::PartialCapacity => "it got less than it asked for, because more did not fit",
+            Self::QueueFull => "too many requests are waiting",
+            Self::PartialCapacity => "it got fewer units than requested, because more did not fit",
         }
     }
 }

@@ -148,13 +148,13 @@ impl Settings {
             return bad("capacity", format!("a pool has at most {MOST_WINDOWS} windows"));
         }
         if !within(self.lease_for, 5, 86_400) {
-            return bad("lease_for", "a lease lasts from 5s to 1d".to_owned());
+            return bad("lease_for", "it must be from 5s to 1d".to_owned());
         }
         if !within(self.max_hold, 60, 31 * 86_400) {
-            return bad("max_hold", "units are held at most from 1m to 31d".to_owned());
+            return bad("max_hold", "it must be from 1m to 31d".to_owned());
         }
         if !within(self.claim_for, 5, 3_600) {
-            return bad("claim_for", "a grant waits for its holder from 5s to 1h".to_owned());
+            return bad("claim_for", "it must be from 5s to 1h".to_owned());
         }
         let paused = self.paused.iter().flat_map(|pause| [&pause.by, &pause.reason]);
         if paused.into_iter().any(|text| text.len() > 500 || text.chars().any(char::is_control)) {

@@ -15,16 +15,16 @@ pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
         }
         Event::Enqueued { ticket } => format!("asked for {}", ticket.asked),
         Event::Granted { parallel, .. } => granted(at, parallel.get(), ticket),
-        Event::Claimed { .. } => "took its units".to_owned(),
+        Event::Claimed { .. } => "claimed its units".to_owned(),
         Event::Unclaimed { .. } => {
-            "was gone before it could hear of its units, which are set aside for a while".to_owned()
+            "left before it could claim its units; they stay reserved for a while".to_owned()
         }
-        Event::Reacquired { .. } => "asked again for what it has".to_owned(),
-        Event::Resized { parallel, .. } => format!("has {parallel} from now on"),
-        Event::Wanted { parallel: Some(parallel), .. } => format!("would like to have {parallel} in all"),
-        Event::Wanted { parallel: None, .. } => "no longer wants more than it has".to_owned(),
-        Event::Doubted { .. } => "has not been heard of for too long; its units still count".to_owned(),
-        Event::Confirmed { .. } => "was heard of again".to_owned(),
+        Event::Reacquired { .. } => "repeated its request".to_owned(),
+        Event::Resized { parallel, .. } => format!("now has {parallel}"),
+        Event::Wanted { parallel: Some(parallel), .. } => format!("asked for {parallel} in total"),
+        Event::Wanted { parallel: None, .. } => "no longer asks for more".to_owned(),
+        Event::Doubted { .. } => "was silent for too long; its units still count".to_owned(),
+        Event::Confirmed { .. } => "is back".to_owned(),
         Event::Ended { end, .. } => ended(end),
     })
 }
@@ -41,13 +41,13 @@ fn granted(at: Timestamp, parallel: u32, ticket: &Ticket) -> String {
 
 fn ended(end: &End) -> String {
     match end {
-        End::Released { failed: false } => "gave its units back".to_owned(),
-        End::Released { failed: true } => "gave its units back and said that its work had failed".to_owned(),
+        End::Released { failed: false } => "released its units".to_owned(),
+        End::Released { failed: true } => "released its units and reported a failure".to_owned(),
         End::ByOperator { by, reason } => format!("was released by {by}: {reason}"),
-        End::ByProbe => "was released, because the probe saw no session of it".to_owned(),
+        End::ByProbe => "was released, because the probe found none of its sessions".to_owned(),
         End::Unclaimed => "did not claim its units in time".to_owned(),
         End::HeldTooLong => "held its units for too long, so they were taken back".to_owned(),
-        End::StoppedAsking => "stopped asking and left the queue".to_owned(),
+        End::StoppedAsking => "stopped polling and left the queue".to_owned(),
         End::GaveUp => "gave up and left the queue".to_owned(),
         End::ExceedsPool => "left the queue, because the pool became too small for it".to_owned(),
         End::PoolRemoved => "ended with its pool".to_owned(),

@@ -86,7 +86,7 @@ pub fn read(call: FarmCall, status: u16, body: &str, dialect: Dialect) -> Result
         (401 | 403, _) => {
             trouble(Failure::WrongSecret, format!("nexrender answers {status}: {}", line(body)))
         }
-        (204, _) => trouble(Failure::NotNexrender, "nexrender has no such address (204)".to_owned()),
+        (204, _) => trouble(Failure::NotNexrender, "nexrender has no such path (204)".to_owned()),
         // From the open-source server it can only be a proxy's answer, which says nothing about the job.
         (404, FarmCall::Look) if dialect != Dialect::Oss => Ok(None),
         (200..=299, FarmCall::Look) if body.trim().is_empty() => Ok(None),
@@ -102,7 +102,7 @@ pub fn read(call: FarmCall, status: u16, body: &str, dialect: Dialect) -> Result
 }
 
 fn job(body: &str, dialect: Dialect) -> Result<RemoteJob, Trouble> {
-    let not_nexrender = || Trouble::new(Failure::NotNexrender, "the answer is no job of nexrender");
+    let not_nexrender = || Trouble::new(Failure::NotNexrender, "the answer is not a nexrender job");
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(body) else { return Err(not_nexrender()) };
     let is_oss = match dialect {
         Dialect::Oss => true,

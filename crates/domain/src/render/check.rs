@@ -99,7 +99,7 @@ pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
         match &probe.decoded {
             Some(Decoded::Whole) => {}
             Some(Decoded::Broken(line)) => verdict.fail(Check::Decoding, "every frame", line),
-            None => verdict.fail(Check::Decoding, "every frame", "it was not tried"),
+            None => verdict.fail(Check::Decoding, "every frame", "not tried"),
         }
     }
     // Keyed graphics are mostly black for good reasons, so these are only warnings.
@@ -143,7 +143,7 @@ fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let tolerance = DURATION_TOLERANCE.max(profile.rate.frame_seconds());
     let seconds = video.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
     let wanted = profile.duration.map(|duration| duration.as_secs_f64());
-    let expected = wanted.map_or_else(|| "more than nothing".to_owned(), |wanted| format!("{wanted} s"));
+    let expected = wanted.map_or_else(|| "more than 0 s".to_owned(), |wanted| format!("{wanted} s"));
     let is_long = seconds.is_some_and(|seconds| {
         // Plus a rounding error.
         wanted.is_none_or(|wanted| (seconds - wanted).abs() <= tolerance + 1e-6)

@@ -85,15 +85,15 @@ pub enum Problem {
     #[error("{0}")]
     Composition(String),
     #[error(
-        "the data is for the composition {named:?}, and the profile for {profile:?}; if that is what the template calls \
-         it, set name_in_template of the profile"
+        "the data names the composition {named:?}, but the profile {profile:?}; if the template uses \
+         that name, set name_in_template in the profile"
     )]
     OtherComposition { named: String, profile: String },
     #[error("{0} is not mapped")]
     NotMapped(Field),
     #[error("{0} is missing")]
     Missing(Field),
-    #[error("{0} is an expression of the mapping, and no data")]
+    #[error("{0} is an expression in the mapping and takes no data")]
     Expression(Field),
     #[error("{0}: {1}")]
     Image(Field, String),
@@ -162,8 +162,7 @@ pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
 fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -> Value {
     let src = match NodePath::parse(&profile.template) {
         Ok(path) if !is_project(&path) || !allow.has_template(&path) => {
-            problems
-                .push(Problem::NotAllowed(format!("the template {path} is not in a folder of templates")));
+            problems.push(Problem::NotAllowed(format!("the template {path} is not in a template folder")));
             String::new()
         }
         Ok(path) => uri::encode(&path),

@@ -18,7 +18,7 @@ pub struct GfxData {
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadGfx {
-    #[error("the data has {bytes} bytes, and {GFX_BYTES_MAX} are allowed")]
+    #[error("the data has {bytes} bytes; {GFX_BYTES_MAX} are allowed")]
     TooLarge { bytes: usize },
     #[error("the data is not JSON: {why}")]
     NotJson { why: String },
@@ -120,7 +120,7 @@ impl Reader {
             // The name must be possible in a mapping.
             let field = field(name.clone());
             match (field.to_string().parse::<Field>(), show(value)) {
-                (Err(_), _) => self.bad(&format!("{place}: {name:?} is no name of a field")),
+                (Err(_), _) => self.bad(&format!("{place}: {name:?} is not a valid field name")),
                 (Ok(_), Err(what)) => self.bad(&format!("{place}: {name} is {what}")),
                 (Ok(field), Ok(text)) => {
                     self.data.fields.insert(field, text);
@@ -142,7 +142,7 @@ impl Reader {
         for (name, flag) in numbered {
             let field = if name.starts_with("Flag ") { name.parse() } else { format!("Flag {name}").parse() };
             let Ok(field @ Field::Flag { .. }) = field else {
-                self.bad(&format!("{place}: {name:?} is no number of a flag"));
+                self.bad(&format!("{place}: {name:?} is not a flag number"));
                 continue;
             };
             let path = match flag {

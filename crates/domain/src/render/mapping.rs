@@ -126,9 +126,7 @@ fn line(row: &MappingRow) -> Result<(Field, Line), Vec<String>> {
     let property = row.property.clone().unwrap_or_else(|| SOURCE_TEXT.to_owned());
     let target = match (row.kind, &row.source) {
         (Kind::Text, None) => Ok(Target::Text { property }),
-        (Kind::Text, Some(_)) => {
-            Err("a text has no source; expressions are of the kind expression".to_owned())
-        }
+        (Kind::Text, Some(_)) => Err("a text takes no source; use the kind expression".to_owned()),
         (Kind::Expression, Some(text)) if !text.trim().is_empty() => {
             Ok(Target::Expression { property, expression: text.clone() })
         }

@@ -27,10 +27,10 @@ impl OrderRefusal {
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Ended { .. } => "there is nothing to cancel; to render it once more, retry it",
-            Self::TooLate => "wait for its end, and take the file away if nobody may see it",
-            Self::AtWork { .. } => "wait for its end, or cancel it first",
+            Self::TooLate => "wait until it ends, then delete the file if necessary",
+            Self::AtWork { .. } => "wait until it ends, or cancel it first",
             Self::NotHeld { .. } => "there is nothing to recover; to render it once more, retry it",
-            Self::Completed => "to have another file, submit a new render",
+            Self::Completed => "to get another file, submit a new render",
         }
     }
 }
@@ -59,22 +59,20 @@ pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> 
 /// What cancelling the render now would do, for the confirmation.
 pub fn cancel_means(render: &Render) -> &'static str {
     match (render.status, render.phase) {
-        (Status::Pending, _) if render.job.is_none() => {
-            "It is cancelled at once. Nothing of it was rendered."
-        }
+        (Status::Pending, _) if render.job.is_none() => "It is cancelled at once. Nothing was rendered.",
         (Status::Pending, _) => {
-            "It is cancelled at once. If a node still renders it, the node renders on until it is done: nexrender cannot stop \
-             it. Its licence stays busy until then, and its file is thrown away."
+            "It is cancelled at once. If a node renders it, the node continues until it is done: nexrender cannot stop it. \
+             The licence stays busy until then, and the file is deleted."
         }
         (_, Phase::Queued | Phase::Claimed | Phase::Submitting | Phase::WaitingForNode) => {
-            "Its worker hears of it within 15 seconds and takes the job out of nexrender. Nothing of it was rendered."
+            "Its worker notices within 15 seconds and deletes the job from nexrender. Nothing was rendered."
         }
         (_, Phase::NodePreparing | Phase::Rendering | Phase::Encoding) => {
-            "Its worker hears of it within 15 seconds. The node renders on until it is done: nexrender cannot stop it. Its \
-             licence stays busy until then, and its file is thrown away."
+            "Its worker notices within 15 seconds. The node continues until it is done: nexrender cannot stop it. \
+             The licence stays busy until then, and the file is deleted."
         }
         (_, Phase::Validating | Phase::Copying | Phase::Publishing | Phase::Published) => {
-            "Its worker hears of it within 15 seconds. The file that was rendered is thrown away; nothing is published."
+            "Its worker notices within 15 seconds. The rendered file is deleted; nothing is published."
         }
     }
 }
@@ -82,21 +80,19 @@ pub fn cancel_means(render: &Render) -> &'static str {
 /// What retrying the render now would do.
 pub fn retry_means(render: &Render) -> &'static str {
     match render.status {
-        Status::Pending => "It does not wait for its time: the next free worker takes it.",
-        _ if goes_on(render) => {
-            "It is only published: what was rendered is there. All its counts of failures begin at nothing."
-        }
-        _ => "It is rendered anew. All its counts of failures begin at nothing.",
+        Status::Pending => "It does not wait any longer: the next free worker takes it.",
+        _ if goes_on(render) => "It is published without rendering again. All failure counts are reset.",
+        _ => "It is rendered again. All failure counts are reset.",
     }
 }
 
 /// What taking the render from its worker now would do.
 pub fn recover_means(render: &Render) -> &'static str {
     match render.status {
-        Status::Cancelled => "Its job is taken out of nexrender. It stays cancelled.",
+        Status::Cancelled => "Its job is deleted from nexrender. It stays cancelled.",
         _ => {
-            "Its worker has vanished. It waits for another one, which goes on with the job if nexrender still has it. If the \
-             old worker comes back, nothing that it says counts."
+            "Its worker has disappeared. Another worker takes it and continues the job if nexrender still has it. \
+             If the old worker comes back, its reports are ignored."
         }
     }
 }

@@ -26,13 +26,13 @@ pub struct NodePath {
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadPath {
-    #[error("{path:?} is not a whole path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
+    #[error("{path:?} is not an absolute path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
     NotWhole { path: String },
-    #[error("{path:?} has .. in it")]
+    #[error("{path:?} contains ..")]
     Parent { path: String },
-    #[error("{part:?} is not fit to be a part of a path")]
+    #[error("{part:?} is not allowed in a path")]
     Part { part: String },
-    #[error("{path:?} has a % without two hexadecimal digits behind it, or is no text")]
+    #[error("{path:?} has a % without two hexadecimal digits after it, or is not UTF-8")]
     Uri { path: String },
 }
 

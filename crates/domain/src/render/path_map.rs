@@ -54,14 +54,14 @@ pub struct PathMap {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{folder} is in the map of paths twice")]
+#[error("{folder} is in the path map twice")]
 pub struct BadPathMap {
     pub folder: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoPath {
-    #[error("no line of the map of paths covers {path}")]
+    #[error("no line of the path map covers {path}")]
     NotMapped { path: String },
     #[error(transparent)]
     Bad(#[from] BadPath),

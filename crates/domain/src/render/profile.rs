@@ -124,7 +124,7 @@ impl Profile {
                 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         if !is_ending(&self.extension) {
-            bad("extension", "write 1 to 8 small letters and digits, without a dot");
+            bad("extension", "write 1 to 8 lower-case letters and digits, without a dot");
         }
         if !is_ending(&self.container) {
             bad("container", "write the container as ffprobe names it, such as mp4 or mov");
@@ -142,7 +142,7 @@ impl Profile {
         }
         if self.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(86_400))
         {
-            bad("duration", "write more than nothing and at most a day, or leave it out");
+            bad("duration", "write more than 0s and at most 1d, or leave it out");
         }
         if problems.is_empty() { Ok(()) } else { Err(BadProfile { problems }) }
     }

@@ -31,7 +31,7 @@ pub fn encode(path: &NodePath) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the address has a % without two hexadecimal digits behind it, or is no text")]
+#[error("the address has a % without two hexadecimal digits after it, or is not UTF-8")]
 pub struct BadUri;
 
 pub fn decode(uri: &str) -> Result<String, BadUri> {

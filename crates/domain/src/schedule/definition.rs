@@ -155,22 +155,22 @@ impl Schedule {
         let cron: Cron = self.cron.parse().map_err(|error| BadSchedule::new("cron", error))?;
         let zone: Zone = self.zone.parse().map_err(|error| BadSchedule::new("zone", error))?;
         if self.windows.len() > WINDOWS_MAX {
-            return Err(BadSchedule::new("windows", format!("there may be at most {WINDOWS_MAX}")));
+            return Err(BadSchedule::new("windows", format!("at most {WINDOWS_MAX} are allowed")));
         }
         let mut windows = Vec::with_capacity(self.windows.len());
         for (index, window) in self.windows.iter().enumerate() {
             let part = format!("windows[{index}]");
             windows.push(window.parse::<Window>().map_err(|error| BadSchedule::new(part, error))?);
         }
-        let outside = word("outside", &self.outside, "drop and defer")?;
+        let outside = word("outside", &self.outside, "drop or defer")?;
         let timetable = Timetable { cron, zone, windows, outside };
         if timetable.next_after(Timestamp::EPOCH).is_none() {
-            return Err(BadSchedule::new("windows", "no tick lies in any of them"));
+            return Err(BadSchedule::new("windows", "no tick is inside any of them"));
         }
         Ok(Plan {
             timetable,
             missed: self.missed.parse().map_err(|error| BadSchedule::new("missed", error))?,
-            overlap: word("overlap", &self.overlap, "allow, skip and wait")?,
+            overlap: word("overlap", &self.overlap, "allow, skip or wait")?,
             grace: self.grace,
             parameters: self.templates()?,
         })
@@ -178,13 +178,13 @@ impl Schedule {
 
     fn templates(&self) -> Result<Vec<(String, Template)>, BadSchedule> {
         if self.parameters.len() > PARAMETERS_MAX {
-            return Err(BadSchedule::new("parameters", format!("there may be at most {PARAMETERS_MAX}")));
+            return Err(BadSchedule::new("parameters", format!("at most {PARAMETERS_MAX} are allowed")));
         }
         let mut templates: Vec<(String, Template)> = Vec::with_capacity(self.parameters.len());
         for (name, text) in &self.parameters {
             let part = || format!("parameters.{}", name.chars().take(40).collect::<String>());
             if name.is_empty() || name.contains('=') || templates.iter().any(|(known, _)| known == name) {
-                return Err(BadSchedule::new(part(), "a name is given once, and not empty or with a ="));
+                return Err(BadSchedule::new(part(), "a name must not be empty, repeated, or contain ="));
             }
             if name.contains('\0') || text.contains('\0') {
                 return Err(BadSchedule::new(part(), "it contains the character NUL"));
@@ -238,7 +238,7 @@ impl Plan {
         let mut arguments = Vec::with_capacity(self.parameters.len());
         for (name, template) in &self.parameters {
             let text = template.at(tick, &self.timetable.zone);
-            let text = text.ok_or_else(|| format!("parameter {name:?} lies beyond the calendar"))?;
+            let text = text.ok_or_else(|| format!("parameter {name:?} is beyond the calendar"))?;
             arguments.push(format!("{name}={text}"));
         }
         parse_arguments(arguments.iter().map(String::as_str), specs).map_err(|error| error.to_string())

@@ -38,7 +38,7 @@ crate::words! {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{word:?} is none of {known}")]
+#[error("it must be {known}, not {word:?}")]
 pub struct UnknownWord {
     word: String,
     known: &'static str,
@@ -71,7 +71,7 @@ impl FromStr for MissedRuns {
                 .and_then(|limit| limit.parse().ok())
                 .filter(|limit| (1..=CATCH_UP_MAX).contains(limit))
                 .map(|limit| Self::All { limit })
-                .ok_or_else(|| unknown(other, "skip, latest, and all N with N from 1 to 100")),
+                .ok_or_else(|| unknown(other, "skip, latest, or all N with N from 1 to 100")),
         }
     }
 }

@@ -28,7 +28,7 @@ enum Part {
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the placeholder {found:?} is not understood; there are ${{tick}}, ${{tick.date}}, and ${{tick.date-Nd}} and \
+    "unknown placeholder {found:?}; use ${{tick}}, ${{tick.date}}, ${{tick.date-Nd}} or \
      ${{tick.date+Nd}} with N up to {DAYS_MAX}"
 )]
 pub struct BadPlaceholder {

@@ -61,8 +61,10 @@ impl Passed {
 
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Missed => "nobody fired it in time",
-            Self::MissedMany => "nobody fired it in time; earlier ones were missed too and are not recorded",
+            Self::Missed => "no process fired it in time",
+            Self::MissedMany => {
+                "no process fired it in time; earlier ticks were missed too and are not recorded"
+            }
             Self::Skipped => "an execution of an earlier tick had not ended",
         }
     }

@@ -111,7 +111,7 @@ impl FromStr for Window {
         let (days, times) = match words.as_slice() {
             [times] => (ALL_DAYS, *times),
             [days, times] => (days_of(days).map_err(bad)?, *times),
-            _ => return Err(bad("write the days, a space, and from-to; without days it is every day")),
+            _ => return Err(bad("write days, a space, and from-to; without days it is every day")),
         };
         let (opens, closes) = times.split_once('-').ok_or_else(|| bad("the times have no - between them"))?;
         let not_a_time = || bad("a time of day is HH:MM");

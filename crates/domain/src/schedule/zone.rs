@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct Zone(TimeZone);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no time zone {name:?}; write it as the IANA database does, such as Asia/Seoul or UTC")]
+#[error("unknown time zone {name:?}; use an IANA name such as Asia/Seoul or UTC")]
 pub struct UnknownZone {
     name: String,
 }

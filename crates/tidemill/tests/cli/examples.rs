@@ -79,7 +79,7 @@ third night, the server slept through the second
   report for 2026-11-17
 what became of the ticks
   2026-11-15T17:00:00.000000Z fired
-  2026-11-16T17:00:00.000000Z missed nobody fired it in time
+  2026-11-16T17:00:00.000000Z missed no process fired it in time
   2026-11-17T17:00:00.000000Z fired
 ";
     let said: Vec<&str> = rehearsed.succeeds().stdout.lines().map(str::trim_end).collect();

@@ -34,7 +34,7 @@ pub enum ParameterProblem {
     OutOfBounds(ParameterError),
     #[error("parameter {name:?} is missing")]
     Missing { name: String },
-    #[error("parameter {name:?} must be {wanted}, and is a {}", found.as_str())]
+    #[error("parameter {name:?} must be {wanted}, not a {}", found.as_str())]
     WrongType { name: String, wanted: ParameterType, found: ParameterType },
     #[error("parameter {name:?} {refusal}")]
     NotAccepted { name: String, refusal: ValueRefusal },
@@ -123,7 +123,7 @@ mod tests {
             refusal.to_string(),
             "parameter \"day\" is missing; a parameter has an empty name; \
              the job has no parameter \"dya\" (did you mean \"day\"?); it has day, limit; \
-             parameter \"limit\" must be a long (a whole number of 64 bits), and is a string"
+             parameter \"limit\" must be a long (a whole number of 64 bits), not a string"
         );
     }
 

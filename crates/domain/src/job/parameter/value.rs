@@ -147,7 +147,7 @@ impl FromStr for ParameterType {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadValue {
-    #[error("there is no parameter type {word:?}; there are string, long, double, date, time and datetime")]
+    #[error("unknown parameter type {word:?}; use string, long, double, date, time or datetime")]
     UnknownType { word: String },
     #[error("the value is not {wanted}")]
     NotOfType { wanted: ParameterType },

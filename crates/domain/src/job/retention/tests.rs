@@ -101,7 +101,7 @@ fn a_retention_says_what_it_keeps() {
     assert_eq!(said(None, Some(5), Unfinished::Keep), "keeps the newest 5 instances of each job");
     assert_eq!(
         said(Some(90), Some(5), Unfinished::Forget),
-        "keeps what ended in the last 90 s and the newest 5 instances of each job, forgets what did not complete"
+        "keeps what ended in the last 90 s and the newest 5 instances of each job, deletes what did not complete"
     );
 }
 

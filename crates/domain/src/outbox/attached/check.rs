@@ -83,14 +83,14 @@ pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
     let Some(found) = found else {
         findings.fault(
             format!("there is no table {name}"),
-            "look at the spelling and at --schema; large and small letters differ".to_owned(),
+            "check the spelling and --schema; names are case-sensitive".to_owned(),
         );
         return findings;
     };
     if !found.is_ordinary {
         findings.fault(
-            format!("{name} is no ordinary table"),
-            "attach a table itself; views and partitioned tables cannot be served".to_owned(),
+            format!("{name} is not an ordinary table"),
+            "attach an ordinary table; views and partitioned tables are not supported".to_owned(),
         );
     }
     for needed in NEEDED {
@@ -172,7 +172,7 @@ fn check_column(name: &TableName, needed: &Needed, column: &FoundColumn, finding
             findings.fault(
                 format!("{word} is of type {}", column.type_name),
                 format!(
-                    "it has to be one of {}{or}: alter table {table} alter column {word} type {}",
+                    "it must be one of {}{or}: alter table {table} alter column {word} type {}",
                     needed.types.join(", "),
                     needed.types.first().unwrap_or(&"text")
                 ),
@@ -191,9 +191,7 @@ fn check_column(name: &TableName, needed: &Needed, column: &FoundColumn, finding
         findings.warnings.push(format!("rows without {word} are never published, and {word} may be null"));
     }
     if column.type_name == "timestamp without time zone" {
-        findings
-            .warnings
-            .push(format!("{word} has no time zone: say with --time-zone in which it is written"));
+        findings.warnings.push(format!("{word} has no time zone: set it with --time-zone"));
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn source(
         (Err(error), _) => return Err(bad(error)),
     };
     if !allow.has_asset(&path) {
-        return Err(Problem::NotAllowed(format!("{field}: {path} is not in a folder of assets")));
+        return Err(Problem::NotAllowed(format!("{field}: {path} is not in an asset folder")));
     }
     let ending = path.file_name().and_then(ending);
     Ok(Source { src: uri::encode(&path), ending })
@@ -50,11 +50,11 @@ pub(super) fn source(
 fn address(field: &Field, given: &str, scheme: &str, allow: &AllowList) -> Result<Source, Problem> {
     if !allow.has_scheme(scheme) {
         let scheme: String = scheme.chars().take(16).collect();
-        let why = format!("{field}: addresses with {scheme:?} are not on the allow-list");
+        let why = format!("{field}: URLs with {scheme:?} are not on the allow-list");
         return Err(Problem::NotAllowed(why));
     }
     if !given.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let why = "the address has spaces or letters in it that have to be escaped".to_owned();
+        let why = "the URL has characters that must be escaped".to_owned();
         return Err(Problem::Image(field.clone(), why));
     }
     let path = given.split(['?', '#']).next().unwrap_or_default();

@@ -116,7 +116,7 @@ fn all_fields_that_do_not_match_are_named_together() {
         problems,
         [
             "Slot 1 - name is missing",
-            "Single - clock is an expression of the mapping, and no data",
+            "Single - clock is an expression in the mapping and takes no data",
             "Single - table_id is missing",
             "Slot 1 - nmae is not mapped",
             "Slot 3 - name is not mapped",
@@ -171,8 +171,8 @@ fn data_for_another_composition_is_refused() {
     assert_eq!(
         Kitchen::new().problems(&data),
         [
-            "the data is for the composition \"_MAIN Leaderboard\", and the profile for \"_MAIN Mini Chip Count\"; if \
-             that is what the template calls it, set name_in_template of the profile"
+            "the data names the composition \"_MAIN Leaderboard\", but the profile \"_MAIN Mini Chip Count\"; if \
+             the template uses that name, set name_in_template in the profile"
         ]
     );
 }

@@ -53,7 +53,7 @@ pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Dec
     let mut next = render.clone();
     next.counts.recoveries = render.counts.recoveries.saturating_add(1);
     let recoveries = next.counts.recoveries;
-    let message = format!("its worker vanished for the {recoveries}. time");
+    let message = format!("its worker disappeared (recovery {recoveries})");
     let trouble = Trouble::new(Failure::WorkerLost, &message);
     if next.counts.attempts >= policy.attempts_max || recoveries > policy.recoveries_max {
         return failed(&next, &trouble, Slot::BusyUntilItEnds);

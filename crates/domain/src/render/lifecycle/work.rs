@@ -98,8 +98,7 @@ fn reported(
             troubled(render, &Trouble::new(*failure, message), slot, policy, now)
         }
         Report::Cancelled => {
-            let trouble =
-                Trouble::new(Failure::RemoteCancelled, "somebody has cancelled the job in nexrender");
+            let trouble = Trouble::new(Failure::RemoteCancelled, "the job was cancelled in nexrender");
             troubled(render, &trouble, slot, policy, now)
         }
         // It was about to be posted.

@@ -18,11 +18,11 @@ pub enum BadCron {
         "there are {count} fields; write five (minute hour day month weekday), or six with the second first"
     )]
     Fields { count: usize },
-    #[error("there is no {word:?}; there are @hourly, @daily, @weekly, @monthly and @yearly")]
+    #[error("unknown word {word:?}; use @hourly, @daily, @weekly, @monthly or @yearly")]
     UnknownWord { word: String },
     #[error("in the field for the {field}, {part:?}: {why}")]
     Part { field: &'static str, part: String, why: String },
-    #[error("no day of any year matches: the month does not have such a day")]
+    #[error("no date matches: the month has no such day")]
     Never,
 }
 

@@ -89,7 +89,7 @@ fn what_is_not_understood_is_refused_with_what_and_where() {
     check("1,,2 * * * *", "\"\" is not a number");
     check("+1 * * * *", "\"+1\" is not a number");
     check("١ * * * *", "is not a number");
-    check("@reboot", "there is no \"@reboot\"");
+    check("@reboot", "unknown word \"@reboot\"");
     check(&"* ".repeat(200), "has 400 characters");
     for never in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 30-31 FEB *"] {
         check(never, "no day of any year");

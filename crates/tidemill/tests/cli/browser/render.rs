@@ -123,7 +123,7 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     click(page, "#how a[data-ask]");
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
-    assert!(page.text("dialog[open]").unwrap().contains("It is rendered anew."));
+    assert!(page.text("dialog[open]").unwrap().contains("It is rendered again."));
     page.fill("dialog[open] [name=reason]", "right name").unwrap();
     page.click("dialog[open] button.do").unwrap();
     // The node renders the first one on, and there is only one place.

@@ -170,7 +170,7 @@ fn a_definition_that_contradicts_itself_is_refused() {
     let least = PoolUse { units: Some(some(2)), least: Some(some(3)), ..PoolUse::new(adw()) };
     let pooled_worker = world.step("w").pool(PoolUse::new(adw()));
     for (step, word) in [
-        (world.step("s").pool(least), "the least that would do is 3"),
+        (world.step("s").pool(least), "the minimum is 3"),
         (Step::partitioned("m", world.step("w"), parts).grid_granted().build(), "asks no pool"),
         (Step::partitioned("m", pooled_worker, parts).build().pool(PoolUse::new(adw())), "both"),
     ] {

@@ -51,7 +51,7 @@ async fn what_failed_is_tried_again_and_what_vanished_is_taken_back() {
     fail(&app, &claim(&app, "w").await, "no template").await;
     let question = format!("/render/{failed}/retry");
 
-    assert!(operator.get(&question).await.text.contains("It is rendered anew."));
+    assert!(operator.get(&question).await.text.contains("It is rendered again."));
     let done = operator.submit(&question, &question, "reason=template+is+there").await;
     assert_eq!(done.header("location"), format!("/render/{failed}"));
     assert_eq!(status(&app, failed).await, Status::Pending);
@@ -62,7 +62,7 @@ async fn what_failed_is_tried_again_and_what_vanished_is_taken_back() {
     assert_eq!(early.status, StatusCode::CONFLICT);
     assert!(early.text.contains("TM1511") && early.text.contains("What to do: "), "{}", early.text);
     app.clock.advance(Duration::from_secs(90));
-    assert!(operator.get(&question).await.text.contains("Its worker has vanished."));
+    assert!(operator.get(&question).await.text.contains("Its worker has disappeared."));
     operator.submit(&question, &question, "reason=host+is+gone").await;
     assert_eq!(status(&app, failed).await, Status::Pending);
 }

@@ -103,7 +103,7 @@ async fn what_is_no_table_and_an_unknown_zone_are_told() {
     assert_eq!(told.len(), 2);
     assert_eq!(told[0].what, "there is no table public.transfer_events");
     run(&bench.store, "create view transfer_events as select 1 as event_id").await;
-    assert_eq!(faults(&bench, &table()).await[0].what, "public.transfer_events is no ordinary table");
+    assert_eq!(faults(&bench, &table()).await[0].what, "public.transfer_events is not an ordinary table");
 }
 
 #[tokio::test]
