@@ -50,11 +50,6 @@ pub struct AuditEntry {
 pub const FIELD_CHARS_MAX: usize = 1000;
 
 impl AuditEntry {
-    /// ```
-    /// # use tidemill_domain::audit::{Actor, AuditEntry};
-    /// let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
-    /// assert_eq!(entry.to.as_deref(), Some("dead"));
-    /// ```
     pub fn new(actor: Actor, action: &str, object: &str) -> Self {
         Self {
             actor: Actor {
@@ -145,5 +140,12 @@ mod tests {
         use crate::audit::{BadReason, reason};
         assert_eq!(reason(" the file was replaced "), Ok("the file was replaced"));
         assert_eq!(reason(" "), Err(BadReason::Empty));
+    }
+
+    #[test]
+    fn an_entry_keeps_both_states() {
+        use crate::audit::{Actor, AuditEntry};
+        let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
+        assert_eq!(entry.to.as_deref(), Some("dead"));
     }
 }

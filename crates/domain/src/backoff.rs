@@ -39,14 +39,6 @@ impl Backoff {
     }
 
     /// The delay after `attempt` failures (from 1). `unit` is a random number; it is clamped to 0 to 1.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidemill_domain::backoff::Backoff;
-    /// let backoff = Backoff::new(Duration::from_secs(1), 2.0, Duration::from_secs(60), 0.0).unwrap();
-    /// assert_eq!(backoff.delay(4, 0.5), Duration::from_secs(8));
-    /// assert_eq!(backoff.delay(400, 0.5), Duration::from_secs(60));
-    /// ```
     pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.base.as_secs_f64() * self.factor.powi(exponent);
@@ -93,5 +85,14 @@ mod tests {
         assert_eq!(Backoff::new(second, f64::NAN, second, 0.0), Err(BadBackoff::Factor));
         assert_eq!(Backoff::new(second, 2.0, Duration::ZERO, 0.0), Err(BadBackoff::Cap));
         assert_eq!(Backoff::new(second, 2.0, second, 1.5), Err(BadBackoff::Jitter));
+    }
+
+    #[test]
+    fn the_delay_doubles_up_to_the_cap() {
+        use crate::backoff::Backoff;
+        use std::time::Duration;
+        let backoff = Backoff::new(Duration::from_secs(1), 2.0, Duration::from_secs(60), 0.0).unwrap();
+        assert_eq!(backoff.delay(4, 0.5), Duration::from_secs(8));
+        assert_eq!(backoff.delay(400, 0.5), Duration::from_secs(60));
     }
 }

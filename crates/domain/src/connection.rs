@@ -55,13 +55,6 @@ pub enum Whom {
 impl Bounds {
     /// The bounds of a process that may open `files` files. It keeps a quarter of them for its own work, up to a half if they
     /// are few. One address gets half of the places unless `per_address` is set.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidemill_domain::connection::Bounds;
-    /// let bounds = Bounds::of_files(1024, None, Duration::from_secs(75));
-    /// assert_eq!((bounds.places, bounds.reserve, bounds.per_address), (752, 16, 376));
-    /// ```
     pub fn of_files(files: u64, per_address: Option<u32>, patience: Duration) -> Self {
         let own = (files / 4).max(FILES_OF_ITS_OWN.min(files / 2));
         let all = (files - own).clamp(2, MOST);
@@ -212,5 +205,13 @@ mod tests {
         assert_eq!(of(0), (1, 1, 1));
         assert_eq!(of(64), (28, 4, 14));
         assert_eq!(of(u64::MAX), (9984, 16, 4992));
+    }
+
+    #[test]
+    fn a_thousand_files_give_three_quarters_as_places() {
+        use crate::connection::Bounds;
+        use std::time::Duration;
+        let bounds = Bounds::of_files(1024, None, Duration::from_secs(75));
+        assert_eq!((bounds.places, bounds.reserve, bounds.per_address), (752, 16, 376));
     }
 }

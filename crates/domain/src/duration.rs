@@ -26,13 +26,6 @@ pub enum BadDuration {
 
 /// Reads whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces. A day has 24 hours; the
 /// maximum is a million days.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::duration::{BadDuration, parse};
-/// assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
-/// assert_eq!(parse("15"), Err(BadDuration::NoUnit));
-/// ```
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(BadDuration::NoUnit);
@@ -50,13 +43,6 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
 }
 
 /// Writes a duration in the form that [`parse`] reads, down to milliseconds.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::duration::show;
-/// assert_eq!(show(Duration::from_millis(90_500)), "1m30s500ms");
-/// assert_eq!(show(Duration::ZERO), "0s");
-/// ```
 pub fn show(duration: Duration) -> String {
     let mut left = duration.as_millis();
     let mut text = String::new();
@@ -171,5 +157,21 @@ mod tests {
                 prop_assert_eq!(parse(&show(duration)), Ok(duration));
             }
         });
+    }
+
+    #[test]
+    fn units_add_up_and_a_bare_number_is_refused() {
+        use crate::duration::{BadDuration, parse};
+        use std::time::Duration;
+        assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse("15"), Err(BadDuration::NoUnit));
+    }
+
+    #[test]
+    fn units_are_written_largest_first() {
+        use crate::duration::show;
+        use std::time::Duration;
+        assert_eq!(show(Duration::from_millis(90_500)), "1m30s500ms");
+        assert_eq!(show(Duration::ZERO), "0s");
     }
 }

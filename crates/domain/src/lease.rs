@@ -50,12 +50,6 @@ pub enum BadLeaseKey {
 }
 
 impl LeaseKey {
-    /// ```
-    /// # use tidemill_domain::lease::LeaseKey;
-    /// let key = LeaseKey::new("outbox_slot", "17").unwrap();
-    /// assert_eq!(key.to_string(), "outbox_slot/17");
-    /// assert!(LeaseKey::new("Outbox", "17").is_err());
-    /// ```
     pub fn new(kind: &str, name: &str) -> Result<Self, BadLeaseKey> {
         let mut letters = kind.bytes();
         let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());

@@ -19,15 +19,6 @@ pub enum PollResult {
 impl Pace {
     /// The sleep after a turn with the result `found`; `last` is the sleep before. `unit` (a random number from 0 to 1) takes
     /// away up to a tenth, so that many loops do not poll at the same instant.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidemill_domain::poll::{PollResult, Pace};
-    /// let pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(5) };
-    /// let calm = pace.next(Duration::from_millis(400), PollResult::Nothing, 0.0);
-    /// assert_eq!(calm, Duration::from_millis(800));
-    /// assert_eq!(pace.next(calm, PollResult::Work, 0.0), Duration::from_millis(100));
-    /// ```
     pub fn next(&self, last: Duration, found: PollResult, unit: f64) -> Duration {
         let full = match found {
             PollResult::Work => self.min,
@@ -53,5 +44,15 @@ mod tests {
             let sleep = pace.next(Duration::from_millis(last), found, unit);
             prop_assert!(sleep >= pace.min.mul_f64(0.89) && sleep <= pace.max);
         }
+    }
+
+    #[test]
+    fn sleeps_double_while_idle_and_start_over_with_work() {
+        use crate::poll::{Pace, PollResult};
+        use std::time::Duration;
+        let pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(5) };
+        let calm = pace.next(Duration::from_millis(400), PollResult::Nothing, 0.0);
+        assert_eq!(calm, Duration::from_millis(800));
+        assert_eq!(pace.next(calm, PollResult::Work, 0.0), Duration::from_millis(100));
     }
 }

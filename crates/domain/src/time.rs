@@ -6,12 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// An instant in UTC with microsecond precision, as both databases store it.
-///
-/// ```
-/// # use tidemill_domain::time::Timestamp;
-/// let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
-/// assert_eq!(noon.to_string(), "2026-11-15T12:00:00.000000Z");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Timestamp(i64);
 
@@ -111,14 +105,6 @@ pub trait Clock: fmt::Debug + Send + Sync {
 }
 
 /// A clock that moves only by [`advance`](Self::advance) and [`jump_to`](Self::jump_to).
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::time::{Clock, FakeClock, Timestamp};
-/// let clock = FakeClock::at(Timestamp::EPOCH);
-/// clock.advance(Duration::from_secs(31));
-/// assert_eq!(clock.now(), Timestamp::from_micros(31_000_000));
-/// ```
 #[derive(Debug)]
 pub struct FakeClock {
     reading: Mutex<(Timestamp, Duration)>,
@@ -192,5 +178,21 @@ mod tests {
         fn any_text_is_parsed_or_refused_without_a_panic(text in ".{0,80}") {
             let _answer = text.parse::<Timestamp>();
         }
+    }
+
+    #[test]
+    fn an_instant_is_written_with_six_decimals() {
+        use crate::time::Timestamp;
+        let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        assert_eq!(noon.to_string(), "2026-11-15T12:00:00.000000Z");
+    }
+
+    #[test]
+    fn a_fake_clock_moves_only_when_advanced() {
+        use crate::time::{Clock, FakeClock, Timestamp};
+        use std::time::Duration;
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        clock.advance(Duration::from_secs(31));
+        assert_eq!(clock.now(), Timestamp::from_micros(31_000_000));
     }
 }

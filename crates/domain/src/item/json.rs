@@ -40,11 +40,6 @@ impl Value {
 }
 
 impl Row {
-    /// ```
-    /// # use tidemill_domain::item::{Row, Value};
-    /// let row = Row::new(["id".to_owned(), "name".to_owned()].into(), vec![7.into(), Value::Null]);
-    /// assert_eq!(row.to_json().to_string(), r#"{"id":7,"name":null}"#);
-    /// ```
     pub fn to_json(&self) -> Json {
         let entries = self.columns().iter().zip(self.values());
         Json::Object(entries.map(|(name, value)| (name.clone(), value.to_json())).collect())
@@ -91,5 +86,12 @@ mod tests {
         assert_eq!(first.value("a"), Ok(&Value::Decimal("18446744073709551615".parse().unwrap())));
         assert_eq!(second.values(), [Value::Double(2.5), Value::Json(json!([1]))]);
         assert_eq!(third.columns().as_ref(), ["a"]);
+    }
+
+    #[test]
+    fn a_row_is_an_object() {
+        use crate::item::{Row, Value};
+        let row = Row::new(["id".to_owned(), "name".to_owned()].into(), vec![7.into(), Value::Null]);
+        assert_eq!(row.to_json().to_string(), r#"{"id":7,"name":null}"#);
     }
 }

@@ -92,11 +92,6 @@ pub struct SameVariable {
 }
 
 /// The variable of a parameter: upper case, with `_` for all that is neither a letter nor a digit.
-///
-/// ```
-/// # use tidemill_domain::job::command::variable_of;
-/// assert_eq!(variable_of("run.date"), "TIDEMILL_PARAM_RUN_DATE");
-/// ```
 pub fn variable_of(parameter: &str) -> String {
     let plain = parameter.chars().map(|c| if c.is_alphanumeric() { c } else { '_' });
     PARAMETER_PREFIX.chars().chain(plain.flat_map(char::to_uppercase)).collect()
@@ -209,5 +204,11 @@ mod tests {
             prop_assert!(line.chars().count() <= chars_max + 1);
             prop_assert!(!line.chars().any(char::is_control));
         }
+    }
+
+    #[test]
+    fn a_variable_is_in_upper_case() {
+        use crate::job::command::variable_of;
+        assert_eq!(variable_of("run.date"), "TIDEMILL_PARAM_RUN_DATE");
     }
 }

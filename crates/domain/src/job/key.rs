@@ -7,10 +7,6 @@ use super::JobParameters;
 use md5::{Digest, Md5};
 use std::fmt::Write as _;
 
-/// ```
-/// # use tidemill_domain::job::{JobParameters, key::job_key};
-/// assert_eq!(job_key(&JobParameters::new()), "d41d8cd98f00b204e9800998ecf8427e");
-/// ```
 pub fn job_key(parameters: &JobParameters) -> String {
     md5(&plain_key(parameters))
 }
@@ -122,5 +118,11 @@ mod tests {
             prop_assert_eq!(key(one.into()) == key(other.into()), one == other);
             prop_assert_ne!(key(one.into()), key(one.to_string().into()));
         }
+    }
+
+    #[test]
+    fn no_parameters_have_the_key_of_an_empty_text() {
+        use crate::job::{JobParameters, key::job_key};
+        assert_eq!(job_key(&JobParameters::new()), "d41d8cd98f00b204e9800998ecf8427e");
     }
 }

@@ -109,13 +109,6 @@ impl LaunchRefusal {
 }
 
 /// Whether and how the job starts; `parameters` is the result of [`super::parameter::check`]. Total.
-///
-/// ```
-/// # use tidemill_domain::job::{BatchStatus, launch::{self, InstanceHistory, Launch, LaunchRules}};
-/// let rules = LaunchRules { is_restartable: true, has_identifying: true, has_changed: false };
-/// let failed = InstanceHistory { executions: &[BatchStatus::Failed], last_steps: &[] };
-/// assert_eq!(launch::decide(&failed, rules, Ok(())), Ok(Launch::Restart));
-/// ```
 pub fn decide(
     history: &InstanceHistory<'_>,
     rules: LaunchRules,
@@ -313,5 +306,16 @@ mod tests {
                 prop_assert_eq!(answer, Err(LaunchRefusal::AlreadyRunning));
             }
         }
+    }
+
+    #[test]
+    fn a_failed_instance_restarts() {
+        use crate::job::{
+            BatchStatus,
+            launch::{self, InstanceHistory, Launch, LaunchRules},
+        };
+        let rules = LaunchRules { is_restartable: true, has_identifying: true, has_changed: false };
+        let failed = InstanceHistory { executions: &[BatchStatus::Failed], last_steps: &[] };
+        assert_eq!(launch::decide(&failed, rules, Ok(())), Ok(Launch::Restart));
     }
 }

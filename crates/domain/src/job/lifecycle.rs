@@ -116,13 +116,6 @@ impl ExecutionRefusal {
 }
 
 /// The status after `event`, or the refusal. Total.
-///
-/// ```
-/// # use tidemill_domain::job::{BatchStatus, lifecycle::{self, ExecutionEvent}};
-/// let stopping = lifecycle::next(BatchStatus::Started, ExecutionEvent::RequestStop);
-/// assert_eq!(stopping, Ok(BatchStatus::Stopping));
-/// assert!(lifecycle::next(BatchStatus::Completed, ExecutionEvent::Abandon).is_err());
-/// ```
 pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, ExecutionRefusal> {
     use BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
     match (status, event) {
@@ -285,5 +278,16 @@ mod tests {
                 prop_assert!(has_ended || !is_stop_requested || status == Stopping);
             }
         }
+    }
+
+    #[test]
+    fn a_started_execution_stops_and_a_completed_one_is_not_abandoned() {
+        use crate::job::{
+            BatchStatus,
+            lifecycle::{self, ExecutionEvent},
+        };
+        let stopping = lifecycle::next(BatchStatus::Started, ExecutionEvent::RequestStop);
+        assert_eq!(stopping, Ok(BatchStatus::Stopping));
+        assert!(lifecycle::next(BatchStatus::Completed, ExecutionEvent::Abandon).is_err());
     }
 }

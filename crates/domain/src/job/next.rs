@@ -16,13 +16,6 @@ pub enum NoNext {
 }
 
 /// `greatest` is the greatest number of an instance so far.
-///
-/// ```
-/// # use tidemill_domain::job::{JobParameters, next::next_instance};
-/// let given = JobParameters::new().with("input", "a.csv");
-/// let next = next_instance(given.clone(), Some(41)).unwrap();
-/// assert_eq!(next, given.with("run.id", 42));
-/// ```
 pub fn next_instance(given: JobParameters, greatest: Option<i64>) -> Result<JobParameters, NoNext> {
     if given.get(RUN_ID).is_some() {
         return Err(NoNext::Given);
@@ -51,5 +44,13 @@ mod tests {
             prop_assert_eq!(next.iter().count(), 1);
             prop_assert!(matches!(next.get(RUN_ID).unwrap().value, crate::job::ParameterValue::Long(n) if n > greatest && n > 0));
         }
+    }
+
+    #[test]
+    fn the_next_instance_has_the_next_number() {
+        use crate::job::{JobParameters, next::next_instance};
+        let given = JobParameters::new().with("input", "a.csv");
+        let next = next_instance(given.clone(), Some(41)).unwrap();
+        assert_eq!(next, given.with("run.id", 42));
     }
 }

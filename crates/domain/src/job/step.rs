@@ -77,13 +77,6 @@ impl StepRefusal {
 }
 
 /// Decides on a step with this last execution and number of starts in the instance. Total.
-///
-/// ```
-/// # use tidemill_domain::job::{BatchStatus, step::{self, LastStep, StepDecision, StepRules}};
-/// let failed = LastStep { status: BatchStatus::Failed, is_of_this_execution: false };
-/// assert_eq!(step::decide(Some(failed), 1, StepRules::default()), Ok(StepDecision::Resume));
-/// assert_eq!(step::decide(None, 0, StepRules::default()), Ok(StepDecision::RunFresh));
-/// ```
 pub fn decide(last: Option<LastStep>, starts: u64, rules: StepRules) -> Result<StepDecision, StepRefusal> {
     let earlier = last.filter(|last| !last.is_of_this_execution).map(|last| last.status);
     let run = match earlier {
@@ -192,5 +185,16 @@ mod tests {
                 prop_assert!(!matches!(status, Completed | Abandoned | Unknown));
             }
         }
+    }
+
+    #[test]
+    fn a_failed_step_resumes_and_a_new_one_runs_afresh() {
+        use crate::job::{
+            BatchStatus,
+            step::{self, LastStep, StepDecision, StepRules},
+        };
+        let failed = LastStep { status: BatchStatus::Failed, is_of_this_execution: false };
+        assert_eq!(step::decide(Some(failed), 1, StepRules::default()), Ok(StepDecision::Resume));
+        assert_eq!(step::decide(None, 0, StepRules::default()), Ok(StepDecision::RunFresh));
     }
 }

@@ -25,25 +25,12 @@ impl Outcomes {
     }
 
     /// The share that completed in percent, rounded down so that only all are 100; none without runs.
-    ///
-    /// ```
-    /// # use tidemill_domain::job::track::Outcomes;
-    /// assert_eq!(Outcomes { completed: 199, unsuccessful: 1 }.percent(), Some(99));
-    /// assert_eq!(Outcomes::default().percent(), None);
-    /// ```
     pub const fn percent(self) -> Option<u64> {
         (self.completed * 100).checked_div(self.total())
     }
 }
 
 /// Of two in the middle, the shorter.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use tidemill_domain::job::track::median;
-/// let seconds = [9, 1, 4].map(Duration::from_secs);
-/// assert_eq!(median(seconds), Some(Duration::from_secs(4)));
-/// ```
 pub fn median(lengths: impl IntoIterator<Item = Duration>) -> Option<Duration> {
     let mut lengths: Vec<Duration> = lengths.into_iter().collect();
     lengths.sort_unstable();
@@ -56,13 +43,6 @@ const READ_COUNT: &str = ".read.count";
 const SETTLED: &str = "ChunkMonitor.OFFSET";
 
 /// How many items a step has read in all its runs, from its context. None unless exactly one reader counts them.
-///
-/// ```
-/// # use tidemill_domain::job::{ExecutionContext, track::items_behind};
-/// let mut context = ExecutionContext::new();
-/// context.put("orders.read.count", 60_500);
-/// assert_eq!(items_behind(&context), Some(60_500));
-/// ```
 pub fn items_behind(context: &ExecutionContext) -> Option<u64> {
     let mut counts =
         context.iter().filter(|(key, _)| key.ends_with(READ_COUNT)).map(|(_, value)| value.as_u64());
@@ -125,5 +105,28 @@ mod tests {
             prop_assert_eq!(outcomes.percent() == Some(100), completed > 0 && unsuccessful == 0);
             prop_assert!(outcomes.percent().unwrap_or(0) <= 100);
         }
+    }
+
+    #[test]
+    fn only_all_are_a_hundred_percent() {
+        use crate::job::track::Outcomes;
+        assert_eq!(Outcomes { completed: 199, unsuccessful: 1 }.percent(), Some(99));
+        assert_eq!(Outcomes::default().percent(), None);
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        use crate::job::track::median;
+        use std::time::Duration;
+        let seconds = [9, 1, 4].map(Duration::from_secs);
+        assert_eq!(median(seconds), Some(Duration::from_secs(4)));
+    }
+
+    #[test]
+    fn items_are_those_that_the_reader_counts() {
+        use crate::job::{ExecutionContext, track::items_behind};
+        let mut context = ExecutionContext::new();
+        context.put("orders.read.count", 60_500);
+        assert_eq!(items_behind(&context), Some(60_500));
     }
 }

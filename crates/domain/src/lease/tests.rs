@@ -120,3 +120,11 @@ fn keys_are_bounded() {
     assert_eq!(LeaseKey::new("job", &"x".repeat(201)), Err(BadLeaseKey::Name));
     assert!(LeaseKey::new("job", "정산 배치").is_ok());
 }
+
+#[test]
+fn a_key_is_a_kind_and_a_name() {
+    use crate::lease::LeaseKey;
+    let key = LeaseKey::new("outbox_slot", "17").unwrap();
+    assert_eq!(key.to_string(), "outbox_slot/17");
+    assert!(LeaseKey::new("Outbox", "17").is_err());
+}

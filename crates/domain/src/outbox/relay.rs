@@ -39,14 +39,6 @@ impl LiveRelay {
 const TRANSACTIONAL: &str = "kafka-transactional:";
 
 /// The name of a transactional sink, which contains the transactional id.
-///
-/// ```
-/// # use tidemill_domain::outbox::relay::{transactional_id, transactional_sink};
-/// let name = transactional_sink("shop", "broker-1:9092");
-/// assert_eq!(name, "kafka-transactional:shop@broker-1:9092");
-/// assert_eq!(transactional_id(&name), Some("shop"));
-/// assert_eq!(transactional_id("kafka:broker-1:9092"), None);
-/// ```
 pub fn transactional_sink(id: &str, servers: &str) -> String {
     format!("{TRANSACTIONAL}{id}@{servers}")
 }

@@ -7,14 +7,6 @@ use std::str::FromStr;
 
 /// Every transaction below `xmax` that is not listed as running. Snapshots of one database are ordered like their
 /// instants.
-///
-/// ```
-/// # use tidemill_domain::outbox::Snapshot;
-/// let snapshot: Snapshot = "10:14:10,12".parse().unwrap();
-/// assert!(snapshot.sees(11) && snapshot.sees(13));
-/// assert!(!snapshot.sees(12) && !snapshot.sees(14));
-/// assert_eq!(snapshot.to_string(), "10:14:10,12");
-/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Snapshot {
     xmin: u64,

@@ -19,11 +19,6 @@ pub struct UsageStep {
     pub most_waiting: u64,
 }
 
-/// ```
-/// # use tidemill_domain::pool::usage::step_of;
-/// let step = step_of("2026-11-15T02:13:59Z".parse().unwrap());
-/// assert_eq!(step, "2026-11-15T02:10:00Z".parse().unwrap());
-/// ```
 pub fn step_of(at: Timestamp) -> Timestamp {
     let step = i64::try_from(STEP.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(at.as_micros().div_euclid(step).saturating_mul(step))
@@ -106,5 +101,12 @@ mod tests {
             prop_assert!(step <= instant && instant < step.plus(STEP));
             prop_assert_eq!(step_of(step), step);
         }
+    }
+
+    #[test]
+    fn an_instant_belongs_to_the_step_before_it() {
+        use crate::pool::usage::step_of;
+        let step = step_of("2026-11-15T02:13:59Z".parse().unwrap());
+        assert_eq!(step, "2026-11-15T02:10:00Z".parse().unwrap());
     }
 }

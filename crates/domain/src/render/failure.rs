@@ -105,13 +105,6 @@ const TEMPLATE_NOT_FIT: [&str; 7] = [
 
 /// The class of nexrender's error text. `uid` identifies files that the job itself wrote. An unknown text may be temporary
 /// and is retried.
-///
-/// ```
-/// # use tidemill_domain::render::failure::{Failure, classify};
-/// let missing = "Error: ENOENT: no such file or directory, open 'D:\\templates\\cyprus.aep'";
-/// assert_eq!(classify(missing, "rq-1-1"), Failure::TemplateMissing);
-/// assert_eq!(classify("Error: AESend failed", "rq-1-1"), Failure::RenderFailed);
-/// ```
 pub fn classify(message: &str, uid: &str) -> Failure {
     let message = message.to_lowercase();
     if TEMPLATE_NOT_FIT.iter().any(|text| message.contains(text)) {
@@ -189,5 +182,13 @@ mod tests {
             let trouble = Trouble::new(Failure::RenderFailed, &long);
             prop_assert!(trouble.message.chars().count() <= MESSAGE_CHARS_MAX + 1);
         }
+    }
+
+    #[test]
+    fn a_missing_project_is_a_missing_template() {
+        use crate::render::failure::{Failure, classify};
+        let missing = "Error: ENOENT: no such file or directory, open 'D:\\templates\\cyprus.aep'";
+        assert_eq!(classify(missing, "rq-1-1"), Failure::TemplateMissing);
+        assert_eq!(classify("Error: AESend failed", "rq-1-1"), Failure::RenderFailed);
     }
 }

@@ -36,12 +36,6 @@ impl BadGfx {
 }
 
 /// Reads data, and lists all problems.
-///
-/// ```
-/// # use tidemill_domain::render::gfx::read;
-/// let data = read(r#"{"slots": [{"slot_number": 3, "fields": {"name": "PHIL IVEY", "stack": 250}}]}"#).unwrap();
-/// assert_eq!(data.fields[&"Slot 3 - stack".parse().unwrap()].as_deref(), Some("250"));
-/// ```
 pub fn read(text: &str) -> Result<GfxData, BadGfx> {
     if text.len() > GFX_BYTES_MAX {
         return Err(BadGfx::TooLarge { bytes: text.len() });
@@ -279,5 +273,13 @@ mod tests {
         fn any_text_is_read_or_refused_without_a_panic(text in "[\\[\\]{}\":,slotfagn_umber0-9e. ]{0,60}") {
             let _answer = read(&text);
         }
+    }
+
+    #[test]
+    fn a_number_is_shown_as_text() {
+        use crate::render::gfx::read;
+        let data = read(r#"{"slots": [{"slot_number": 3, "fields": {"name": "PHIL IVEY", "stack": 250}}]}"#)
+            .unwrap();
+        assert_eq!(data.fields[&"Slot 3 - stack".parse().unwrap()].as_deref(), Some("250"));
     }
 }

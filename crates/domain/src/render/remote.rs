@@ -36,13 +36,6 @@ pub struct JobReport<'a> {
 
 /// An error text counts only in the state `error`: nodes also send one with other states, shortly before they continue or
 /// fail.
-///
-/// ```
-/// # use tidemill_domain::render::remote::{Report, JobReport, understand};
-/// # use tidemill_domain::render::Phase;
-/// let report = JobReport { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
-/// assert_eq!(understand(report), Report::At { phase: Phase::NodePreparing, percent: None });
-/// ```
 pub fn understand(job: JobReport<'_>) -> Report {
     match job.state {
         "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, job),
@@ -130,5 +123,14 @@ mod tests {
                 Report::Finished | Report::Cancelled | Report::Lost => {}
             }
         }
+    }
+
+    #[test]
+    fn an_error_text_counts_only_in_the_state_error() {
+        use crate::render::Phase;
+        use crate::render::remote::{JobReport, Report, understand};
+        let report =
+            JobReport { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
+        assert_eq!(understand(report), Report::At { phase: Phase::NodePreparing, percent: None });
     }
 }

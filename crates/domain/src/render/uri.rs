@@ -7,11 +7,6 @@ use super::path::NodePath;
 /// What `decodeURI` does not decode.
 const RESERVED: &[u8] = b";/?:@&=+$,#";
 
-/// ```
-/// # use tidemill_domain::render::{path::NodePath, uri};
-/// let flag = NodePath::parse("D:\\assets\\flags\\United States.png").unwrap();
-/// assert_eq!(uri::encode(&flag), "file:///D:/assets/flags/United%20States.png");
-/// ```
 pub fn encode(path: &NodePath) -> String {
     let text = path.forward();
     // A share already has its two slashes: `file://NAS/share`. All others get an empty host.
@@ -98,5 +93,12 @@ mod tests {
         fn any_text_is_decoded_or_refused_without_a_panic(text in "[%0-9a-fA-F가é/ ]{0,24}") {
             let _answer = decode(&text);
         }
+    }
+
+    #[test]
+    fn spaces_are_escaped() {
+        use crate::render::{path::NodePath, uri};
+        let flag = NodePath::parse("D:\\assets\\flags\\United States.png").unwrap();
+        assert_eq!(uri::encode(&flag), "file:///D:/assets/flags/United%20States.png");
     }
 }

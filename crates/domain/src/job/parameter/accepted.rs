@@ -90,12 +90,6 @@ pub fn leaves_folder(text: &str) -> Option<&'static str> {
 }
 
 /// A regular expression that a whole value has to match.
-///
-/// ```
-/// # use tidemill_domain::job::parameter::Pattern;
-/// let region = Pattern::new("north|south").unwrap();
-/// assert!(region.matches("north") && !region.matches("northern"));
-/// ```
 #[derive(Clone)]
 pub struct Pattern {
     text: String,
@@ -249,5 +243,12 @@ mod tests {
                 let _either = pattern.matches(&value);
             }
         }
+    }
+
+    #[test]
+    fn a_pattern_matches_whole_values() {
+        use crate::job::parameter::Pattern;
+        let region = Pattern::new("north|south").unwrap();
+        assert!(region.matches("north") && !region.matches("northern"));
     }
 }

@@ -91,3 +91,11 @@ proptest! {
         prop_assert!(names.iter().all(|name| parameters.get(name).is_some()));
     }
 }
+
+#[test]
+fn texts_of_values_are_those_of_java() {
+    use crate::job::ParameterValue;
+    assert_eq!(ParameterValue::from(1e10).java_text(), "1.0E10");
+    let noon = ParameterValue::from(jiff::civil::time(12, 0, 0, 0));
+    assert_eq!((noon.java_text(), noon.stored_text()), ("12:00".into(), "12:00:00".into()));
+}

@@ -39,13 +39,6 @@ impl ParameterValue {
 
     /// The text of Java's `toString()`, which is part of the instance's key. Doubles are those of Java 19 and later, with the
     /// shortest text; older versions write a few longer, such as 1.9999999999999998E23 for 2.0E23.
-    ///
-    /// ```
-    /// # use tidemill_domain::job::ParameterValue;
-    /// assert_eq!(ParameterValue::from(1e10).java_text(), "1.0E10");
-    /// let noon = ParameterValue::from(jiff::civil::time(12, 0, 0, 0));
-    /// assert_eq!((noon.java_text(), noon.stored_text()), ("12:00".into(), "12:00:00".into()));
-    /// ```
     pub fn java_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

@@ -38,3 +38,12 @@ fn people_can_find_it() {
         "relay relay-8 (process 108 on host mill, without a fixed share)"
     );
 }
+
+#[test]
+fn the_name_of_a_sink_contains_its_transactional_id() {
+    use crate::outbox::relay::{transactional_id, transactional_sink};
+    let name = transactional_sink("shop", "broker-1:9092");
+    assert_eq!(name, "kafka-transactional:shop@broker-1:9092");
+    assert_eq!(transactional_id(&name), Some("shop"));
+    assert_eq!(transactional_id("kafka:broker-1:9092"), None);
+}

@@ -70,3 +70,12 @@ fn nonsense_is_refused() {
         assert!(text.parse::<Snapshot>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_snapshot_sees_what_had_committed() {
+    use crate::outbox::Snapshot;
+    let snapshot: Snapshot = "10:14:10,12".parse().unwrap();
+    assert!(snapshot.sees(11) && snapshot.sees(13));
+    assert!(!snapshot.sees(12) && !snapshot.sees(14));
+    assert_eq!(snapshot.to_string(), "10:14:10,12");
+}
