@@ -137,18 +137,11 @@ impl Lease {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseEvent {
     /// `life` is that of the process that asks: a dead one gets no lease.
-    Acquire {
-        by: ProcessId,
-        life: Life,
-        term: Term,
-    },
-    Renew {
-        fence: Fence,
-        term: Term,
-    },
-    Release {
-        fence: Fence,
-    },
+    Acquire { by: ProcessId, life: Life, term: Term },
+    /// The owner keeps it.
+    Renew { fence: Fence, term: Term },
+    /// The owner is done.
+    Release { fence: Fence },
     /// Frees the lease if it has lapsed.
     Expire,
 }

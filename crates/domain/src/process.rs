@@ -55,9 +55,9 @@ impl ProcessState {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessEvent {
-    Heartbeat {
-        ttl: Duration,
-    },
+    /// Alive for another `ttl`.
+    Heartbeat { ttl: Duration },
+    /// An orderly shutdown.
     Stop,
     /// Records the death of a process that has fallen silent.
     Expire,

@@ -56,16 +56,10 @@ pub(super) enum Form {
     /// It only limits, so there is nothing to lower.
     Limit,
     /// With or without a value for the whole statement.
-    Statement {
-        word: Range<usize>,
-        value: Option<Range<usize>>,
-    },
+    Statement { word: Range<usize>, value: Option<Range<usize>> },
     /// The spans that are written. A degree can be inserted at `end`.
-    Object {
-        degree: Option<Range<usize>>,
-        instances: Option<Range<usize>>,
-        end: usize,
-    },
+    Object { degree: Option<Range<usize>>, instances: Option<Range<usize>>, end: usize },
+    /// Not in the grammar.
     Unreadable,
 }
 

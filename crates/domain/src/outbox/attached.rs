@@ -149,18 +149,12 @@ impl AttachedTable {
 /// What happens to a claimed row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowOutcome {
+    /// The sink has it.
     Published,
     /// It was refused and is tried again.
-    Again {
-        next_attempt_at: Timestamp,
-        attempts: u32,
-        error: String,
-    },
+    Again { next_attempt_at: Timestamp, attempts: u32, error: String },
     /// It was refused for good.
-    Failed {
-        attempts: u32,
-        error: String,
-    },
+    Failed { attempts: u32, error: String },
     /// It was not sent, or that is unknown; it does not count as an attempt.
     Back,
 }

@@ -48,9 +48,8 @@ pub struct FailedEvent {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailedEventState {
-    Waiting {
-        next_attempt_at: Timestamp,
-    },
+    /// Tried again at this instant.
+    Waiting { next_attempt_at: Timestamp },
     /// An earlier event of its aggregate comes first.
     Held,
     /// Not tried until an operator replays it.

@@ -62,12 +62,10 @@ impl StoredEvent {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoredHeaders {
+    /// Valid headers.
     Good(Headers),
     /// Other programs may write such headers.
-    Bad {
-        text: String,
-        why: BadEvent,
-    },
+    Bad { text: String, why: BadEvent },
 }
 
 impl StoredHeaders {

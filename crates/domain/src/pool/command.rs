@@ -11,44 +11,24 @@ use std::time::Duration;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
+    /// Requests units.
     Acquire(Box<Acquire>),
     /// Gives units back, or leaves the queue.
     Release(Box<Release>),
     /// A waiting caller has seen its grant.
-    Claim {
-        parts: Vec<(PoolName, TicketId)>,
-    },
+    Claim { parts: Vec<(PoolName, TicketId)> },
     /// The caller left before it could hear of its grant.
-    Unclaim {
-        pool: PoolName,
-        ticket: TicketId,
-        epoch: Epoch,
-    },
-    Heartbeat {
-        pool: PoolName,
-        ticket: TicketId,
-        epoch: Epoch,
-    },
+    Unclaim { pool: PoolName, ticket: TicketId, epoch: Epoch },
+    /// The holder is alive.
+    Heartbeat { pool: PoolName, ticket: TicketId, epoch: Epoch },
     /// The ticket's time is over, by the database's clock.
-    Lapsed {
-        pool: PoolName,
-        ticket: TicketId,
-    },
+    Lapsed { pool: PoolName, ticket: TicketId },
     /// A probe counted the holder's sessions, for the doubt that began at `doubted_at`; earlier ones do not count.
-    Probed {
-        pool: PoolName,
-        ticket: TicketId,
-        doubted_at: Timestamp,
-        sessions: u32,
-    },
+    Probed { pool: PoolName, ticket: TicketId, doubted_at: Timestamp, sessions: u32 },
     /// Replaces the settings of the pool that they name.
-    Configure {
-        settings: Box<Settings>,
-    },
+    Configure { settings: Box<Settings> },
     /// Only runs a turn of the queue.
-    Look {
-        pool: PoolName,
-    },
+    Look { pool: PoolName },
 }
 
 impl Command {
@@ -129,22 +109,18 @@ pub struct Release {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Granted in each pool; `is_duplicate` if the holder had the units before.
-    Admitted {
-        parts: Vec<Admitted>,
-        is_duplicate: bool,
-    },
+    Admitted { parts: Vec<Admitted>, is_duplicate: bool },
     /// In the queue.
     Waits(Box<Waits>),
     /// Waiting does not help.
-    Refused {
-        pool: PoolName,
-        reason: Reason,
-    },
+    Refused { pool: PoolName, reason: Reason },
+    /// What was released.
     Released(Released),
     /// The holder still has its units.
     Alive,
     /// There is no such ticket any more, or a later attempt of its holder has it.
     Gone,
+    /// No further answer.
     Done,
     /// Repeat the command in a pass that includes these pools.
     Wider(BTreeSet<PoolName>),

@@ -50,31 +50,16 @@ impl End {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    Configured {
-        settings: Box<Settings>,
-    },
+    /// The pool was created or changed.
+    Configured { settings: Box<Settings> },
     /// The whole state, so that earlier records can be deleted.
-    Snapshot {
-        settings: Box<Settings>,
-        tickets: Vec<Ticket>,
-    },
-    Enqueued {
-        ticket: Box<Ticket>,
-    },
+    Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
+    /// A request joined the queue.
+    Enqueued { ticket: Box<Ticket> },
     /// A waiting request asked again, and promised to do so until `ask_by`.
-    Asked {
-        ticket: TicketId,
-        asked: NonZeroU32,
-        least: NonZeroU32,
-        weight: Weight,
-        ask_by: Timestamp,
-    },
+    Asked { ticket: TicketId, asked: NonZeroU32, least: NonZeroU32, weight: Weight, ask_by: Timestamp },
     /// Units are reserved until `ask_by`.
-    Granted {
-        ticket: TicketId,
-        parallel: NonZeroU32,
-        ask_by: Timestamp,
-    },
+    Granted { ticket: TicketId, parallel: NonZeroU32, ask_by: Timestamp },
     /// The holder has heard of its grant, in this call.
     Claimed {
         ticket: TicketId,
@@ -82,10 +67,7 @@ pub enum Event {
         call: Option<String>,
     },
     /// The holder left before it could hear of its grant. It may claim it until `ask_by`.
-    Unclaimed {
-        ticket: TicketId,
-        ask_by: Timestamp,
-    },
+    Unclaimed { ticket: TicketId, ask_by: Timestamp },
     /// The holder repeated its request, so the epoch grows.
     Reacquired {
         ticket: TicketId,
@@ -93,28 +75,15 @@ pub enum Event {
         call: Option<String>,
     },
     /// It gave some back, or got the rest of its request.
-    Resized {
-        ticket: TicketId,
-        parallel: NonZeroU32,
-        asked: NonZeroU32,
-    },
+    Resized { ticket: TicketId, parallel: NonZeroU32, asked: NonZeroU32 },
     /// It wants this much in total; none: no more than it has.
-    Wanted {
-        ticket: TicketId,
-        parallel: Option<NonZeroU32>,
-    },
+    Wanted { ticket: TicketId, parallel: Option<NonZeroU32> },
     /// It was silent for too long.
-    Doubted {
-        ticket: TicketId,
-    },
+    Doubted { ticket: TicketId },
     /// It was heard of again.
-    Confirmed {
-        ticket: TicketId,
-    },
-    Ended {
-        ticket: TicketId,
-        end: End,
-    },
+    Confirmed { ticket: TicketId },
+    /// The ticket has no units and is not waiting.
+    Ended { ticket: TicketId, end: End },
 }
 
 impl Event {

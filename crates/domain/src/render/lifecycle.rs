@@ -122,17 +122,14 @@ pub struct Reason {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    Claim {
-        by: ProcessId,
-    },
+    /// A worker takes it.
+    Claim { by: ProcessId },
+    /// An operator cancels it.
     Cancel,
     /// Recovers the render if its worker has disappeared.
     Lapse,
     /// A report of its worker. Workers without the lease are ignored.
-    Work {
-        fence: Fence,
-        work: Work,
-    },
+    Work { fence: Fence, work: Work },
 }
 
 /// What a worker reports. The first report after a request to cancel learns of it.

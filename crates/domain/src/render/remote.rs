@@ -6,24 +6,17 @@ use super::phase::Phase;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Report {
     /// `percent` is as reported.
-    At {
-        phase: Phase,
-        percent: Option<f64>,
-    },
+    At { phase: Phase, percent: Option<f64> },
     /// Done, but the file may be bad.
     Finished,
-    Failed {
-        failure: Failure,
-        message: String,
-    },
+    /// With nexrender's message.
+    Failed { failure: Failure, message: String },
     /// Cancelled in nexrender.
     Cancelled,
     /// nexrender has no such job.
     Lost,
     /// The caller warns once; the timeouts continue.
-    Unknown {
-        word: String,
-    },
+    Unknown { word: String },
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
