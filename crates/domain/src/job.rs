@@ -1,37 +1,29 @@
 //! Jobs: the rules of Spring Batch 5.2, as pure functions.
 //!
-//! Reading order: [`status`] and [`exit`], [`parameter`] and [`key`] (which instance it is), [`launch`] (may it run?),
-//! [`next`] and [`backfill`] (instances in a row), [`flow`], [`step`] and [`partition`] (what runs, and from where),
+//! Reading order: [`status`] and [`exit`], [`parameter`] and [`instance`], [`launch`] (may it run?),
+//! [`backfill`], [`flow`], [`step`] and [`partition`] (what runs, and from where),
 //! [`chunk`] and [`fault`] (items), [`context`] (what a restart needs), [`lifecycle`] (operators and crashes), [`track`]
 //! (statistics), [`retention`], [`command`] and [`spark`] (other programs), [`pool`] (units of a pool).
 
-pub mod status;
-
-pub mod exit;
-
-pub mod key;
-pub mod parameter;
-
 pub mod backfill;
-pub mod flow;
-pub mod launch;
-pub mod next;
-pub mod partition;
-pub mod previous_run;
-pub mod step;
-
 pub mod chunk;
-pub mod fault;
-
-pub mod context;
-
-pub mod lifecycle;
-pub mod track;
-
 pub mod command;
+pub mod context;
+pub mod exit;
+pub mod fault;
+pub mod flow;
+pub mod instance;
+pub mod launch;
+pub mod lifecycle;
+pub mod parameter;
+pub mod partition;
 pub mod pool;
+pub mod previous_run;
 pub mod retention;
 pub mod spark;
+pub mod status;
+pub mod step;
+pub mod track;
 
 pub use chunk::Counters;
 pub use context::ExecutionContext;

@@ -1,35 +1,28 @@
 //! Pools: scarce units of a database or a licence server, and which requests may use how many of them.
 //!
-//! Reading order: [`settings`], [`capacity`] and [`weight`] (what a pool is and what a request costs), [`holder`],
+//! Reading order: [`settings`] and [`weight`] (what a pool is and what a request costs), [`holder`],
 //! [`unit_request`] and [`ticket`] (requests), [`state`] (the life of a ticket), [`event`] and [`ledger`] (the log, and the
 //! state it leads to), [`decide`] (policies), [`estimate`] (waiting times), [`command`] and [`pass`] (many requests at
 //! once), [`replay`] (the auditor), [`reason`], [`event_summary`], [`ticket_history`] and [`usage`] (for people),
 //! [`what_if`].
 
-pub mod capacity;
-pub mod settings;
-pub mod weight;
-
-pub mod holder;
-pub mod state;
-pub mod ticket;
-pub mod unit_request;
-
-pub mod event;
-pub mod ledger;
-
+pub mod command;
 pub mod decide;
 pub mod estimate;
-
-pub mod command;
-pub mod pass;
-
-pub mod replay;
-
+pub mod event;
 pub mod event_summary;
+pub mod holder;
+pub mod ledger;
+pub mod pass;
 pub mod reason;
+pub mod replay;
+pub mod settings;
+pub mod state;
+pub mod ticket;
 pub mod ticket_history;
+pub mod unit_request;
 pub mod usage;
+pub mod weight;
 pub mod what_if;
 
 #[cfg(test)]

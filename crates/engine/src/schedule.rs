@@ -19,7 +19,7 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
-use tidemill_domain::job::next::next_instance;
+use tidemill_domain::job::instance::next_instance;
 use tidemill_domain::poll::Pace;
 use tidemill_domain::schedule::Plan;
 use tidemill_domain::time::Timestamp;

@@ -41,7 +41,6 @@ pub enum BadBackfill {
 }
 
 impl Backfill {
-    /// All dates, in order.
     pub fn dates(&self) -> Result<Vec<Date>, BadBackfill> {
         if self.to < self.from {
             return Err(BadBackfill::Backwards { from: self.from, to: self.to });

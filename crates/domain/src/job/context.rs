@@ -1,7 +1,6 @@
 //! What an execution keeps for a restart: named JSON values, with limits.
 //!
-//! Stored as `{"version":1,"values":{…}}`. There are no class names in it, so reading creates nothing but values; other
-//! versions are refused.
+//! Stored as `{"version":1,"values":{…}}`, without class names. Other versions are refused.
 
 use serde_json::{Map, Value};
 

@@ -33,7 +33,6 @@ impl ExitStatus {
         Self::new(Self::FAILED).describe(reason)
     }
 
-    /// Adds to the description.
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         let description = description.into();

@@ -6,7 +6,6 @@ use std::fmt;
 
 pub const SKIP_LIMIT: u64 = 10;
 
-/// A set of error kinds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Kinds {
     all: bool,

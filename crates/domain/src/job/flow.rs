@@ -154,8 +154,7 @@ impl Flow {
     }
 }
 
-/// The order in which patterns are tried: without `*` first; of two with `*`, the one with more; then fewer `?`; then the
-/// longer; then the alphabet.
+/// Patterns without `*` are tried first; then those with more `*`; with fewer `?`; the longer; by the alphabet.
 fn specificity(one: &str, other: &str) -> Ordering {
     let stars = |pattern: &str| pattern.matches('*').count();
     let marks = |pattern: &str| pattern.matches('?').count();

@@ -18,8 +18,7 @@
 //!
 //! The last check is not in Spring Batch, which does not know a job's definition.
 //!
-//! A job without identifying parameters has a single instance, so it may be launched again after its end; its completed
-//! steps are skipped as in any restart.
+//! A job without identifying parameters has one instance, which may be launched again; it skips completed steps.
 
 use super::BatchStatus;
 use super::parameter::ParametersInvalid;
@@ -234,7 +233,7 @@ mod tests {
         vec((0..BatchStatus::ALL.len()).prop_map(|index| BatchStatus::ALL[index]), 0..4)
     }
 
-    /// The table of the module, row by row: whether a row applies, and what it answers.
+    /// The table in the module's comment: whether each row applies, and its answer.
     fn table(
         executions: &[BatchStatus],
         steps: &[BatchStatus],

@@ -21,8 +21,7 @@ pub enum OnCrash {
     /// The execution fails, and an operator decides.
     #[default]
     Fail,
-    /// The execution fails and the job restarts by itself, `limit` times in a row at most. A restart by an operator resets
-    /// the count.
+    /// The job restarts by itself, at most `limit` times in a row. A restart by an operator resets the count.
     Restart { limit: u32 },
 }
 
@@ -181,7 +180,7 @@ mod tests {
         events
     }
 
-    /// What becomes of each status, in the order of [`BatchStatus::ALL`]; none when it is refused.
+    /// The next status, in the order of [`BatchStatus::ALL`]; none when the event is refused.
     fn check(event: ExecutionEvent, expected: [Option<BatchStatus>; 8]) {
         for (status, expected) in BatchStatus::ALL.into_iter().zip(expected) {
             assert_eq!(next(status, event).ok(), expected, "{status} {event:?}");

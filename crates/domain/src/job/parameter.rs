@@ -1,7 +1,6 @@
 //! Parameters of a job: named, typed values. The identifying ones define the instance.
 //!
-//! [`parse_argument_for`] reads one from the command line, [`Accepted`] says which values a parameter takes, and [`check`]
-//! compares all of them with what the job declares.
+//! [`parse_argument_for`] reads one, [`Accepted`] limits its values, and [`check`] compares all with the declared ones.
 
 mod accepted;
 mod argument;

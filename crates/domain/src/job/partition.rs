@@ -58,7 +58,6 @@ pub fn kept<'k>(keys: &[&'k str], before: &[KnownPartition], is_fixed: bool) -> 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownPartition {
     pub key: String,
-    /// Its last run.
     pub last: LastStep,
     pub starts: u64,
 }

@@ -80,8 +80,7 @@ impl PoolUse {
     }
 }
 
-/// The holder of the units of a step or partition. Executions never share a number, so a restart does not meet units of
-/// an earlier execution.
+/// The holder of a step's or partition's units. A restart has another number, so it does not meet old units.
 pub fn holder(job: &str, execution: ExecutionId, step: &str) -> Result<Holder, BadHolder> {
     Holder::new(job, &format!("{RUN_PREFIX}{execution}"), step, -1)
 }

@@ -1,7 +1,6 @@
 //! Where the next instance of a job continues that reads an endless source, such as a topic: after the previous instance.
 //!
-//! Nothing may be read twice or left out. An instance that can still be restarted continues from its own position, so no
-//! other may start there.
+//! Nothing may be read twice or left out, so it waits for an instance that can still be restarted.
 
 use super::BatchStatus;
 

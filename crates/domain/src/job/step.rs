@@ -1,7 +1,6 @@
 //! Whether a step runs when its job reaches it, and from where.
 //!
-//! Only the last execution of the step within the instance counts. If it belongs to the current job execution, a flow has
-//! reached the step again, and it runs afresh.
+//! Only the step's last execution in the instance counts. If it is of this job execution, the step runs afresh.
 
 use super::BatchStatus;
 use crate::code::Code;

@@ -1,7 +1,7 @@
 //! Commands to pools, and the answers.
 
-use super::capacity::max_units_at;
 use super::estimate::Estimate;
+use super::settings::max_units_at;
 use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
@@ -175,7 +175,6 @@ pub struct Waits {
     pub position: u32,
     pub reason: Reason,
     pub level: Level,
-    /// The likely wait, if known.
     pub estimate: Option<Estimate>,
     pub wait_seconds: u32,
 }

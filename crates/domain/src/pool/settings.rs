@@ -1,10 +1,9 @@
 //! The settings of a pool: its name, its size, and how units are given out.
 
-use super::capacity::{Capacity, admit_limit, max_units_at};
 use super::decide::Policy;
 use super::weight::{Lever, Shape, Weight, WeightModel, weigh};
 use crate::duration;
-use crate::schedule::Zone;
+use crate::schedule::{Window, Zone};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -55,6 +54,27 @@ crate::newtype::serde_as_text!(PoolName);
 
 crate::newtype::display!(PoolName, name => "{}", name.0);
 
+/// Another number of units while a window is open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Capacity {
+    pub window: Window,
+    pub max_units: u32,
+}
+
+/// The units of the first open window, otherwise `usual`.
+pub fn max_units_at(usual: u32, windows: &[Capacity], zone: &Zone, at: Timestamp) -> u32 {
+    let Some(local) = zone.local(at) else { return usual };
+    windows
+        .iter()
+        .find(|capacity| capacity.window.contains(local))
+        .map_or(usual, |capacity| capacity.max_units)
+}
+
+/// How many units may be in use, rounded down.
+pub fn admit_limit(max_units: u32, threshold_percent: u8) -> u64 {
+    u64::from(max_units) * u64::from(threshold_percent) / 100
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pause {
     pub by: String,
@@ -86,7 +106,6 @@ pub struct Settings {
     /// Set while nothing may start.
     pub paused: Option<Pause>,
     pub capacity: Vec<Capacity>,
-    /// The zone of the windows.
     pub zone: Zone,
     /// How long a holder that sends heartbeats may be silent.
     #[serde(with = "duration::text")]
@@ -235,5 +254,27 @@ mod tests {
         assert_eq!(refused(&|s| s.lease_for = Duration::ZERO), "lease_for");
         assert_eq!(refused(&|s| s.max_hold = Duration::ZERO), "max_hold");
         assert_eq!(refused(&|s| s.claim_for = Duration::ZERO), "claim_for");
+    }
+
+    #[test]
+    fn the_first_open_window_counts() {
+        let windows = [
+            Capacity { window: "SUN 00:00-24:00".parse().unwrap(), max_units: 0 },
+            Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 1_000 },
+        ];
+        let seoul: Zone = "Asia/Seoul".parse().unwrap();
+        let at = |text: &str| max_units_at(200, &windows, &seoul, text.parse().unwrap());
+
+        assert_eq!(at("2026-11-16T13:00:00Z"), 1_000, "22:00 of Monday");
+        assert_eq!(at("2026-11-16T12:59:59Z"), 200);
+        assert_eq!(at("2026-11-15T13:00:00Z"), 0, "Sunday");
+    }
+
+    #[test]
+    fn the_limit_is_rounded_down() {
+        assert_eq!(admit_limit(1_000, 95), 950);
+        assert_eq!(admit_limit(99, 95), 94);
+        assert_eq!(admit_limit(u32::MAX, 100), u64::from(u32::MAX));
+        assert_eq!(admit_limit(1, 95), 0);
     }
 }

@@ -4,7 +4,7 @@ use super::policy::{MissedRuns, Overlap, unknown};
 use super::{Cron, Outside, Template, Timetable, Window, Zone};
 use crate::job::JobParameters;
 use crate::job::check_name;
-use crate::job::key::{job_key, md5};
+use crate::job::instance::{job_key, md5};
 use crate::job::parameter::{ParameterSpec, check, parse_arguments};
 use crate::time::Timestamp;
 use std::str::FromStr;
@@ -50,15 +50,13 @@ pub struct Schedule {
     pub overlap: String,
     /// How late a tick may be before it counts as missed.
     pub grace: Duration,
-    /// Names and templates of the parameters. A template's text is read like a parameter on the command line, so it may end
-    /// in `,type` or `,type,identifying`.
+    /// Names and templates. A template's text may end in `,type` or `,type,identifying`, as on the command line.
     pub parameters: Vec<(String, String)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{part}: {why}")]
 pub struct BadSchedule {
-    /// The name of the field.
     pub part: String,
     pub why: String,
 }
@@ -148,7 +146,6 @@ impl Schedule {
         self
     }
 
-    /// Parses and checks all fields.
     pub fn plan(&self) -> Result<Plan, BadSchedule> {
         check_name(&self.name).map_err(|error| BadSchedule::new("name", error))?;
         check_name(&self.job).map_err(|error| BadSchedule::new("job", error))?;
@@ -223,8 +220,7 @@ fn word<T: FromStr>(part: &str, text: &str, known: &'static str) -> Result<T, Ba
 }
 
 impl Plan {
-    /// Whether all ticks give the same job instance, so that only the first would run. Then a number has to make them
-    /// different.
+    /// Whether all ticks give the same job instance, so that only the first would run without a number.
     pub fn means_one_instance(&self, specs: &[ParameterSpec]) -> bool {
         let key_after = |after: Timestamp| {
             let tick = self.timetable.next_after(after)?;

@@ -2,9 +2,9 @@
 
 use crate::error::EngineError;
 use tidemill_domain::code::Code;
+use tidemill_domain::job::instance::NoNext;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
-use tidemill_domain::job::next::NoNext;
 use tidemill_domain::job::{BadName, ExecutionId};
 use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;

@@ -1,4 +1,4 @@
-//! The vectors of the real engine, and properties: whatever fails, no item is lost and none is settled twice.
+//! Vectors of the real Spring Batch, and properties: whatever fails, no item is lost or settled twice.
 
 use super::*;
 use crate::job::fault::Kinds;
@@ -20,7 +20,7 @@ struct Case {
     policy: Option<FaultPolicy>,
 }
 
-/// What was seen of a step.
+/// The observed behaviour of a step.
 #[derive(Debug, Default)]
 struct Seen {
     trace: String,

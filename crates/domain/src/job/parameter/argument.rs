@@ -9,8 +9,7 @@ use super::rule::ParameterSpec;
 use super::value::ParameterType;
 use super::{JobParameter, JobParameters, ParameterError, check_limits};
 
-/// Reads one argument. A missing type or identity comes from the spec of that name; without a spec it is an identifying
-/// text.
+/// Reads one argument. Missing parts come from the spec of that name; without a spec it is an identifying text.
 ///
 /// ```
 /// # use tidemill_domain::job::parameter::{JobParameter, parse_argument_for};

@@ -4,8 +4,7 @@
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// `Double.toString`: from 0.001 to ten million with a point, otherwise with an exponent; always with a digit on both
-/// sides of the point.
+/// `Double.toString`: plain from 0.001 to ten million, otherwise with an exponent; digits on both sides of the point.
 pub(super) fn double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

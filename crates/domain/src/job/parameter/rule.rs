@@ -6,7 +6,7 @@ use super::accepted::{Accepted, ValueRefusal};
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
 use crate::error_chain::listed;
-use crate::job::next::RUN_ID;
+use crate::job::instance::RUN_ID;
 use crate::nearest::nearest;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +42,6 @@ pub enum ParameterProblem {
     Unknown { name: String, nearest: Option<String>, known: String },
 }
 
-/// The message lists all problems.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems))]
 pub struct ParametersInvalid {

@@ -1,4 +1,4 @@
-//! What parameters accept, and that their texts are those of Java.
+//! Limits of parameters, and Java's texts.
 
 use super::*;
 use proptest::collection::vec;

@@ -1,4 +1,4 @@
-//! What retention promises.
+//! Tests of retention.
 
 use super::*;
 use crate::job::BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
@@ -142,7 +142,7 @@ proptest! {
             prop_assert!(outer.iter().all(|s| matches!(s, Completed | Abandoned)));
             prop_assert!(limits.0.is_none_or(|limit| age > limit));
             prop_assert!(limits.1.is_none() || !is_among_newest);
-            // What may go today may go tomorrow.
+            // An instance that may be deleted today may be deleted tomorrow.
             prop_assert_eq!(decide(&retention, &facts, NOW.plus(DAY)), Ok(()));
         }
     }

@@ -1,4 +1,4 @@
-//! What `spark-submit` is told.
+//! Arguments of `spark-submit`.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
-//! Whatever is decided can be written down and read again.
+//! Every event can be stored and read back.
 
 use super::*;
 use crate::lease::Epoch;
-use crate::pool::capacity::Capacity;
+use crate::pool::settings::Capacity;
 use crate::pool::settings::{Pause, PoolName};
 use crate::pool::ticket::Upgrade;
 use crate::pool::weight::{Shape, WeightModel, weigh};
@@ -28,7 +28,7 @@ fn instant() -> impl Strategy<Value = Timestamp> {
     (-60_000_000_000_000_000_i64..250_000_000_000_000_000).prop_map(Timestamp::from_micros)
 }
 
-/// What the notation can say: whole milliseconds.
+/// Whole milliseconds, which the text form can express.
 fn time() -> impl Strategy<Value = Duration> {
     (0_u64..31 * 86_400_000).prop_map(Duration::from_millis)
 }

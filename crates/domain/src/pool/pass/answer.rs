@@ -1,10 +1,10 @@
 //! The answers after the turn of the queues.
 
 use super::{EarlyAnswer, Pass};
-use crate::pool::capacity::admit_limit;
 use crate::pool::command::{Admitted, Answer, Level, Waits};
 use crate::pool::decide::{Claimant, View, reasons};
 use crate::pool::estimate::{Estimate, Situation, estimate, wait_seconds};
+use crate::pool::settings::admit_limit;
 use crate::pool::{End, Ledger, PoolName, Reason, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};

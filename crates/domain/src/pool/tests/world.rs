@@ -1,11 +1,11 @@
-//! The pools, the clock, and what a store would keep of them.
+//! The pools, the clock, and what a store would keep.
 
 use super::Random;
 use super::seats::Seats;
-use crate::pool::capacity::Capacity;
 use crate::pool::estimate::Pace;
 use crate::pool::pass::{Outcome, expires_at, pass};
 use crate::pool::replay::replay;
+use crate::pool::settings::Capacity;
 use crate::pool::{
     Answer, Command, Event, Holder, Ledger, Policy, PoolName, Record, Settings, TicketId, WeightModel,
 };
@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) holders: Vec<Holder>,
     /// When the time of each live ticket is over, as it is stored.
     pub(super) expires: BTreeMap<TicketId, Timestamp>,
-    /// Commands that will come again.
+    /// Commands to be repeated.
     pub(super) kept: Vec<Command>,
     pub(super) commands: u64,
     ids: u128,
@@ -72,7 +72,7 @@ impl World {
         TicketId::new(Uuid::from_u128((mixed << 64) | self.ids))
     }
 
-    /// Some time goes by, some commands are decided, and everything is checked.
+    /// Time passes, commands are decided, and everything is checked.
     pub(super) fn step(&mut self) {
         let moves_on = if self.random.percent(2) { 900 } else { 12 };
         let micros = self.random.below(moves_on * 1_000_000);
@@ -88,7 +88,7 @@ impl World {
         for (command, answer) in commands.iter().zip(&outcome.answers) {
             if let Answer::Wider(more) = answer {
                 *self.seen.entry("wider for a command").or_default() += 1;
-                // What came after it in its pass may have made it need others still; there are only so many.
+                // A later command of its pass may have made it need more pools; their number is limited.
                 let mut all: BTreeSet<PoolName> = command.pools().union(more).cloned().collect();
                 let mut again = self.run(&all, std::slice::from_ref(command));
                 while let Answer::Wider(more) = &again.answers[0] {
@@ -100,7 +100,7 @@ impl World {
             }
         }
         self.turn_widely(std::mem::take(&mut outcome.wider));
-        // What was done for the others in between may have ended it.
+        // Another command in between may have ended it.
         let is_quiet = self.random.percent(20)
             && !outcome.answers.iter().any(|answer| matches!(answer, Answer::Wider(_)));
         if let (Some(command @ Command::Acquire(_)), Some(answer), true) =
@@ -167,7 +167,7 @@ impl World {
                 for (before, after) in before.iter().zip(&after) {
                     let (before, after) = (&before.ticket, &after.ticket);
                     assert_eq!(before.id, after.id);
-                    // A wider turn in between may have given it the more that it wanted.
+                    // A wider turn in between may have granted its larger request.
                     let more = before.upgrade.map(|upgrade| upgrade.parallel);
                     assert!(
                         after.granted == before.granted || after.granted == more,
@@ -186,14 +186,14 @@ impl World {
             // A wider turn in between may have let it start.
             (Answer::Waits(_), Answer::Admitted { .. }) => {}
             (Answer::Refused { .. }, after) => assert_eq!(*first, after),
-            // Another part of its request ended in the same pass, and it was told to begin anew.
+            // Another part of its request ended in the same pass, so it has to start again.
             (Answer::Gone, _) => {}
             (before, after) => panic!("first {before:?}, then {after:?}"),
         }
         self.turn_widely(outcome.wider);
     }
 
-    /// Follows the logs, which have to end in the present state, and begins new ones.
+    /// Replays the logs, which must end in the current state, and begins new ones.
     pub(super) fn audit(&mut self) {
         self.check_all();
         for (pool, log) in &self.logs {
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// Whether all that can happen did, often enough.
+    /// Whether every kind of event happened often enough.
     pub(super) fn saw_everything(&self) {
         for word in [
             "configured",

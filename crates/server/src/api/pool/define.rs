@@ -16,7 +16,7 @@ use tidemill_domain::action::Action;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::duration;
-use tidemill_domain::pool::capacity::Capacity;
+use tidemill_domain::pool::settings::Capacity;
 use tidemill_domain::pool::settings::{BadSettings, Pause};
 use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_store::Tx;

@@ -57,7 +57,7 @@ async fn a_first_launch_makes_instance_execution_parameters_and_lease(bench: Ben
     assert_eq!((owner.id, owner.holds_lease), (one, true));
     assert_eq!(owner.process.unwrap().identity.name, "p1");
     let key = look(&bench, "select job_key from batch_job_instance").await;
-    assert_eq!(key, [Some(tidemill_domain::job::key::job_key(&parameters))]);
+    assert_eq!(key, [Some(tidemill_domain::job::instance::job_key(&parameters))]);
 }
 
 async fn the_same_parameters_are_refused_while_they_run_and_once_they_are_done(bench: Bench) {

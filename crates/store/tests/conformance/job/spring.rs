@@ -3,7 +3,7 @@
 use super::{ann, day, end, end_step, launch, look, lose_all, request, run_sql, run_step, save, start};
 use super::{step_request, try_launch};
 use crate::Bench;
-use tidemill_domain::job::key::job_key;
+use tidemill_domain::job::instance::job_key;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_store::StoreError;

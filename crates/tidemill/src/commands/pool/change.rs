@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::code::Exit;
 use tidemill_domain::duration;
-use tidemill_domain::pool::capacity::Capacity;
+use tidemill_domain::pool::settings::Capacity;
 use tidemill_domain::pool::{Policy, PoolName, Settings, WeightModel};
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;

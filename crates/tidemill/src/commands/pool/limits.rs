@@ -173,7 +173,7 @@ mod tests {
                 policy: if fifo { Policy::Fifo } else { Policy::Document },
                 paused: paused.then(|| Pause { by: "ann".into(), reason: "x".into(), at: Timestamp::EPOCH }),
                 capacity: window
-                    .map(|max_units| tidemill_domain::pool::capacity::Capacity {
+                    .map(|max_units| tidemill_domain::pool::settings::Capacity {
                         window: "22:00-06:00".parse().unwrap(),
                         max_units,
                     })

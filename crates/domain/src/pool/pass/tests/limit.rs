@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::pool::Policy;
-use crate::pool::capacity::Capacity;
 use crate::pool::reason::Reason;
+use crate::pool::settings::Capacity;
 use crate::pool::settings::Pause;
 
 fn pause(bench: &mut Bench) {
