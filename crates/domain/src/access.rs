@@ -39,8 +39,7 @@ pub fn allows(role: Role, permission: Permission) -> bool {
     }
 }
 
-/// Whether an object such as `pool/etl` lies within `scopes`. A scope is an object or a prefix that ends with `*`. No
-/// scopes means no limit.
+/// Whether an object such as `pool/etl` is in `scopes`: objects, or prefixes that end with `*`. No scopes: no limit.
 ///
 /// ```
 /// # use tidemill_domain::access::in_scope;
@@ -118,6 +117,8 @@ pub struct Token {
     secret: String,
 }
 
+crate::newtype::getters!(Token { &id: str, &secret: str });
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an API token")]
 pub struct NotAToken;
@@ -126,15 +127,6 @@ impl Token {
     /// Makes a token from random bytes.
     pub fn from_random(id: &[u8; 16], secret: &[u8; 32]) -> Self {
         Self { id: base62(id, ID_CHARS), secret: base62(secret, SECRET_CHARS) }
-    }
-
-    /// The public part.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub fn secret(&self) -> &str {
-        &self.secret
     }
 
     /// The whole token, shown once, to its new owner.

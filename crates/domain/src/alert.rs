@@ -20,7 +20,6 @@ pub use rule::{Aggregate, BadRule, Condition, Rule, RuleFields, Severity};
 pub use silence::{BadSilence, Silence};
 
 use crate::time::Timestamp;
-use std::fmt;
 use std::time::Duration;
 
 /// What a rule watches: one pool, one job, or [`Subject::whole`].
@@ -47,11 +46,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+crate::newtype::display!(Subject, subject => "{}", subject.0);
 
 /// The state of one rule and subject. `since` is when the breach began, `at` when the alert resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

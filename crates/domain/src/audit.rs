@@ -3,7 +3,6 @@
 use crate::time::Timestamp;
 
 crate::words! {
-    /// The role of an actor.
     #[derive(Hash)]
     pub enum Role {
         Viewer = "viewer",

@@ -45,7 +45,6 @@ pub enum Admission {
     HealthOnly,
 }
 
-/// Which connections may be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whom {
     SameAddress,
@@ -178,7 +177,7 @@ mod tests {
             let address = |host: u64| {
                 IpAddr::V6(Ipv6Addr::from_bits(u128::from(network) << 64 | u128::from(host)))
             };
-            // The networks of addresses that stand for those of IPv4 hold many people.
+            // An IPv6 network that maps IPv4 addresses has many hosts.
             prop_assume!(network != 0);
 
             prop_assert_eq!(origin(address(one)), origin(address(other)));

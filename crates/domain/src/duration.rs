@@ -11,8 +11,7 @@ const UNITS: [(&str, u128); 5] =
 /// In bytes.
 const LONGEST: usize = 64;
 
-/// A million days. The parser accepts more minutes than days, so without this limit [`show`] could write durations that
-/// [`parse`] refuses.
+/// A million days. The parser accepts more minutes than days, so [`show`] could write what [`parse`] refuses.
 const LIMIT: Duration = Duration::from_secs(1_000_000 * 86_400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -24,8 +23,7 @@ pub enum BadDuration {
     Malformed,
 }
 
-/// Reads whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces. A day has 24 hours; the
-/// maximum is a million days.
+/// Whole numbers with `d`, `h`, `m`, `s` and `ms`, largest first, without spaces; at most a million days of 24 hours.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(BadDuration::NoUnit);
@@ -95,7 +93,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A failure shows its smallest input, so none is written into the tree.
+    /// A failure prints its smallest input, so no file of regressions is needed.
     fn cases(count: u32) -> ProptestConfig {
         ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
     }
@@ -140,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_reads_back() {
-        // Shifted, so that short ones come as often as long ones.
+        // Shifted, so that short and long ones are equally likely.
         let millis = (0..10_000 * 86_400_000_u64, 0..40).prop_map(|(millis, shift)| millis >> shift);
 
         proptest!(cases(4_000), |(millis in millis)| {

@@ -6,17 +6,13 @@
 //! Reading order: `token`, [`tree`] (which comments count), [`directive`] and `argument`, [`degree`], [`warning`],
 //! [`rewrite`](mod@rewrite).
 
-mod token;
-
-pub mod tree;
-
 mod argument;
-pub mod directive;
-
 pub mod degree;
-pub mod warning;
-
+pub mod directive;
 pub mod rewrite;
+mod token;
+pub mod tree;
+pub mod warning;
 
 pub use degree::Degree;
 pub use directive::{Directive, DirectiveName, Level};

@@ -14,8 +14,7 @@ use crate::error_chain::ErrorChain;
 use std::borrow::Cow;
 use std::error::Error;
 
-/// The kind of an error decides on skip and retry. Tidemill's readers, processors and writers use the kinds below; you
-/// can add your own.
+/// Decides on skip and retry. Tidemill's own components use the kinds below; you can add others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ErrorKind(Cow<'static, str>);
 
@@ -78,8 +77,7 @@ impl Phase {
 
 /// An item could not be read, processed or written.
 ///
-/// `?` converts any error. Its kind is then that of the phase in which it happened; set another with [`ItemError::new`]
-/// or [`ItemError::of`].
+/// `?` converts any error, with the kind of its phase; set another with [`ItemError::new`] or [`ItemError::of`].
 #[derive(Debug)]
 pub struct ItemError {
     kind: ErrorKind,
@@ -88,6 +86,8 @@ pub struct ItemError {
     origin: Option<Box<Origin>>,
     code: Option<Code>,
 }
+
+crate::newtype::getters!(ItemError { &message: str, code: Option<Code> });
 
 /// Where a failed item came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,16 +134,8 @@ impl ItemError {
         if self.kind == ErrorKind::UNSPECIFIED { phase.kind() } else { self.kind.clone() }
     }
 
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
-    }
-
-    pub const fn code(&self) -> Option<Code> {
-        self.code
     }
 
     pub fn origin(&self) -> Option<&Origin> {

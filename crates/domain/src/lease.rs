@@ -41,6 +41,12 @@ pub struct LeaseKey {
     name: String,
 }
 
+crate::newtype::getters!(LeaseKey {
+    /// Fit for a metric's label.
+    &kind: str,
+    &name: str,
+});
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadLeaseKey {
     #[error("a lease kind is 1 to 32 of a-z, 0-9 and _, starting with a letter")]
@@ -60,15 +66,6 @@ impl LeaseKey {
             (is_name, BadLeaseKey::Name),
         ])?;
         Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
-    }
-
-    /// Fit for a metric's label.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 }
 

@@ -76,6 +76,19 @@ macro_rules! display {
     };
 }
 
+/// Declares methods that read private fields: `&name: str` borrows the field, `count: u32` copies it.
+macro_rules! getters {
+    ($type:ty { $($(#[$doc:meta])* $(&$borrowed:ident)? $($copied:ident)?: $of:ty),+ $(,)? }) => {
+        impl $type {
+            $(
+                $(#[$doc])*
+                $(pub fn $borrowed(&self) -> &$of { &self.$borrowed })?
+                $(pub const fn $copied(&self) -> $of { self.$copied })?
+            )+
+        }
+    };
+}
+
 /// The error of the first condition that does not hold.
 pub(crate) fn check_all<E>(conditions: impl IntoIterator<Item = (bool, E)>) -> Result<(), E> {
     conditions.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, error)| Err(error))
@@ -110,4 +123,4 @@ macro_rules! conversions {
     };
 }
 
-pub(crate) use {conversions, display, numbers, serde_as_text, uuids};
+pub(crate) use {conversions, display, getters, numbers, serde_as_text, uuids};

@@ -6,33 +6,26 @@
 //! [`receipt`] (what a transactional sink has), [`tally`] (costs), [`partition`] and [`restore`], [`failed_event`],
 //! [`verify`], [`lifecycle_events`] (Tidemill's own events), [`attached`] (tables of other programs).
 
-pub mod event;
-pub mod line;
-pub mod stored;
-
-pub mod cursor;
-pub mod snapshot;
-pub mod window;
-
 pub mod admission;
+pub mod attached;
+pub mod cursor;
+pub mod event;
+pub mod failed_event;
 pub mod group;
 pub mod instance;
+pub mod lifecycle_events;
+pub mod line;
+mod numbers;
+pub mod partition;
 pub mod receipt;
 pub mod relay;
-pub mod share;
-pub mod tally;
-
-pub mod partition;
 pub mod restore;
-
-mod numbers;
+pub mod share;
+pub mod snapshot;
+pub mod stored;
+pub mod tally;
 pub mod verify;
-
-pub mod failed_event;
-
-pub mod lifecycle_events;
-
-pub mod attached;
+pub mod window;
 
 #[cfg(test)]
 mod tests;

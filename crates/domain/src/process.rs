@@ -93,14 +93,12 @@ pub fn next(
     }
 }
 
-/// How much earlier than the database a process stops trusting its own lease: time for clocks that run at different
-/// speeds, and for running work to stop.
+/// How much earlier than the database a process distrusts its own lease: time for clock drift, and to stop its work.
 pub fn self_fencing_margin(ttl: Duration) -> Duration {
     ttl / 5
 }
 
-/// Until when, by its monotonic clock, a process may act on a renewal that it sent at `sent`. The database counts `ttl`
-/// from `sent` or later, so this ends first.
+/// Until when a process may act on a renewal from `sent`. The database counts `ttl` from `sent` or later: this ends first.
 pub fn trusted_until(sent: Monotonic, ttl: Duration) -> Monotonic {
     sent.plus(ttl.saturating_sub(self_fencing_margin(ttl)))
 }

@@ -6,38 +6,30 @@
 //! [`profile`] (compositions), [`path`], [`path_map`] and [`uri`] (files on nodes and on this host), [`document`] (the
 //! job for nexrender); [`name`], [`output`] and [`check`] (the file).
 
-pub mod phase;
-
-pub mod uid;
-
 pub mod answer;
-pub mod remote;
-
-pub mod failure;
-pub mod retry_rules;
-
 pub mod attempt;
+pub mod check;
 pub mod clock;
-pub mod lifecycle;
-pub mod order;
-pub mod polling;
-pub mod wait;
-
+pub mod document;
+pub mod failure;
 pub mod field;
 pub mod gfx;
+pub mod lifecycle;
 pub mod mapping;
-pub mod profile;
-pub mod rate;
-
+pub mod name;
+pub mod order;
+pub mod output;
 pub mod path;
 pub mod path_map;
+pub mod phase;
+pub mod polling;
+pub mod profile;
+pub mod rate;
+pub mod remote;
+pub mod retry_rules;
+pub mod uid;
 pub mod uri;
-
-pub mod document;
-
-pub mod check;
-pub mod name;
-pub mod output;
+pub mod wait;
 
 /// Of a composition, and of the item that a render is for.
 pub const LABEL_CHARS_MAX: usize = 500;

@@ -3,18 +3,14 @@
 //! Reading order: [`definition`], [`cron`], [`zone`], [`window`], [`timetable`] (all ticks of a schedule), [`policy`] and
 //! [`turn`] (what happens to a due tick), [`template`] (the parameters of a tick).
 
-pub mod definition;
-
 pub mod cron;
+pub mod definition;
+pub mod policy;
+pub mod template;
+pub mod timetable;
+pub mod turn;
 pub mod window;
 pub mod zone;
-
-pub mod timetable;
-
-pub mod policy;
-pub mod turn;
-
-pub mod template;
 
 pub use cron::Cron;
 pub use definition::{BadSchedule, Plan, Schedule};

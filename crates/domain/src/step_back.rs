@@ -1,5 +1,4 @@
-//! Corrects stored ends such as `until` after the database's clock has gone back. Otherwise a dead holder would keep its
-//! lease for as long as the clock went back.
+//! Corrects stored ends after the database's clock went back. Otherwise a dead holder would keep its lease for that time.
 
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -25,8 +24,7 @@ impl Span {
 /// The span as it counts at `now`. A span that begins in the future means that the clock has gone back: then it begins
 /// now with the same length, and never ends later than before.
 ///
-/// Storing the result takes nothing from a living holder: it renews within the length, measured by its own monotonic
-/// clock from before `since`.
+/// A living holder loses nothing: it renews within the length, by its own monotonic clock from before `since`.
 #[must_use]
 pub fn shortened(span: Span, now: Timestamp) -> Span {
     if span.since <= now {
@@ -94,7 +92,7 @@ mod tests {
             prop_assert_eq!(after, first);
         }
 
-        /// However often the clock is set back and looked at, the end comes within one length of the last step.
+        /// However often the clock goes back, the span ends within one length of the last step.
         #[test]
         fn several_steps_back_do_not_lengthen(span in span(), readings in prop::collection::vec(AT, 1..20)) {
             let length = span.until.since(span.since);

@@ -115,7 +115,6 @@ impl FakeClock {
         Self { reading: Mutex::new((instant, Duration::ZERO)) }
     }
 
-    /// Moves both clocks.
     pub fn advance(&self, duration: Duration) {
         let mut reading = self.reading();
         reading.0 = reading.0.plus(duration);

@@ -1,4 +1,4 @@
-//! Properties of alerts: their states, what people are told, windows, silences and deliveries.
+//! Properties of alerts: states, notices, windows, silences and deliveries.
 
 use super::delivery::{ATTEMPTS_MAX, Attempt, DeliveryState};
 use super::silence::{SilenceRequest, quietest};
@@ -8,7 +8,7 @@ use crate::audit::Actor;
 use crate::time::Monotonic;
 use proptest::prelude::*;
 
-/// Instants from a small range, so that a clock jumps back as often as it goes on.
+/// Instants from a small range, so that the clock goes back as often as forward.
 fn instant() -> impl Strategy<Value = Timestamp> {
     (0..100_i64).prop_map(Timestamp::from_micros)
 }
@@ -149,7 +149,7 @@ proptest! {
                 known = announced(state, notice);
                 heard.push((notice, state));
             }
-            // Whoever listens now knows how it stands.
+            // All listeners now know the state.
             if voice == Voice::Free {
                 let current = match state {
                     AlertState::Firing { fired_at, .. } => Some(fired_at),

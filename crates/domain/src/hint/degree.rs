@@ -23,8 +23,7 @@ pub enum Degree {
 }
 
 impl Degree {
-    /// The greatest number it can mean. `default_degree` is used where the database computes the degree, `none` where the
-    /// hint has no parallel directive.
+    /// The most it can mean. `default_degree` is for degrees that the database computes, `none` for hints without a directive.
     pub fn upper_bound(self, default_degree: NonZeroU32, none: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::None => none,
@@ -61,7 +60,6 @@ impl Degree {
         }
     }
 
-    /// The greater of both.
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, known) | (known, Self::None) => known,

@@ -1,4 +1,4 @@
-//! Hints of the documents and of everyday life, with what they come to.
+//! Real hints and their degrees.
 
 mod property;
 mod soundness;

@@ -27,6 +27,8 @@ pub struct Hint {
     warnings: Vec<Warning>,
 }
 
+crate::newtype::getters!(Hint { &text: str, &comments: [HintComment], degree: Degree, &warnings: [Warning] });
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
     pub standing: HintState,
@@ -73,25 +75,9 @@ impl Hint {
         Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.0 })
     }
 
-    pub fn degree(&self) -> Degree {
-        self.degree
-    }
-
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    pub fn comments(&self) -> &[HintComment] {
-        &self.comments
-    }
-
     /// Those of the comments that count, in order.
     pub fn directives(&self) -> impl Iterator<Item = &Directive> {
         self.comments.iter().flat_map(|comment| &comment.directives)
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
     }
 }
 

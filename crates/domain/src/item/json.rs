@@ -1,7 +1,6 @@
 //! Rows and values as JSON, and back.
 //!
-//! Types that JSON lacks become text without loss: decimals digit by digit, dates and instants as ISO 8601, bytes in
-//! hexadecimal.
+//! Types that JSON lacks become text without loss: exact decimals, ISO 8601 dates, hexadecimal bytes.
 
 use super::{Row, Value};
 use serde_json::{Map, Number, Value as Json};

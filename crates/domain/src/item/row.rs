@@ -12,6 +12,8 @@ pub struct Row {
     values: Vec<Value>,
 }
 
+crate::newtype::getters!(Row { &columns: Arc<[String]>, &values: [Value] });
+
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RowError {
     #[error("there is no column {column:?}; there are {known}")]
@@ -25,14 +27,6 @@ impl Row {
     pub fn new(columns: Arc<[String]>, mut values: Vec<Value>) -> Self {
         values.resize(columns.len(), Value::Null);
         Self { columns, values }
-    }
-
-    pub fn columns(&self) -> &Arc<[String]> {
-        &self.columns
-    }
-
-    pub fn values(&self) -> &[Value] {
-        &self.values
     }
 
     pub fn value(&self, column: &str) -> Result<&Value, RowError> {

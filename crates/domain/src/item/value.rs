@@ -25,7 +25,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The type's name, for messages.
     pub const fn type_word(&self) -> &'static str {
         match self {
             Self::Null => "null",

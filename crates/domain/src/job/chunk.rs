@@ -71,6 +71,13 @@ pub struct Chunk<'p> {
     is_scanning: bool,
 }
 
+crate::newtype::getters!(Chunk<'_> {
+    /// Counts since [`take_counters`](Self::take_counters).
+    counters: Counters,
+    /// The attempt that follows the last rollback; none if it was for something else, such as a scan.
+    retry: Option<Retry>,
+});
+
 impl<'p> Chunk<'p> {
     /// An empty chunk of a step that has skipped `skips_before` items. Without a policy the first error ends the step.
     pub fn new(policy: Option<&'p FaultPolicy>, skips_before: u64) -> Self {
@@ -291,11 +298,6 @@ impl<'p> Chunk<'p> {
         std::mem::take(&mut self.announcements)
     }
 
-    /// Counts since [`take_counters`](Self::take_counters).
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
     /// Counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.skips_before += self.counters.skips();
@@ -310,11 +312,6 @@ impl<'p> Chunk<'p> {
     /// How many items from the start are settled. A restart in the middle of a scan leaves them out.
     pub fn offset(&self) -> usize {
         self.slots.iter().take_while(|slot| slot.state != ItemState::Pending).count()
-    }
-
-    /// The attempt that follows the last rollback; none if it was for something else, such as a scan.
-    pub fn retry(&self) -> Option<Retry> {
-        self.retry
     }
 
     /// Whether the step has failed and only has to end.

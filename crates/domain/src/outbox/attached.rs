@@ -25,6 +25,8 @@ pub struct TableName {
     table: String,
 }
 
+crate::newtype::getters!(TableName { &schema: str, &table: str });
+
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadTableName {
     #[error(
@@ -55,14 +57,6 @@ impl TableName {
         Ok(Self { schema: schema.to_owned(), table: table.to_owned() })
     }
 
-    pub fn schema(&self) -> &str {
-        &self.schema
-    }
-
-    pub fn table(&self) -> &str {
-        &self.table
-    }
-
     pub fn quoted(&self) -> String {
         format!("{}.{}", quote(&self.schema), quote(&self.table))
     }
@@ -86,8 +80,7 @@ impl TableName {
 
 crate::newtype::display!(TableName, name => "{}.{}", name.schema, name.table);
 
-/// Whether this is a table of Tidemill: `outbox_event` and its partitions by exact name, because others may have an
-/// `outbox_events`.
+/// Of Tidemill: `outbox_event` and its partitions by exact name, because others may have an `outbox_events`.
 fn is_own(table: &str) -> bool {
     let is_partition = |rest: &str| {
         let number = rest.strip_prefix("_p").unwrap_or_default();

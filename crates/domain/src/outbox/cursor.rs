@@ -1,5 +1,4 @@
-//! A cursor: slots that are read together, each with the position of its last event. A relay has one, and more for a while
-//! after it has taken slots with other positions.
+//! A cursor: slots at the same position. A relay has one, and more while it catches up with slots that it has taken.
 
 use super::{EventId, RelayId, Seq, Slot, Snapshot, Window};
 use crate::lease::Epoch;
@@ -93,8 +92,7 @@ pub fn advanced(cursors: Vec<Cursor>, advance: &Advance<'_>) -> Vec<Cursor> {
     merged(all)
 }
 
-/// Up to where the cursor furthest back is read next: the position of the next one, so that they continue together. None
-/// means up to now.
+/// Up to where the hindmost cursor is read: to the next one, so that they continue together. None means up to now.
 pub fn next_stop(cursors: &[Cursor]) -> Option<&Snapshot> {
     let (first, others) = cursors.split_first()?;
     others.iter().map(|other| &other.window.from).find(|snapshot| **snapshot > first.window.from)
@@ -175,7 +173,7 @@ mod tests {
         let before = cursor(9, &[1, 2]);
         let read_for = BTreeSet::from([Slot::new(1), Slot::new(2)]);
         let window = before.window.clone().opened(Snapshot::up_to(20)).after(EventId::new(15)).closed();
-        // At the very place of the others, so it is put together with them.
+        // At the same position as the others, so it is merged with them.
         let all = merged(vec![before, cursor(9, &[7])]);
 
         let after = advanced(

@@ -166,6 +166,14 @@ pub struct NewEvent {
     headers: Headers,
 }
 
+crate::newtype::getters!(NewEvent {
+    &aggregate: Aggregate,
+    &event_type: str,
+    &topic: str,
+    &payload: Payload,
+    &headers: Headers,
+});
+
 impl NewEvent {
     pub fn new(
         aggregate_type: impl Into<String>,
@@ -200,28 +208,8 @@ impl NewEvent {
         Ok(self)
     }
 
-    pub fn aggregate(&self) -> &Aggregate {
-        &self.aggregate
-    }
-
     pub fn slot(&self) -> Slot {
         self.aggregate.slot()
-    }
-
-    pub fn event_type(&self) -> &str {
-        &self.event_type
-    }
-
-    pub fn topic(&self) -> &str {
-        &self.topic
-    }
-
-    pub fn payload(&self) -> &Payload {
-        &self.payload
-    }
-
-    pub fn headers(&self) -> &Headers {
-        &self.headers
     }
 }
 

@@ -1,5 +1,4 @@
-//! A failed event: one that the sink refused, or one that waits behind such an event of its aggregate. All other
-//! aggregates continue.
+//! A failed event: refused by the sink, or waiting behind such an event of its aggregate. Other aggregates continue.
 //!
 //! ```text
 //!   refused ──► waiting ──attempts used up, or refused for good──► parked
@@ -82,7 +81,6 @@ impl FailedEventState {
 }
 
 crate::words! {
-    /// A state without its data.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum StateWord: "must be waiting, held, parked or skipped" {
         Waiting = "waiting",
@@ -120,8 +118,7 @@ pub enum Place {
     Behind,
 }
 
-/// The state of a new failed event, for which the relay asks `asked`. The relay may not know that an operator has skipped
-/// the event before it.
+/// The state of a new failed event. The relay may not know that an operator has skipped the event before it.
 pub fn admitted(asked: FailedEventState, place: Place, now: Timestamp) -> FailedEventState {
     match (asked, place) {
         (FailedEventState::Skipped, _) => FailedEventState::Skipped,
@@ -130,8 +127,7 @@ pub fn admitted(asked: FailedEventState, place: Place, now: Timestamp) -> Failed
     }
 }
 
-/// The state of the first open failed event of an aggregate. The revision does not change: a delivery that has just
-/// happened may still be settled.
+/// The state of an aggregate's first open failed event. The revision stays, so that a delivery may still be settled.
 pub fn first(state: FailedEventState, now: Timestamp) -> FailedEventState {
     match state {
         FailedEventState::Held => FailedEventState::Waiting { next_attempt_at: now },

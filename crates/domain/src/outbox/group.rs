@@ -1,5 +1,4 @@
-//! A group: 16 adjacent slots with the same owner, because their events go out in one transaction. Relays whose sink has no
-//! transactions share single slots.
+//! A group: 16 adjacent slots with one owner, published in one transaction. Without transactions, slots are shared singly.
 
 use super::event::Slot;
 use std::collections::BTreeSet;

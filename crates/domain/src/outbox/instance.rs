@@ -1,5 +1,4 @@
-//! An instance: a fixed share, as `RELAY_INSTANCE_ID` of `RELAY_TOTAL_INSTANCES`. Relays without one share fairly
-//! (`share.rs`).
+//! A fixed share, as `RELAY_INSTANCE_ID` of `RELAY_TOTAL_INSTANCES`. Relays without one share fairly (`share.rs`).
 
 use super::{Group, Slot, Unit};
 

@@ -51,8 +51,7 @@ fn value(value: &impl Serialize, into: &mut Vec<u8>) {
     let _infallible = serde_json::to_writer(into, value);
 }
 
-/// Appends JSON as it was written. If it has line breaks, the white space between its parts is left out; numbers keep
-/// their digits either way.
+/// Appends JSON as written; with line breaks in it, without the white space between its parts. Numbers keep their digits.
 fn on_one_line(json: &str, into: &mut Vec<u8>) {
     if !json.bytes().any(|byte| byte < b' ') {
         into.extend_from_slice(json.as_bytes());

@@ -91,8 +91,7 @@ pub struct Receipted {
     pub slot: Slot,
 }
 
-/// Whether an event that was published may be sent again when its slot is read on. Events up to the floor are not read
-/// any more.
+/// Whether a published event may be sent again when its slot is read on. Events up to the floor are not read.
 pub fn may_come_again(event: Receipted, window: Option<&Window>, floor: EventId) -> bool {
     event.id > floor && window.is_none_or(|window| !window.covers(event.id, event.xid))
 }
@@ -141,7 +140,7 @@ mod tests {
             let _either = Receipt::from_json(&bytes);
         }
 
-        /// With one writer, an event comes again exactly when it lies behind what was read and behind the floor.
+        /// With one writer, an event comes again exactly when it is after what was read and after the floor.
         #[test]
         fn what_was_read_does_not_come_again(id in 1..30_i64, read in 0..30_i64, floor in 0..30_i64) {
             let event = Receipted { id: EventId::new(id), xid: id.unsigned_abs(), slot: Slot::new(0) };

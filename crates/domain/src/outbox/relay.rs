@@ -1,5 +1,4 @@
-//! A relay: a process that publishes events after it has joined. Joining again makes it another relay, so one that was
-//! retired never comes back.
+//! A relay: a process that publishes events. Joining again makes it another relay, so a retired one never comes back.
 
 use super::{Instance, Unit};
 use crate::time::Timestamp;

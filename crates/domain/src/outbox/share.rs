@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Relays that share fairly, and so many slots of each; what is left of the 256 is free.
+    /// Relays that share fairly with this many slots each; the rest of the 256 is free.
     fn state() -> impl Strategy<Value = Vec<LiveRelay>> {
         prop::collection::vec(0..140_usize, 1..12).prop_map(|counts| {
             let mut left = Slot::COUNT;
@@ -125,7 +125,7 @@ mod tests {
         (owned, slots.collect())
     }
 
-    /// The same relays in transactions: each has so many groups, and the rest is free.
+    /// The same with transactions: this many groups each, and the rest is free.
     fn state_of_groups() -> impl Strategy<Value = Vec<LiveRelay>> {
         prop::collection::vec(0..10_usize, 1..20).prop_map(|counts| {
             let mut left = Group::COUNT;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is true of slots is true of groups, none of which is ever torn.
+        /// The same holds for groups, which are never split.
         #[test]
         fn groups_are_shared_fairly_and_whole(live in state_of_groups()) {
             let (owned, free) = deal(&live);
@@ -167,7 +167,7 @@ mod tests {
             prop_assert_eq!(different.len(), wanted.len().min(free.len()));
         }
 
-        /// What is left of a group that was torn, however that came about, is let go and not asked for.
+        /// The rest of a split group is released and not requested.
         #[test]
         fn a_torn_group_is_let_go(slots in prop::collection::btree_set((0..=255_u8).prop_map(Slot::new), 0..256)) {
             let live = [LiveRelay { transactional_id: Some("shop".into()), ..relay(1, None, slots.len()) }];
@@ -190,7 +190,7 @@ mod tests {
             prop_assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
         }
 
-        /// Somebody is anywhere between what it had and its share: all still agree.
+        /// One relay is between its old slots and its share: all still agree.
         #[test]
         fn moving_towards_the_shares_does_not_change_them(
             live in state(),
@@ -225,7 +225,7 @@ mod tests {
             }
         }
 
-        /// When there is enough for all, nobody asks for what another asks for.
+        /// When there is enough for all, no two relays ask for the same slot.
         #[test]
         fn who_look_at_once_reach_for_different_slots(live in state()) {
             let (owned, free) = deal(&live);

@@ -5,8 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Every transaction below `xmax` that is not listed as running. Snapshots of one database are ordered like their
-/// instants.
+/// Every transaction below `xmax` that is not running. Snapshots of one database are ordered like their instants.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Snapshot {
     xmin: u64,
@@ -14,6 +13,12 @@ pub struct Snapshot {
     /// Sorted; from `xmin` to below `xmax`.
     running: Vec<u64>,
 }
+
+crate::newtype::getters!(Snapshot {
+    /// The first transaction that had not begun.
+    xmax: u64,
+    &running: [u64],
+});
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0:?} is not a snapshot: it is written as a PostgreSQL snapshot, such as 10:14:10,12")]
@@ -31,21 +36,11 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
     }
 
-    /// The first transaction that had not begun.
-    pub fn xmax(&self) -> u64 {
-        self.xmax
-    }
-
-    pub fn running(&self) -> &[u64] {
-        &self.running
-    }
-
     pub fn is_within(&self, other: &Self) -> bool {
         self.xmax <= other.xmax && other.running.iter().all(|xid| !self.sees(*xid))
     }
 }
 
-/// By their instants.
 impl Ord for Snapshot {
     fn cmp(&self, other: &Self) -> Ordering {
         // Running transactions can only end, and those that begin later have higher numbers.

@@ -1,7 +1,7 @@
 //! Relays come, go, crash, sleep and wake up in any order, each acting on what it saw some time ago, with the database
 //! as the arbiter. Safety is checked after every command (`world.rs`): one owner per slot and epoch, epochs only grow,
-//! no ghost settles. Here: once nobody comes or goes any more, every slot has its owner within a lease and two turns,
-//! shares are fair, and no slot moved that could have stayed.
+//! no retired relay settles. Here: once no relay joins or ends, every slot has its owner within a lease and two turns,
+//! shares are fair, and no slot moved needlessly.
 
 mod database;
 mod world;
@@ -30,7 +30,7 @@ fn unit() -> impl Strategy<Value = Unit> {
     prop_oneof![Just(Unit::Slot), Just(Unit::Group)]
 }
 
-/// Numbers are mapped, rather than strategies put together, because that is several times as quick.
+/// Maps numbers instead of combining strategies, which is several times faster.
 fn command() -> impl Strategy<Value = Command> {
     (0..40_u32, 0..100_usize, 1..2_000_u64, instance()).prop_map(|(kind, who, millis, instance)| match kind {
         0..6 => Command::Join(instance),
@@ -43,7 +43,7 @@ fn command() -> impl Strategy<Value = Command> {
     })
 }
 
-/// What relays do among themselves, without coming or going.
+/// Actions of relays that neither join nor end.
 fn turns() -> impl Strategy<Value = Vec<Command>> {
     prop::collection::vec((0..6_u32, 0..100_usize).prop_map(|(kind, who)| turn(kind, who)), 0..30)
 }
@@ -73,7 +73,7 @@ proptest! {
             world.step(command);
         }
 
-        // Nobody comes or goes from here on. One lease later whoever is silent has lapsed, and all that was begun
+        // No relay joins or ends from here on. One lease later silent relays have lapsed, and all that was begun
         // before that is done.
         survive_a_lease(&mut world, &meanwhile);
         for n in 0..world.programs.len() {
@@ -97,8 +97,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// From fair shares to fair shares: only slots of those who end, or that a newcomer needs, move; none moves from
-    /// one who stays to another who stays.
+    /// From fair shares to fair shares: only slots of relays that end, or that a new one needs, move; none moves
+    /// between two relays that stay.
     #[test]
     fn a_change_of_relays_moves_as_little_as_possible(
         count in 1..12_usize,
@@ -250,7 +250,7 @@ fn fair_world_of(count: usize, unit: Unit) -> World {
     world
 }
 
-/// Who counts now goes on for one lease, and whoever does not count is forgotten.
+/// Live relays continue for one lease, and others are removed.
 fn survive_a_lease(world: &mut World, meanwhile: &[Command]) {
     let database = world.database.clone();
     world.programs.retain(|program| database.is_live(program.id));
@@ -274,8 +274,8 @@ fn owners(world: &World) -> BTreeMap<Slot, RelayId> {
     world.database.slots().filter_map(|(slot, row)| row.owner.map(|owner| (slot, owner))).collect()
 }
 
-/// How many slots have to change hands, computed without the rule: a slot stays with an owner who stays, as far as its
-/// share goes; of fair shares the larger ones go to those who have most.
+/// How many slots must change their owner, computed independently: a slot stays with an owner that stays, as far as its
+/// share allows; larger shares go to relays with the most slots.
 fn expected_moves(world: &World, before: &BTreeMap<Slot, RelayId>) -> usize {
     let live = world.database.live();
     if let Some(total) = live.iter().find_map(|relay| relay.instance).map(Instance::total) {
@@ -301,7 +301,7 @@ fn expected_moves(world: &World, before: &BTreeMap<Slot, RelayId>) -> usize {
     Slot::COUNT - kept
 }
 
-/// Every slot is with a relay that counts, and fairly; or with the relay in whose fixed share it is.
+/// Every slot belongs to a live relay, fairly or by its fixed share.
 fn check_shares(world: &World) {
     let live = world.database.live();
     let owners = owners(world);

@@ -79,8 +79,7 @@ impl Auditor {
         self.pending.insert(id.get());
     }
 
-    /// The sink has this record. Readers read a lane in order: for files all of them, for Kafka one partition. Between two
-    /// lanes there is no order.
+    /// The sink has this record. Lanes are read in order: all files, or one Kafka partition; two lanes have no order.
     pub fn published(&mut self, lane: Lane, place: Place, published: &Published) {
         self.records += 1;
         self.seqs.entry(published.slot).or_default().insert(published.seq.get());

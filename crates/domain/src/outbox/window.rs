@@ -36,22 +36,19 @@ impl Window {
         self.from.sees(xid) || (id <= self.last && self.to.as_ref().is_some_and(|to| to.sees(xid)))
     }
 
-    /// Freezes the next window up to this snapshot. An open window stays as it is; a snapshot before the first one counts as
-    /// the first.
+    /// Freezes the next window up to this snapshot. An open one stays; a snapshot before `from` counts as `from`.
     #[must_use]
     pub fn opened(self, to: Snapshot) -> Self {
         let to = if self.from <= to { to } else { self.from.clone() };
         Self { to: Some(self.to.unwrap_or(to)), ..self }
     }
 
-    /// After a page that ends with this id.
     #[must_use]
     pub fn after(self, last: EventId) -> Self {
         let last = self.last.max(last);
         Self { last, high: self.high.max(last), ..self }
     }
 
-    /// After the last page.
     #[must_use]
     pub fn closed(self) -> Self {
         let from = self.to.unwrap_or(self.from);
@@ -73,8 +70,7 @@ pub struct IdRange {
 }
 
 impl IdRange {
-    /// The first range of a page of `limit` events after `after`. The window's events lie between `lowest` and `highest`,
-    /// except for late ones.
+    /// The first range of a page. The window's events are between `lowest` and `highest`, except for late ones.
     pub fn first(after: EventId, (lowest, highest): (EventId, EventId), limit: u32, slots: usize) -> Self {
         let page = (limit as usize * Slot::COUNT).div_ceil(slots.clamp(1, Slot::COUNT)).max(1);
         let page = i64::try_from(page).unwrap_or(i64::MAX / 2);

@@ -1,5 +1,4 @@
-//! Estimates waiting times: simulates the releases of running tickets from past run times, and fills the queue into the
-//! room that they leave.
+//! Estimates waiting times: simulates releases from past run times, and fills the queue into the free room.
 
 use super::decide::{Claimant, downgrade_steps};
 use super::ticket::{Ticket, TicketId};
@@ -91,8 +90,7 @@ impl RunTimes {
         kinds.map(|(kind, runs)| (kind, runs.came.iter().copied().collect()))
     }
 
-    /// How long a run of this kind takes in `percent` of all cases: by its own history, by that of the same work with another
-    /// parallelism, or by that of the pool.
+    /// A quantile of this kind's run times; without any, of the same work with other parallelism, or of the pool.
     pub fn quantile(&self, dag_id: &str, table: &str, parallel: NonZeroU32, percent: u8) -> Duration {
         let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
         let kind = work.and_then(|work| work.kinds.get(&parallel));

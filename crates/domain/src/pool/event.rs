@@ -1,5 +1,4 @@
-//! The append-only log of a pool's decisions. The state follows from it. Heartbeats decide nothing, so they are not in it;
-//! a missed one is.
+//! The append-only log of a pool's decisions, from which its state follows. It has no heartbeats, only missed ones.
 
 use super::state::Change;
 use super::{Holder, Settings, Ticket, TicketId, Weight};

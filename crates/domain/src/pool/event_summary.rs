@@ -1,5 +1,6 @@
 //! Sentences for the list of recent events.
 
+use super::ticket_history::ended;
 use super::{End, Event, Ticket};
 use crate::time::Timestamp;
 
@@ -20,7 +21,8 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
         }
         Event::Doubted { .. } => Some(format!("{who} is silent; its units still count")),
         Event::Confirmed { .. } => Some(format!("{who} is back")),
-        Event::Ended { end, .. } => ending(who, end),
+        Event::Ended { end: End::Released { .. } | End::GaveUp, .. } => None,
+        Event::Ended { end, .. } => Some(format!("{who} {}", ended(end))),
         Event::Configured { settings } => Some(match &settings.paused {
             Some(pause) => format!("{} paused by {}: {}", settings.name, pause.by, pause.reason),
             None => format!(
@@ -41,19 +43,6 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
 
 pub fn peak(pool: &str, units: u64) -> String {
     format!("Peak usage: {units} connections ({pool})")
-}
-
-fn ending(who: &str, end: &End) -> Option<String> {
-    match end {
-        End::Released { .. } | End::GaveUp => None,
-        End::ByOperator { by, reason } => Some(format!("{who} released by {by}: {reason}")),
-        End::ByProbe => Some(format!("{who} released: the probe found none of its sessions")),
-        End::Unclaimed => Some(format!("{who} did not claim its units in time")),
-        End::HeldTooLong => Some(format!("{who} held its units for too long; they were taken back")),
-        End::StoppedAsking => Some(format!("{who} stopped polling and left the queue")),
-        End::ExceedsPool => Some(format!("{who} left the queue: the pool became too small for it")),
-        End::PoolRemoved => Some(format!("{who} ended with its pool")),
-    }
 }
 
 #[cfg(test)]
@@ -123,10 +112,10 @@ mod tests {
         let by_operator = End::ByOperator { by: "minsu".into(), reason: "stuck".into() };
 
         assert_eq!(told(End::Released { failed: true }), None);
-        assert_eq!(told(by_operator).unwrap(), "batch_7 released by minsu: stuck");
+        assert_eq!(told(by_operator).unwrap(), "batch_7 was released by minsu: stuck");
         assert_eq!(
             told(End::HeldTooLong).unwrap(),
-            "batch_7 held its units for too long; they were taken back"
+            "batch_7 held its units for too long, so they were taken back"
         );
     }
 

@@ -18,6 +18,16 @@ pub struct Holder {
     map_index: i32,
 }
 
+crate::newtype::getters!(Holder {
+    /// The DAG, the job, or whatever runs repeatedly.
+    &dag_id: str,
+    &run_id: str,
+    /// Empty for the whole run.
+    &task: str,
+    /// -1 for a task that is not mapped.
+    map_index: i32,
+});
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{part} must be {least} to {LONGEST_NAME} characters ({LONGEST_BYTES} bytes) without control characters"
@@ -43,25 +53,6 @@ impl Holder {
 
     pub fn run(dag_id: &str, run_id: &str) -> Result<Self, BadHolder> {
         Self::new(dag_id, run_id, "", -1)
-    }
-
-    /// The DAG, the job, or whatever runs repeatedly.
-    pub fn dag_id(&self) -> &str {
-        &self.dag_id
-    }
-
-    pub fn run_id(&self) -> &str {
-        &self.run_id
-    }
-
-    /// Empty for the whole run.
-    pub fn task(&self) -> &str {
-        &self.task
-    }
-
-    /// -1 for a task that is not mapped.
-    pub fn map_index(&self) -> i32 {
-        self.map_index
     }
 
     pub fn is_of(&self, dag_id: &str, run_id: &str) -> bool {

@@ -1,5 +1,4 @@
-//! The state of one pool, as it follows from its log. Usage is the sum over the live tickets; only this file changes it,
-//! and the auditor compares.
+//! The state of one pool, from its log. Usage is the sum over the live tickets; only this file changes it.
 
 use super::estimate::RunTimes;
 use super::state::{Change, State, next};
@@ -19,6 +18,14 @@ pub struct Ledger {
     waiting: usize,
     pub run_times: RunTimes,
 }
+
+crate::newtype::getters!(Ledger {
+    &settings: Settings,
+    /// The number of the last pass that changed it.
+    version: i64,
+    usage: u64,
+    waiting: usize,
+});
 
 /// Run times are not compared: they are no decisions.
 impl PartialEq for Ledger {
@@ -69,29 +76,12 @@ impl Ledger {
         ledger
     }
 
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// The number of the last pass that changed it.
-    pub fn version(&self) -> i64 {
-        self.version
-    }
-
     pub fn set_version(&mut self, version: i64) {
         self.version = version;
     }
 
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
-    }
-
-    pub fn usage(&self) -> u64 {
-        self.usage
-    }
-
-    pub fn waiting(&self) -> usize {
-        self.waiting
     }
 
     /// The live tickets, the oldest first.

@@ -1,5 +1,4 @@
-//! One pass over some pools: decides many commands at once, then gives the queues a turn. Pure: the caller stores the
-//! result before anyone hears of it.
+//! One pass over some pools: decides commands, then gives the queues a turn. Pure: the caller stores the result first.
 //!
 //! Reading order: this file, [`acquire`], [`give_back`] and [`lapse`] (each command), [`turn`] (the queues), [`answer`].
 
@@ -67,6 +66,10 @@ enum EarlyAnswer {
 
 type EarlyResult = Result<EarlyAnswer, Contradiction>;
 
+fn answer_now(answer: Answer) -> EarlyResult {
+    Ok(EarlyAnswer::Now(answer))
+}
+
 struct Pass<'a> {
     ledgers: &'a mut BTreeMap<PoolName, Ledger>,
     now: Timestamp,
@@ -106,17 +109,16 @@ impl<'a> Pass<'a> {
             }
             Command::Configure { settings } if !self.ledgers.contains_key(&settings.name) => {
                 let pool = settings.name.clone();
-                Ok(EarlyAnswer::Now(Answer::Refused { pool, reason: Reason::UnknownPool }))
+                answer_now(Answer::Refused { pool, reason: Reason::UnknownPool })
             }
             Command::Configure { settings } => {
                 self.happen(&settings.name, Event::Configured { settings: settings.clone() })?;
-                Ok(EarlyAnswer::Now(Answer::Done))
+                answer_now(Answer::Done)
             }
-            Command::Look { .. } => Ok(EarlyAnswer::Now(Answer::Done)),
+            Command::Look { .. } => answer_now(Answer::Done),
         }
     }
 
-    /// Applies an event and records it.
     fn happen(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
         let ticket = ledger.apply(self.now, &event)?;
@@ -150,8 +152,7 @@ impl<'a> Pass<'a> {
         self.ledgers.get(pool).map(of).unwrap_or_default()
     }
 
-    /// The other pools of a ticket's request, if one of them is missing in this pass. All of them, because the next pass needs
-    /// those of this pass too.
+    /// All other pools of a ticket's request, if one of them is missing in this pass.
     fn needed_pools(&self, ticket: &Ticket) -> BTreeSet<PoolName> {
         let is_missing = |pool: &PoolName| !self.ledgers.contains_key(pool);
         if ticket.with.iter().any(is_missing) {

@@ -1,6 +1,6 @@
 //! A million random commands on a few pools, in passes of one to eight, some of them twice and out of order. After every
-//! pass the state is checked with code that shares nothing with the one that decided; from time to time the log is
-//! followed and has to end in the same state.
+//! pass the state is checked with independent code; from time to time the log is
+//! replayed and must end in the same state.
 
 mod check;
 mod command;
@@ -9,13 +9,13 @@ mod world;
 
 use world::World;
 
-/// So many commands, in all of the worlds together.
+/// Commands in all worlds together.
 const COMMANDS: u64 = 1_000_000;
 
-/// Each has its own numbers, and where there are processors they exist side by side.
+/// Each has its own random numbers; they run in parallel.
 const SEEDS: [u64; 4] = [20_261_115, 2, 3, 4];
 
-/// Follow the log after so many passes, and begin a new one with a snapshot.
+/// Passes after which the log is replayed, and a new one begins with a snapshot.
 const PASSES_PER_LOG: u64 = 1_000;
 
 #[test]
@@ -56,7 +56,7 @@ impl Random {
         u32::try_from(self.next() % u64::from(bound.max(1))).unwrap()
     }
 
-    /// In so many of a hundred cases.
+    /// True in `percent` of all cases.
     fn percent(&mut self, chance: u32) -> bool {
         self.below(100) < chance
     }

@@ -111,8 +111,7 @@ impl Ticket {
 pub const AGING: Duration = Duration::from_secs(15 * 60);
 
 crate::words! {
-    /// How urgent a request is. Queues are ordered by class, then by arrival. A long wait promotes a request, one class at a
-    /// time, so that none waits forever.
+    /// Queues are ordered by class, then by arrival. A long wait promotes a request, so that none waits forever.
     #[derive(PartialOrd, Ord, Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Class: "a class is critical, normal or bulk" {

@@ -39,7 +39,7 @@ fn granted(at: Timestamp, parallel: u32, ticket: &Ticket) -> String {
     }
 }
 
-fn ended(end: &End) -> String {
+pub(super) fn ended(end: &End) -> String {
     match end {
         End::Released { failed: false } => "released its units".to_owned(),
         End::Released { failed: true } => "released its units and reported a failure".to_owned(),

@@ -1,8 +1,6 @@
-//! What a request asks of a pool: its number, else the degree of its hint, else the pool's default. The same rule for job
-//! steps, commands and network callers.
+//! What a request asks of a pool: its number, else the degree of its hint, else the pool's default.
 //!
-//! A statement never runs with more than is counted: its hint is lowered to the grant, and one that cannot be lowered is
-//! granted in full or waits.
+//! A hint is lowered to the grant; one that cannot be lowered is granted in full or waits.
 
 use super::settings::Settings;
 use super::weight::{Lever, lever};
@@ -54,8 +52,7 @@ impl UnitRequest {
         Ok(Self { parallel, least, lever, hint: Some(hint) })
     }
 
-    /// The hint to run with after a grant; none without a hint. Fails if the statement would run with more, which happens
-    /// only if the pool was changed after the request.
+    /// The hint to run with. Fails if the statement would run with more, because the pool was changed after the request.
     pub fn hint_override(&self, granted: NonZeroU32) -> Result<Option<String>, CannotRewrite> {
         let Some(asked) = &self.hint else { return Ok(None) };
         let text = || asked.hint.text().to_owned();
@@ -74,7 +71,7 @@ mod tests {
     use crate::pool::weight::WeightModel;
     use proptest::prelude::*;
 
-    /// Nobody knows which of its words is the degree.
+    /// Its degree cannot be read.
     const UNREADABLE: &str = "/*+ PARALLEL(a b c d 8) */";
 
     fn some(number: u32) -> NonZeroU32 {
@@ -151,7 +148,7 @@ mod tests {
         assert!(UnitRequest::new(&settings(), None, None, Some(&"x".repeat(1 << 20))).is_err());
     }
 
-    /// Up to three directives, some of which nobody can read.
+    /// Up to three directives, some of them unreadable.
     const HINT: &str = "/\\*\\+ ((PARALLEL|PARALLEL\\((AUTO|DEFAULT|MANUAL|[1-9][0-9]?|a|a,? [1-9][0-9]?|a b c [1-9])\\)\
         |PARALLEL\\([1-9]|NO_PARALLEL|FULL\\(a\\)) ){0,3}\\*/";
 

@@ -64,8 +64,7 @@ pub fn lever(model: WeightModel, hint_effective: bool) -> Lever {
     }
 }
 
-/// Where the cost depends on the plan of the statement, this is the upper bound: servers are counted for a serial session
-/// too, and as many `sets` as may be used.
+/// The upper bound where the cost depends on the statement's plan: servers of all `sets` count, even of a serial session.
 pub fn weigh(
     model: WeightModel,
     hint_effective: bool,
@@ -125,7 +124,7 @@ mod tests {
         assert_eq!(units(WeightModel::Processes, false, 2), 52);
     }
 
-    /// The largest value of the lever that takes at most so many units; none when even one takes more.
+    /// The largest lever that takes at most `units`; none when even one takes more.
     fn fitting(weight: Weight, units: u64) -> Option<NonZeroU32> {
         let most = units.checked_sub(weight.base.into())? / u64::from(weight.per.get());
         NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))

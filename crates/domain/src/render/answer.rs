@@ -44,8 +44,7 @@ pub struct RemoteJob {
 }
 
 impl RemoteJob {
-    /// Whether it may be the job that leaves its file at `staged`. Another queue may have a job of the same name. If either
-    /// place is unknown, the answer is yes.
+    /// Whether it may leave its file at `staged`: another queue may have a job of the same name. Yes if either is unknown.
     pub fn may_leave(&self, staged: Option<&str>) -> bool {
         let Some((output, staged)) = self.output.as_deref().zip(staged) else { return true };
         match (NodePath::parse(output), NodePath::parse(staged)) {

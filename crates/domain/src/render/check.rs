@@ -1,7 +1,6 @@
 //! Whether a file matches its profile. All problems are reported at once.
 //!
-//! Metadata alone proves little: a truncated file still states its full duration. So packets are counted and every frame
-//! is decoded.
+//! Metadata alone proves little, for example of a truncated file. So packets are counted and every frame is decoded.
 
 mod finding;
 

@@ -25,8 +25,7 @@ pub const COPY_MODULE: &str = "@nexrender/action-copy";
 /// A flag that is not mapped goes to a layer with the flag's name.
 const FLAG_KEY: &str = "Flag";
 
-/// What a job may use; everything else is refused. Otherwise those who submit renders could read any file of the nodes, and
-/// run any module there.
+/// What a job may use. Otherwise those who submit renders could read any file of the nodes and run any module there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowList {
     pub template_folders: Vec<NodePath>,

@@ -86,7 +86,6 @@ impl Trouble {
         Self { failure, code: failure.code(), message: kept(message) }
     }
 
-    /// Refused by our own rules.
     pub fn refused(code: Code, message: &str) -> Self {
         Self { failure: Failure::Refused, code, message: kept(message) }
     }
@@ -103,8 +102,7 @@ const TEMPLATE_NOT_FIT: [&str; 7] = [
     "unknown job asset type",
 ];
 
-/// The class of nexrender's error text. `uid` identifies files that the job itself wrote. An unknown text may be temporary
-/// and is retried.
+/// `uid` identifies files that the job itself wrote. An unknown text may be temporary and is retried.
 pub fn classify(message: &str, uid: &str) -> Failure {
     let message = message.to_lowercase();
     if TEMPLATE_NOT_FIT.iter().any(|text| message.contains(text)) {

@@ -1,5 +1,4 @@
-//! The data of a render: reads and checks `gfx_data`. Slots are identified by `slot_number`, not by their index, so that no
-//! name appears at another seat.
+//! Reads `gfx_data`. `slot_number` identifies a slot, not its index, so that no name appears at another seat.
 
 use super::field::{Field, NUMBER_MAX};
 use crate::code::Code;

@@ -174,7 +174,6 @@ pub enum Act {
         epoch: Epoch,
         /// Whether its licence is free now.
         slot: Slot,
-        /// What happens to its file.
         file: File,
     },
     /// Claim nothing more until the configuration is fixed.

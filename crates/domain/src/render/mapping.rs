@@ -1,5 +1,4 @@
-//! The field mapping of a composition: the layer and property that show each field. Expressions are code, so only a mapping
-//! can contain them, never a render.
+//! The layer and property that show each field. Expressions are code, so only a mapping can contain them, never a render.
 
 use super::field::Field;
 use super::path::NodePath;

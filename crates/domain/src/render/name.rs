@@ -14,8 +14,7 @@ const UNTITLED: &str = "untitled";
 /// Device names of Windows, with or without an extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// The composition, the number of the render, and the extension. At most 255 bytes, even while it is written, and
-/// `chars_max` UTF-16 units.
+/// Composition, render number and extension: at most 255 bytes, even while written, and `chars_max` UTF-16 units.
 pub fn file_name(composition: &str, render: RenderId, extension: &str, chars_max: usize) -> String {
     let ending = format!("_{render}.{extension}");
     let bytes = BYTES_MAX.saturating_sub(PART_BYTES + ending.len());
@@ -91,7 +90,7 @@ mod tests {
         check("Final/Day 1: \"A\"", "Final_Day 1_ _A_");
         check("..", "untitled");
         check("파이널 테이블", "파이널 테이블");
-        // Written by a Mac, in single letters.
+        // Decomposed, as a Mac writes it.
         check("\u{1112}\u{1161}\u{11ab}", "한");
         check(" a . . ", "a");
         check("a\tb\nc", "a_b_c");

@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn is_at_node(phase: Phase) -> bool {
-        // One that waits may have left its job with a node.
+        // A waiting render may have a job at a node.
         matches!(phase, Phase::Queued | Phase::NodePreparing | Phase::Rendering | Phase::Encoding)
     }
 
@@ -269,7 +269,7 @@ mod tests {
         let slot = Slot::BusyUntilItEnds;
         assert_eq!(decision.act, Act::DropJob { epoch: Epoch::new(2), slot, file: File::Delete });
         assert_eq!(decision.write.unwrap().lease, Lease::Free { epoch: Epoch::new(3) });
-        // What only could not be published keeps the job whose file it is.
+        // A render that only could not be published keeps its job and file.
         let good = retry(&held(Status::Failed, Phase::Copying, Some(NOW)), NOW).unwrap();
         assert_eq!((good.act, good.write.unwrap().job), (Act::Nothing, Some(Epoch::new(2))));
     }

@@ -84,7 +84,6 @@ const fn bytes_min() -> u64 {
     BYTES_MIN
 }
 
-/// With all problems.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems.iter().map(|(field, why)| format!("{field}: {why}"))))]
 pub struct BadProfile {

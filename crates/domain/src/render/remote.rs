@@ -27,8 +27,7 @@ pub struct JobReport<'a> {
     pub error: Option<&'a str>,
 }
 
-/// An error text counts only in the state `error`: nodes also send one with other states, shortly before they continue or
-/// fail.
+/// An error text counts only in the state `error`: nodes also send one shortly before they continue or fail.
 pub fn understand(job: JobReport<'_>) -> Report {
     match job.state {
         "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, job),

@@ -17,6 +17,8 @@ pub struct Uid {
     epoch: Epoch,
 }
 
+crate::newtype::getters!(Uid { render: RenderId, epoch: Epoch });
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not the name of a job of ours, such as rq-4711-2")]
 pub struct NotAUid;
@@ -26,14 +28,6 @@ impl Uid {
 
     pub const fn new(render: RenderId, epoch: Epoch) -> Self {
         Self { render, epoch }
-    }
-
-    pub const fn render(self) -> RenderId {
-        self.render
-    }
-
-    pub const fn epoch(self) -> Epoch {
-        self.epoch
     }
 }
 

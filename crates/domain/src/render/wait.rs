@@ -11,13 +11,11 @@ pub struct Hands {
     pub workers: u32,
     /// Those of them that take renders.
     pub working: u32,
-    /// Their places at the farm.
     pub places: u32,
     pub free: u32,
 }
 
 impl Hands {
-    /// Adds a worker.
     #[must_use]
     pub fn with(self, is_working: bool, places: u32, used: u32) -> Self {
         let workers = self.workers.saturating_add(1);

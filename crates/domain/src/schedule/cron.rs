@@ -3,8 +3,7 @@
 //! Five fields (minute, hour, day of month, month, day of week), or six with the second first. If both day fields are
 //! restricted, a day has to match only one of them, as in every cron. A field that begins with `*` is not restricted.
 //!
-//! A tick is a local time. If clocks skip it, it fires at the first instant after the gap; if clocks repeat it, it fires
-//! the first time. So each fires once.
+//! A tick that clocks skip fires right after the gap; one that clocks repeat fires the first time. So each fires once.
 
 mod parse;
 #[cfg(test)]

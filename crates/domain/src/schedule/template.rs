@@ -1,5 +1,4 @@
-//! Templates of a schedule's parameters: `${tick}` is the instant, `${tick.date}` its date in the schedule's zone, and
-//! `${tick.date-1d}` the day before.
+//! Templates: `${tick}` is the instant, `${tick.date}` its local date, and `${tick.date-1d}` the day before.
 
 use super::zone::Zone;
 use crate::time::Timestamp;

@@ -139,7 +139,7 @@ async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts(databas
     let why = stage.run(&["why", lease]);
     assert!(why.succeeds().stdout.contains("was released by ann: its host is gone"), "{why:#?}");
     let events = stage.run(&["pool", "events", "etl"]);
-    assert!(events.succeeds().stdout.contains("batch released by ann: its host is gone"), "{events:#?}");
+    assert!(events.succeeds().stdout.contains("batch was released by ann: its host is gone"), "{events:#?}");
     assert!(events.stdout.contains("batch/r1"), "{events:#?}");
     assert!(stage.run(&["audit", "list"]).stdout.contains("pool.release"));
 }

@@ -5,7 +5,7 @@ use crate::hint::{Degree, HINT_BYTES_MAX, Hint};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// A failure shows its smallest input, so none is written into the tree.
+/// A failure prints its smallest input, so no file of regressions is needed.
 fn cases(count: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
 }
@@ -106,7 +106,7 @@ fn broken_hints_are_read_and_rewritten_soundly() {
     });
 }
 
-/// One directive as it is written, the objects apart, with what it asks for.
+/// A directive as text, without its objects, and its degree.
 fn directive() -> impl Strategy<Value = (String, bool, Degree)> {
     let object = prop::sample::select(vec!["A", "\"a b\"", "@Q A", "A@SEL$1", "@\"Q\" v.A@\"Q\""]);
     let degree = prop_oneof![1_u32..100, Just(u32::MAX)];
@@ -155,12 +155,12 @@ fn nothing_is_counted_too_low_and_the_statement_comes_first() {
     });
 }
 
-/// How long this thread has run on a processor. On a busy machine that says more than the time that has passed.
+/// The CPU time of this thread, which is more reliable on a busy machine than elapsed time.
 fn time_on_processor() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// The shortest of several times, which is the least disturbed one.
+/// The shortest of several runs, which is the least disturbed.
 fn shortest_time(text: &str) -> Duration {
     let time = || {
         let begin = time_on_processor();
@@ -196,7 +196,7 @@ fn time_grows_with_the_length_and_not_with_its_square() {
         ("--+", "'\""),
         ("/*", "/*"),
     ];
-    // Each also with as many ends as it can have beginnings.
+    // Each also with as many closing as opening parts.
     let all = nasty.iter().flat_map(|nasty| [(nasty, ""), (nasty, ")")]);
     for ((begin, piece), end) in all {
         let text = |bytes: usize| {

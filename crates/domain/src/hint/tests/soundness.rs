@@ -1,4 +1,4 @@
-//! What has to hold for every text, for the tests here and for the fuzz target `hint`, which includes this file.
+//! What must hold for every text. Also used by the fuzz target `hint`, which includes this file.
 
 use super::{Hint, Level, rewrite};
 use std::num::NonZeroU32;

@@ -1,5 +1,5 @@
-//! The hints that a search for `PARALLEL\s*\(\s*(\d+)\s*\)` gets wrong, and their kin: what each comes to, and what it
-//! is when 4 are granted and when 1 is.
+//! Hints that a search for `PARALLEL\s*\(\s*(\d+)\s*\)` gets wrong, and similar ones: the degree, and the text when 4
+//! or 1 are granted.
 
 use super::{lowered, number, parse};
 use crate::hint::Degree;
@@ -14,7 +14,7 @@ fn hints_come_to_a_degree_and_are_lowered() {
     let exact = |n| Degree::Exact(number(n));
     let default_or = |n| Degree::DefaultOr(number(n));
 
-    // The document's own.
+    // From the source document.
     check("/*+ PARALLEL(8) FULL(A) */", exact(8), "/*+ PARALLEL(4) FULL(A) */", "/*+ NO_PARALLEL FULL(A) */");
     // Counted by the search, but not lowered by it.
     check("/*+ parallel(8) */", exact(8), "/*+ parallel(4) */", "/*+ no_parallel */");
@@ -119,7 +119,7 @@ fn hints_come_to_a_degree_and_are_lowered() {
         "/*+ FULL(A) */ /*+ PARALLEL(8) */",
         "/*+ FULL(A) */ /*+ PARALLEL(8) */",
     );
-    // Other forms keep their looks.
+    // Other forms stay as written.
     check("--+ Parallel (8) full(a)", exact(8), "--+ Parallel (4) full(a)", "--+ NO_PARALLEL full(a)");
     check("/*+PARALLEL(8)FULL(A)*/", exact(8), "/*+PARALLEL(4)FULL(A)*/", "/*+PARALLEL(1)FULL(A)*/");
     check("/*+ PARALLEL(8) (A) */", exact(8), "/*+ PARALLEL(4) (A) */", "/*+ PARALLEL(1) (A) */");

@@ -11,7 +11,6 @@ pub struct FoundColumn {
     pub type_name: String,
     pub is_nullable: bool,
     pub chars_max: Option<u32>,
-    /// The labels of an enum.
     pub labels: Option<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! The rules of failed events, alone and put together for one aggregate.
+//! The rules of failed events, alone and combined for one aggregate.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ struct Aggregate {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The relay reads an event, and it is refused, or held because the relay thinks that it has to be.
+    /// The relay reads an event that is refused, or that it believes must be held.
     Read {
         is_held: bool,
         is_permanent: bool,
@@ -160,7 +160,7 @@ impl Aggregate {
 }
 
 proptest! {
-    /// One head with the lowest place, nobody comes back, attempts are bounded, and what counts as delivered does so in
+    /// One head with the lowest position, no event comes back, attempts are bounded, and deliveries are in
     /// order, whatever operators do in between.
     #[test]
     fn the_events_of_an_aggregate_keep_their_order(steps in prop::collection::vec(step(), 1..60)) {

@@ -1,9 +1,9 @@
-//! Relays for tests, and that people can find one.
+//! Relays for tests.
 
 use super::*;
 use uuid::Uuid;
 
-/// A relay that joined as the n-th and has so many slots.
+/// The n-th relay, with this many slots.
 pub(crate) fn relay(n: u32, instance: Option<Instance>, slots: usize) -> LiveRelay {
     LiveRelay {
         id: RelayId::new(Uuid::from_u128(u128::from(n))),

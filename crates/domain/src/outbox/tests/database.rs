@@ -1,5 +1,5 @@
-//! The database of the model: what the tables of relays and slots hold, and what each statement does to them, whoever
-//! sends it. It alone decides; a program that is wrong about itself changes nothing.
+//! The database of the model: the tables of relays and slots, and what each statement does to them.
+//! It alone decides; a program with a wrong belief changes nothing.
 
 use super::super::{Instance, JoinRefusal, LiveRelay, RelayId, Slot, Unit, admit};
 use crate::lease::Epoch;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long the word of a relay counts.
+/// The lease of a relay.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
 
 /// The row of a relay. Its life is that of a process.
@@ -68,7 +68,7 @@ impl Database {
 
     pub(super) fn join(&mut self, instance: Option<Instance>) -> Result<RelayId, JoinRefusal> {
         admit(instance, self.transactional_id().as_deref(), &self.live())?;
-        // Scattered, because nothing may rest on ids that sort like the time of joining.
+        // Scattered, because nothing may depend on ids that sort by the time of joining.
         let number = u128::try_from(self.relays.len()).unwrap() + 1;
         let id =
             RelayId::new(Uuid::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)));

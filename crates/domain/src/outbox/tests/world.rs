@@ -1,5 +1,5 @@
-//! The world of the model: programs that believe to be relays, each with what it saw some time ago, and the database.
-//! Programs that no longer count go on as ghosts and try everything. After every command the world is checked.
+//! The world of the model: programs that believe they are relays, each with an old view, and the database.
+//! Retired programs continue and try everything. After every command the world is checked.
 
 use super::super::share;
 use super::super::{Instance, RelayId, Slot, Unit};
@@ -17,12 +17,12 @@ pub(super) enum Command {
     /// It never does anything again.
     Crash(usize),
     Wait(Duration),
-    /// One of them is asleep for so long, while the others go on.
+    /// One of them sleeps, while the others continue.
     Sleep(usize, Duration),
     Beat(usize),
     /// It finds those whose lease has passed, and then sees who there is.
     Look(usize),
-    /// It does what follows from what it saw, however long ago.
+    /// It acts on what it saw, however long ago.
     Act(usize),
     /// It reads events of its slots and hands them to the sink.
     Begin(usize),
@@ -44,7 +44,7 @@ pub(super) struct Program {
 pub(super) struct World {
     pub(super) database: Database,
     pub(super) programs: Vec<Program>,
-    /// How many batches were settled, and how many were refused because they came from ghosts.
+    /// How many batches were settled, and how many were refused because of a lost lease.
     pub(super) settled: usize,
     pub(super) refused: usize,
     /// Of each slot, who was its owner in which epoch.
@@ -163,7 +163,7 @@ impl World {
         self.check_relays();
     }
 
-    /// Epochs never shrink, and each has one owner for ever, who has not ended.
+    /// Epochs never shrink, and each has a single owner, which has not ended.
     fn check_epochs(&mut self) {
         let known = self.owners.iter_mut().zip(&mut self.epochs);
         for ((slot, row), (owners, epoch)) in self.database.slots().zip(known) {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Who lapsed never counts again; who counts agrees with the others, and knows what it has.
+    /// A lapsed relay never counts again; live relays agree with each other, and know what they have.
     fn check_relays(&mut self) {
         let live = self.database.live();
         let is_back = live.iter().find(|relay| self.lapsed.contains(&relay.id));

@@ -69,7 +69,7 @@ fn index() -> impl Strategy<Value = prop::sample::Index> {
 }
 
 proptest! {
-    /// Batches that come again whole or in part, as after kills, whoever sends them.
+    /// Batches that are repeated in whole or in part, as after crashes.
     #[test]
     fn a_right_history_is_clean_and_repeats_are_counted(
         history in histories(),
@@ -78,7 +78,7 @@ proptest! {
         let mut sent = history.records.clone();
         let mut again = 0;
         for (end, count) in repeats {
-            // What was sent before is sent once more by the next owner, or late by a ghost.
+            // What was sent before is sent again by the next owner, or late by a former one.
             let end = end.index(sent.len()) + 1;
             let batch: Vec<Published> = sent[end.saturating_sub(count)..end].to_vec();
             again += u64::try_from(batch.len()).unwrap();

@@ -99,7 +99,6 @@ impl Excused {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// Whole records in the sink.
     pub records: u64,
     pub events: u64,
     /// Count as read, and are neither in the sink nor excused.

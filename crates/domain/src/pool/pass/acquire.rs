@@ -1,6 +1,6 @@
 //! Requests for units: a new ticket, a kept place in the queue, a claimed grant, or a change of what the holder has.
 
-use super::{EarlyAnswer, EarlyResult, Pass};
+use super::{EarlyAnswer, EarlyResult, Pass, answer_now};
 use crate::lease::Epoch;
 use crate::pool::ledger::Contradiction;
 use crate::pool::{
@@ -29,12 +29,12 @@ impl Pass<'_> {
                 Ok(part) => priced.push(part),
                 Err(reason) => {
                     let pool = part.pool.clone();
-                    return Ok(EarlyAnswer::Now(Answer::Refused { pool, reason }));
+                    return answer_now(Answer::Refused { pool, reason });
                 }
             }
         }
         if let Some(wider) = self.leave_other_queues(acquire)? {
-            return Ok(EarlyAnswer::Now(Answer::Wider(wider)));
+            return answer_now(Answer::Wider(wider));
         }
         let ask_by = self.now.plus(acquire.stays).plus(self.pace.most);
         let is_new = |pass: &Self, part: &Part| {
@@ -172,8 +172,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Repeating a request changes nothing, even if it got less. A smaller request gives the rest back; a larger one than ever
-    /// before queues for the difference.
+    /// Repeating a request changes nothing. A smaller one releases the rest; a larger one queues for the difference.
     fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
         // With other sessions or another weight model, the same number means something else: units are compared.
         let asked = match part.weight == known.weight {
@@ -205,7 +204,7 @@ impl Pass<'_> {
 
     pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> EarlyResult {
         if parts.iter().any(|(pool, id)| self.ticket(pool, *id).is_none()) {
-            return Ok(EarlyAnswer::Now(Answer::Gone));
+            return answer_now(Answer::Gone);
         }
         for (pool, id) in parts {
             if self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Granted) {
@@ -218,15 +217,15 @@ impl Pass<'_> {
 
     /// Only for the attempt that claimed it: a later one has heard of the grant.
     pub(super) fn unclaim(&mut self, pool: &PoolName, id: TicketId, epoch: Epoch) -> EarlyResult {
-        let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
+        let Some(ledger) = self.ledgers.get(pool) else { return answer_now(Answer::Gone) };
         let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);
         match ledger.ticket(id) {
             Some(ticket) if ticket.state == State::Running && ticket.epoch == epoch => {
                 self.happen(pool, Event::Unclaimed { ticket: id, ask_by })?;
-                Ok(EarlyAnswer::Now(Answer::Done))
+                answer_now(Answer::Done)
             }
-            Some(_) => Ok(EarlyAnswer::Now(Answer::Done)),
-            None => Ok(EarlyAnswer::Now(Answer::Gone)),
+            Some(_) => answer_now(Answer::Done),
+            None => answer_now(Answer::Gone),
         }
     }
 }

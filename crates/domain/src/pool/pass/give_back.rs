@@ -1,6 +1,6 @@
 //! Releases. Releasing twice, or what was never granted, is no error.
 
-use super::{EarlyAnswer, EarlyResult, Pass};
+use super::{EarlyResult, Pass, answer_now};
 use crate::pool::command::{Answer, Release, ReleaseBy, Released};
 use crate::pool::ledger::Contradiction;
 use crate::pool::state::{State, next};
@@ -11,18 +11,18 @@ impl Pass<'_> {
     pub(super) fn give_back(&mut self, release: &Release) -> EarlyResult {
         let pool = &release.pool;
         if !self.ledgers.contains_key(pool) {
-            return Ok(EarlyAnswer::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
+            return answer_now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool });
         }
         let found = self.matching(release);
         let waiting = || found.iter().filter(|ticket| ticket.state == State::Waiting);
         if waiting().any(|ticket| !self.needed_pools(ticket).is_empty()) {
             let all: BTreeSet<PoolName> = waiting().flat_map(|ticket| ticket.with.iter().cloned()).collect();
-            return Ok(EarlyAnswer::Now(Answer::Wider(all)));
+            return answer_now(Answer::Wider(all));
         }
         // A later epoch than the ticket's belongs to an earlier ticket of the same holder.
         let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
         if !found.is_empty() && found.iter().all(is_ghost) {
-            return Ok(EarlyAnswer::Now(Answer::Gone));
+            return answer_now(Answer::Gone);
         }
         let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
         // A request that only leaves the queue keeps units that it got meanwhile.
@@ -34,7 +34,7 @@ impl Pass<'_> {
             self.end(pool, ticket, release.end.clone())?;
         }
         let level = self.level(pool);
-        Ok(EarlyAnswer::Now(Answer::Released(Released { released, units, cancelled_waiting, level })))
+        answer_now(Answer::Released(Released { released, units, cancelled_waiting, level }))
     }
 
     fn matching(&self, release: &Release) -> Vec<Ticket> {

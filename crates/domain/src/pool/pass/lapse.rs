@@ -1,6 +1,6 @@
 //! Heartbeats, silent holders, and probes.
 
-use super::{EarlyAnswer, EarlyResult, Pass};
+use super::{EarlyResult, Pass, answer_now};
 use crate::lease::Epoch;
 use crate::pool::{Answer, End, Event, PoolName, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
@@ -22,8 +22,7 @@ pub fn expires_at(ticket: &Ticket, settings: &Settings, now: Timestamp) -> Optio
     }
 }
 
-/// Until when a silent holder keeps its units: without heartbeats counted from its claim, otherwise from its first missed
-/// one. A holder that sends heartbeats keeps them.
+/// Until when a silent holder keeps its units: from its first missed heartbeat, or from its claim if it sends none.
 fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
     let since = match ticket.state {
         State::Suspect => ticket.doubted_at,
@@ -50,17 +49,16 @@ impl Pass<'_> {
         match state {
             Some(State::Running) => self.touch(pool, id),
             Some(State::Suspect) => self.happen(pool, Event::Confirmed { ticket: id })?,
-            _ => return Ok(EarlyAnswer::Now(Answer::Gone)),
+            _ => return answer_now(Answer::Gone),
         }
-        Ok(EarlyAnswer::Now(Answer::Alive))
+        answer_now(Answer::Alive)
     }
 
     pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> EarlyResult {
         let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
-        let Some(ledger) = self.ledgers.get(pool) else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
-        let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
-        // The ticket does not record heartbeats, but its time cannot be over before this instant. The caller saw it before it
-        // was claimed, granted or asked for again.
+        let Some(ledger) = self.ledgers.get(pool) else { return answer_now(Answer::Gone) };
+        let Some(ticket) = ledger.ticket(id).cloned() else { return answer_now(Answer::Gone) };
+        // Its time cannot be over before this instant: the caller saw it before it was claimed, granted or asked for again.
         let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
         let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
         // After the clock has gone back, only the stored end was corrected, not the ticket.
@@ -69,14 +67,14 @@ impl Pass<'_> {
         if was_heard_of || is_early {
             // Stored again, with the later end.
             self.touch(pool, id);
-            return Ok(EarlyAnswer::Now(Answer::Alive));
+            return answer_now(Answer::Alive);
         }
         let held_until = held_until(&ticket, ledger.settings());
         let is_held_too_long = held_until.is_some_and(|held_until| has_gone_back || self.now >= held_until);
         let needed = self.needed_pools(&ticket);
         match ticket.state {
             State::Waiting | State::Granted if !needed.is_empty() => {
-                return Ok(EarlyAnswer::Now(Answer::Wider(needed)));
+                return answer_now(Answer::Wider(needed));
             }
             State::Waiting => self.end(pool, &ticket, End::StoppedAsking)?,
             State::Granted => self.end(pool, &ticket, End::Unclaimed)?,
@@ -86,9 +84,9 @@ impl Pass<'_> {
             State::Running if ticket.lease_for.is_some() => {
                 self.happen(pool, Event::Doubted { ticket: id })?;
             }
-            _ => return Ok(EarlyAnswer::Now(Answer::Alive)),
+            _ => return answer_now(Answer::Alive),
         }
-        Ok(EarlyAnswer::Now(Answer::Done))
+        answer_now(Answer::Done)
     }
 
     /// A probe frees only suspect tickets: a live holder may be between two statements.
@@ -99,15 +97,15 @@ impl Pass<'_> {
         doubted_at: Timestamp,
         sessions: u32,
     ) -> EarlyResult {
-        let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(EarlyAnswer::Now(Answer::Gone)) };
+        let Some(ticket) = self.ticket(pool, id).cloned() else { return answer_now(Answer::Gone) };
         if ticket.doubted_at != Some(doubted_at) {
-            return Ok(EarlyAnswer::Now(Answer::Done));
+            return answer_now(Answer::Done);
         }
         match (ticket.state, sessions) {
             (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
             (State::Suspect, _) => self.happen(pool, Event::Confirmed { ticket: id })?,
             _ => {}
         }
-        Ok(EarlyAnswer::Now(Answer::Done))
+        answer_now(Answer::Done)
     }
 }

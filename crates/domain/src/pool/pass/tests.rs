@@ -1,4 +1,4 @@
-//! One pass at a time: what is asked, what is decided, what is told. After every pass the log is audited as well.
+//! One pass at a time. After every pass the log is audited as well.
 
 mod acquire;
 mod give_back;
@@ -30,7 +30,7 @@ fn run_of(dag: &str) -> Holder {
     Holder::run(dag, "scheduled__2026-11-15T00:05:00+00:00").unwrap()
 }
 
-/// Some pools and a clock, with short words for what is asked.
+/// Some pools and a clock, with short methods for commands.
 struct Bench {
     ledgers: BTreeMap<PoolName, Ledger>,
     made: BTreeMap<PoolName, Settings>,
@@ -41,7 +41,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Pools of so many units, all of which are given out, and never less than 2 to anybody who asks for more.
+    /// Pools with a limit of 100 % and a minimum of 2.
     fn of(pools: &[(&str, u32)]) -> Self {
         let made: BTreeMap<PoolName, Settings> = pools
             .iter()
@@ -55,7 +55,7 @@ impl Bench {
         Self { ledgers, made, log: BTreeMap::new(), now, ids: 0, last: Outcome::default() }
     }
 
-    /// One pass, after which the log must tell the same story as the state.
+    /// One pass, after which the log must lead to the same state.
     fn run(&mut self, commands: &[Command]) -> Vec<Answer> {
         self.last = pass(&mut self.ledgers, self.now, Pace::default(), commands).unwrap();
         for (pool, records) in &self.last.records {
@@ -87,7 +87,7 @@ impl Bench {
         TicketId::new(Uuid::from_u128(self.ids))
     }
 
-    /// What the run of a DAG would ask for.
+    /// The request of a DAG's run.
     fn wish(&mut self, dag: &str, parts: &[(&str, u32)]) -> Acquire {
         let request = self.id();
         let parts = parts
@@ -128,7 +128,7 @@ impl Bench {
         self.one(Command::Release(Box::new(Release { pool: pool("ADW"), by, epoch, end, call: None })))
     }
 
-    /// Gives back what the run of a DAG has of ADW.
+    /// Releases what a DAG's run has of ADW.
     fn release(&mut self, dag: &str) -> Answer {
         self.give_back(ReleaseBy::Holder(run_of(dag)), None)
     }
@@ -148,7 +148,7 @@ impl Bench {
         self.ledgers[&pool(of)].of_holder(&run_of(dag))
     }
 
-    /// What the run of a DAG has of ADW; none in the queue or when it has no ticket.
+    /// What a DAG's run has of ADW; none in the queue or without a ticket.
     fn has(&self, dag: &str) -> Option<u32> {
         self.ticket("ADW", dag).and_then(|ticket| ticket.granted).map(NonZeroU32::get)
     }

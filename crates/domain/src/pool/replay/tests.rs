@@ -37,7 +37,7 @@ fn release(dag: &str) -> Command {
     Command::Release(Box::new(Release { pool: settings().name, by, epoch: None, end, call: None }))
 }
 
-/// Some hours of a pool: plain grants, a downgrade, somebody who waits, somebody who wants more.
+/// Some hours of a pool: grants, a downgrade, a wait, and an upgrade.
 fn log() -> Vec<Record> {
     let name: PoolName = settings().name;
     let mut ledgers = BTreeMap::from([(name.clone(), Ledger::new(settings(), 0))]);
@@ -61,7 +61,7 @@ fn log() -> Vec<Record> {
     log
 }
 
-/// As if nothing had been there: numbered anew.
+/// Renumbers the records without gaps.
 fn renumber(log: &mut [Record]) {
     let (mut version, mut seq, mut was) = (0, 0, i64::MIN);
     for record in log {
@@ -152,7 +152,7 @@ fn a_grant_that_is_there_twice_is_found() {
 #[test]
 fn a_record_that_is_missing_is_found() {
     let honest = log();
-    // The numbers do not say how many records a pass had, so its last one is not missed by them.
+    // Numbers do not reveal a missing last record of a pass.
     let is_followed = |place: &usize| honest[place + 1].version == honest[*place].version;
     for place in (1..honest.len() - 1).filter(is_followed) {
         let mut log = honest.clone();
@@ -187,7 +187,7 @@ fn a_release_that_was_taken_out_is_found_even_if_the_rest_is_numbered_anew() {
 
         let found = replay(&settings(), &log);
 
-        // Whatever follows from the release is missing, or at the end the state is another.
+        // Either a later record contradicts, or the final state differs.
         let state = replay(&settings(), &honest).unwrap().ledger;
         assert!(found.is_err() || found.unwrap().ledger != state, "{place}");
     }

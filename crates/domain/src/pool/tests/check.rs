@@ -1,4 +1,4 @@
-//! What has to be true after every pass.
+//! Invariants after every pass.
 
 use super::world::World;
 use crate::pool::pass::Outcome;
@@ -42,12 +42,12 @@ impl World {
         }
     }
 
-    /// All parts of a request have units or none has; what was given back may be missing, but only from those that have.
+    /// All parts of a request have units or none has, except for released parts.
     fn check_together(&self, ticket: &Ticket) {
         for pool in &ticket.with {
             let sibling = self.ledgers[pool].of_holder(&ticket.holder);
             match sibling.filter(|sibling| sibling.request == ticket.request) {
-                // Who has left one queue has left all.
+                // A request that has left one queue has left all.
                 Some(sibling) if ticket.state.has_ended() => assert_ne!(sibling.state, State::Waiting),
                 None if ticket.state.has_ended() => {}
                 Some(sibling) => assert_eq!(sibling.state.counts(), ticket.state.counts(), "{ticket:?}"),
@@ -72,7 +72,7 @@ impl World {
         assert!(waits_for_several && is_stopped_elsewhere, "{pool} has forgotten {ticket:?}");
     }
 
-    /// Whether there is room for at least the least of a ticket.
+    /// Whether there is room for the minimum of a ticket.
     fn fits(&self, pool: &PoolName, ticket: &Ticket) -> bool {
         let ledger = &self.ledgers[pool];
         let settings = ledger.settings();

@@ -1,4 +1,4 @@
-//! What is asked, by chance.
+//! Random commands.
 
 use super::world::World;
 use crate::lease::Epoch;
@@ -8,11 +8,11 @@ use crate::pool::{Class, End, Policy, Ticket};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// So many commands are kept to come again.
+/// Commands kept to be repeated.
 const KEPT: usize = 200;
 
 impl World {
-    /// Something, mostly about this pool.
+    /// A random command, mostly for this pool.
     pub(super) fn command(&mut self, focus: &PoolName) -> Command {
         if self.kept.len() == KEPT && self.random.percent(8) {
             let index = usize::try_from(self.random.below(u32::try_from(KEPT).unwrap())).unwrap();
@@ -79,7 +79,7 @@ impl World {
         None
     }
 
-    /// Mostly the epoch of the ticket, sometimes that of a ghost.
+    /// Mostly the epoch of the ticket, sometimes an old one.
     fn epoch(&mut self, ticket: &Ticket) -> Epoch {
         let off = if self.random.percent(80) { 0 } else { i64::from(self.random.below(3)) - 1 };
         Epoch::new(ticket.epoch.get() + off)
@@ -118,7 +118,7 @@ impl World {
         }))
     }
 
-    /// Mostly a few, sometimes very many, sometimes not said.
+    /// Mostly few, sometimes very many, sometimes none.
     fn degree(&mut self) -> u32 {
         if self.random.percent(5) { 16 + self.random.below(64) } else { 1 + self.random.below(8) }
     }

@@ -1,4 +1,4 @@
-//! What follows from the records of a pool, in the simplest way that could be right.
+//! The state of a pool from its records, computed in the simplest way.
 
 use crate::pool::{Class, Event, Holder, Record, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
@@ -33,7 +33,7 @@ impl Seats {
         self.seats.len()
     }
 
-    /// Follows a record, and complains about a grant that should not have been.
+    /// Applies a record, and refuses a wrong grant.
     pub(super) fn follow(&mut self, record: &Record) {
         match &record.event {
             Event::Configured { settings } => self.settings = (**settings).clone(),

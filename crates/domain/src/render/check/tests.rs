@@ -1,4 +1,4 @@
-//! Files that were seen, good and bad, as ffprobe describes them.
+//! Real files, good and bad, as ffprobe describes them.
 
 use super::super::profile::tests::profile;
 use super::*;
@@ -54,7 +54,7 @@ fn a_good_file_passes_and_so_does_a_small_black_one() {
 
 #[test]
 fn half_a_file_and_one_with_holes_are_refused() {
-    // Cut in half: it still says that it has 150 frames and five seconds.
+    // Cut in half: its metadata still has 150 frames and five seconds.
     assert_eq!(
         failed(|probe| {
             probe.videos[0].packets = Some(76);

@@ -1,4 +1,4 @@
-//! The job, against what real servers and nodes made of others.
+//! The job, compared with what real servers and nodes accept.
 
 use super::super::gfx;
 use super::super::mapping::tests::{COMPOSITION, row};

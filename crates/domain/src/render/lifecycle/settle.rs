@@ -78,7 +78,6 @@ pub(super) fn stopped(render: &Render, now: Timestamp) -> Decision {
     Decision::write(next, Act::Nothing)
 }
 
-/// Applies the retry rules.
 pub(super) fn troubled(
     render: &Render,
     trouble: &Trouble,

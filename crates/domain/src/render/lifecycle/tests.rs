@@ -1,4 +1,4 @@
-//! The lifecycle by examples: the courses that people know by name.
+//! The lifecycle by example.
 
 mod model;
 
@@ -7,7 +7,7 @@ use crate::lease::{Epoch, Fence, Lease};
 use crate::render::{Failure, Phase, RenderId, Report, Status, Trouble};
 use uuid::Uuid;
 
-/// A render and the one who works on it.
+/// A render and its worker.
 struct Play {
     render: Render,
     fence: Fence,
@@ -170,7 +170,7 @@ fn what_finished_meanwhile_is_validated_and_what_failed_is_tried_anew() {
 
 #[test]
 fn a_name_is_never_used_for_a_second_job() {
-    // Lost under the worker that has submitted it: the next claim has another name.
+    // Lost while its worker has it: the next claim has another name.
     let mut play = Play::at(Phase::Rendering);
     play.works(Work::Reported(Report::Lost));
     assert_eq!((play.render.status, play.render.job, play.render.counts.submit), (Status::Pending, None, 1));
@@ -185,7 +185,7 @@ fn a_name_is_never_used_for_a_second_job() {
     play.works(Work::Reported(Report::Lost));
     play.works(Work::Prepared);
     assert_eq!((play.render.phase, play.render.job), (Phase::Submitting, Some(Epoch::new(2))));
-    // Whoever looks before posting finds nothing, and posts.
+    // A worker that checks before it posts finds nothing, and posts.
     assert_eq!(play.works(Work::Reported(Report::Lost)).act, Act::Submit);
 }
 
@@ -399,7 +399,7 @@ fn a_status_that_a_dashboard_wrote_ends_the_work() {
     dashboard(&mut play);
     assert_eq!(play.works(at(Phase::Rendering, 60.0)).act, drop);
     assert_eq!(play.render.lease, Lease::Free { epoch: Epoch::new(1) });
-    // Seen once more by a write that hit no row.
+    // Seen again by a write that changed no row.
     assert_eq!(play.works(at(Phase::Rendering, 61.0)).act, drop);
 
     let mut play = Play::at(Phase::Rendering);
@@ -479,7 +479,7 @@ fn a_file_is_needed_as_long_as_somebody_may_publish_it() {
     let mut play = Play::at(Phase::Copying);
     assert!(is_needed(&play) && !play.render.needs_file_of(play.fence.epoch.next()));
 
-    // It only could not be published, so somebody may retry that.
+    // It only could not be published, so an operator may retry that.
     play.works(Work::Failed(Trouble::new(Failure::NasRefused, "read-only")));
     assert!(is_needed(&play), "{:?}", play.render);
     let mut bad = Play::at(Phase::Validating);

@@ -1,4 +1,4 @@
-//! What becomes of ticks: that each is decided on once and in order, whatever the clock and the executions do.
+//! Each tick is decided once and in order, whatever the clock and the executions do.
 
 use super::*;
 use crate::schedule::{Outside, Schedule};

@@ -186,7 +186,7 @@ async fn an_operator_takes_a_lease_away_for_a_reason() {
         (&json!("pool/ADW"), &json!("cluster was ended"))
     );
     let events = app.ask(Method::GET, "/api/v1/pools/ADW/events", &[], "").await.json();
-    assert_eq!(events["items"][0]["message"], "nightly released by local: cluster was ended");
+    assert_eq!(events["items"][0]["message"], "nightly was released by local: cluster was ended");
     check(&app.ask(Method::POST, &path, &[], r#"{"reason":"again"}"#).await, StatusCode::CONFLICT, "TM1207");
 }
 

@@ -1,4 +1,4 @@
-//! Asking, and asking again.
+//! New and repeated requests.
 
 use super::*;
 use crate::pool::{Policy, Reason, State, WeightModel};

@@ -1,4 +1,4 @@
-//! Giving back, once, twice, too late, and what was never there.
+//! Releases: once, twice, too late, and of units that were never granted.
 
 use super::*;
 use crate::pool::state::State;

@@ -1,4 +1,4 @@
-//! Who is heard of, and who is not: claims, heartbeats, doubt and the end of patience.
+//! Claims, heartbeats, silent holders and expiry.
 
 use super::*;
 use crate::pool::state::State;
@@ -44,7 +44,7 @@ fn an_answer_about_an_earlier_doubt_says_nothing() {
     assert_eq!((state(&bench, "batch"), bench.usage("ADW")), (Some(State::Suspect), 4));
 }
 
-/// Somebody whose units are set aside while it is away.
+/// A holder whose grant is reserved while it is away.
 fn set_aside(bench: &mut Bench) -> TicketId {
     bench.ask("first", 10);
     bench.ask("batch", 4);

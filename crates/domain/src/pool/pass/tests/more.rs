@@ -1,4 +1,4 @@
-//! More or less than there is: upgrades and shrinking.
+//! Larger and smaller requests of a holder.
 
 use super::*;
 use crate::pool::Policy;

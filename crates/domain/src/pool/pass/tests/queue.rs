@@ -1,4 +1,4 @@
-//! The order of the queue, and what those are told who stand in it.
+//! The order of the queue, and the answers to waiting requests.
 
 use super::*;
 use crate::pool::Policy;

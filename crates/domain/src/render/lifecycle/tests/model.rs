@@ -1,4 +1,4 @@
-//! The lifecycle against any sequence of events: what must hold after each, and that everything ends.
+//! The lifecycle with random events: invariants after each event, and every render ends.
 
 use super::super::*;
 use crate::lease::{Epoch, Fence, Lease};
@@ -7,15 +7,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-/// What a random world does next.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Step {
     Claim(u128),
     Cancel,
     Lapse,
-    /// By whoever has the lease.
+    /// By the worker with the lease.
     Work(Work),
-    /// By somebody who had it, or never did.
+    /// By a worker without the lease.
     Ghost(Work),
     /// A dashboard writes `cancelled` by SQL.
     Dashboard,
@@ -147,7 +147,7 @@ impl World {
         self.check_next_step(next)
     }
 
-    /// Whatever has not ended is looked at again within bounded time.
+    /// A render that has not ended is checked again within bounded time.
     fn check_next_step(&self, next: &Render) -> Result<(), TestCaseError> {
         let soon = |at: Timestamp, within: Duration| at.since(self.now) <= within;
         match (next.status, next.lease) {
@@ -160,7 +160,7 @@ impl World {
         Ok(())
     }
 
-    /// A worker that does what it is told, with luck.
+    /// A worker for which every action succeeds.
     fn obey(&mut self, act: Act) -> Result<Act, TestCaseError> {
         let work = match act {
             Act::Prepare => Work::Prepared,
@@ -175,7 +175,7 @@ impl World {
         self.take(Step::Work(work))
     }
 
-    /// Its worker vanishes if it has one, somebody finds out, and another one may claim.
+    /// Its worker disappears, that is detected, and another one may claim.
     fn recover(&mut self) -> Result<Act, TestCaseError> {
         self.take(Step::Pass(901))?;
         self.take(Step::Lapse)?;
@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// A failure shows its smallest input, so none is written into the tree.
+/// A failure prints its smallest input, so no file of regressions is needed.
 fn cases(count: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
 }
@@ -225,7 +225,7 @@ fn cancel_always_ends_even_if_no_worker_ever_answers() {
         if world.render.phase != Phase::Publishing {
             world.recover()?;
         }
-        // Who was publishing is looked after until that is clear.
+        // A render that was publishing is checked until its outcome is known.
         for _ in 0..=world.policy.recoveries_max + 1 {
             world.recover()?;
         }
