@@ -1,12 +1,8 @@
-//! Alerts: signals are observed, rules are judged, people are told.
+//! Alerts: signals are sampled, rules are evaluated, notices are delivered.
 //!
-//! Any number of processes may run this; the one that has the watch, which is a lease, does the work, and another
-//! takes over when it dies. State, silences and undelivered notices are in the database; only the samples of the
-//! windows are not, so that after a take-over averages begin anew while "for" goes on counting.
-//!
-//! Reading order: [`signal`] (what can be seen), [`evaluator`] (what it means), [`message`] (what people are told),
-//! [`channel`] and [`deliverer`] (how it reaches them), [`signature`] (how a receiver knows that it was us),
-//! [`sns`] (a form that other receivers know).
+//! Any number of processes may run this. The one that holds the lease `alert/evaluator` does the work; another takes
+//! over when it dies. State, silences and undelivered notices are in the database. Samples of the windows are in
+//! memory, so averages start again after a takeover, while "for" keeps counting.
 
 pub mod channel;
 pub mod deliverer;
@@ -39,27 +35,24 @@ pub const EVALUATION_PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) const WATCH_PAUSE: Duration = Duration::from_secs(3);
 
-/// Pause between two looks for notices that are due, unless a wake-up comes first.
+/// Longest pause before the next delivery round; a wake-up ends it early.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 
 fn watch_key() -> LeaseKey {
     LeaseKey::new("alert", "evaluator").expect("kind and name are short and plain")
 }
 
-/// Asks for the watch, which is the right to judge alerts and to deliver their notices;
-/// [`EngineError::LeaseHeld`] when somebody else has it.
+/// Acquires the lease to evaluate and deliver alerts; [`EngineError::LeaseHeld`] when another process has it.
 pub async fn take_watch(process: &Process) -> Result<HeldLease, EngineError> {
     process.acquire(&watch_key(), Term::Process).await
 }
 
-/// Rules, signals and channels that fit together.
 #[derive(Debug)]
 pub struct Alerting {
     pub evaluator: Evaluator,
     pub deliverer: Deliverer,
 }
 
-/// Rules, signals and channels that do not fit together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAlerting {
@@ -72,7 +65,7 @@ pub enum BadAlerting {
 }
 
 impl Alerting {
-    /// Checks that every rule has its signal and its channels.
+    /// Checks that the signal and the channels of each rule exist.
     pub fn new(
         rules: Vec<Rule>,
         signals: Vec<Box<dyn Signal>>,
@@ -96,13 +89,13 @@ impl Alerting {
         Ok(Self { evaluator: Evaluator::new(rules, signals, clock), deliverer: Deliverer::new(channels) })
     }
 
-    /// Keeps the watch whenever it can be had, until `process` ends.
+    /// Evaluates and delivers whenever this process gets the lease, until `process` ends.
     #[crate::boxed]
     pub async fn run(mut self, process: Process) {
         let mut leader = Leader::new(&process, watch_key(), WATCH_PAUSE);
         while let Some(watch) = leader.lease().await {
             tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
-            // Side by side: a slow receiver holds up no evaluation.
+            // Concurrently, so that a slow receiver does not delay evaluation.
             tokio::select! {
                 () = watch.lost() => {}
                 () = evaluate(&mut self.evaluator, &watch) => {}

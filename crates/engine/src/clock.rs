@@ -1,4 +1,4 @@
-//! The one file that reads the real clock, makes ids and draws lots. Everybody else is given them.
+//! The only file that reads the real clock, makes ids and draws random numbers.
 #![expect(clippy::disallowed_methods, reason = "this is the place that the other rules point to")]
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Clocks whose monotonic readings count from now.
+    /// A clock whose monotonic readings count from now.
     pub fn new() -> Self {
         Self { origin: Instant::now() }
     }
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Makes ids that are unique and sort by time.
+/// Makes unique ids that sort by time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemIds;
 
@@ -48,7 +48,6 @@ impl SystemIds {
         ProcessId::new(Uuid::now_v7())
     }
 
-    /// The id of a ticket that somebody is about to get; later ones sort after earlier ones.
     pub fn ticket(&self) -> TicketId {
         TicketId::new(Uuid::now_v7())
     }
@@ -58,18 +57,16 @@ impl SystemIds {
     }
 }
 
-/// A random number from 0 to 1, for jitter.
 pub fn jitter_unit() -> f64 {
     fastrand::f64()
 }
 
-/// A pause, shortened by up to a tenth, so that not all who make the same one end it together.
+/// Shortens a pause by up to 10%, so that equal pauses do not end together.
 pub fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - 0.1 * jitter_unit())
 }
 
-/// The pause after so many failures in a row: twice as long each time, and up to half of it less, so that those who failed
-/// together come back apart.
+/// Pause after `failures` failures in a row: doubles each time, with up to 50% jitter.
 pub(crate) fn pause_after(failures: u32, first: Duration, longest: Duration) -> Duration {
     match Backoff::new(first, 2.0, longest.max(first), 0.5) {
         Ok(backoff) if failures > 0 => backoff.delay(failures, jitter_unit()),
@@ -77,7 +74,7 @@ pub(crate) fn pause_after(failures: u32, first: Duration, longest: Duration) -> 
     }
 }
 
-/// Random bytes that nobody can guess, for secrets.
+/// Cryptographically secure random bytes, for secrets.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;
@@ -89,7 +86,7 @@ impl SystemIds {
         Ok(Token::from_random(&random_bytes()?, &random_bytes()?))
     }
 
-    /// The id of a request, for its log lines, its audit rows and its answer.
+    /// A request id, for log lines, audit rows and the response.
     pub fn request(&self) -> String {
         Uuid::now_v7().simple().to_string()
     }

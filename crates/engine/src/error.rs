@@ -1,4 +1,4 @@
-//! What can go wrong in the loops.
+//! Errors of the background loops.
 
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::{Fence, LeaseKey};
@@ -10,10 +10,10 @@ use tidemill_store::StoreError;
 pub enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Somebody else acts on it. Wait for it, or do something else.
+    /// Another process holds the lease. Wait for it, or do something else.
     #[error("the lease {key} is held by process {} in epoch {}", holder.owner, holder.epoch)]
     LeaseHeld { key: LeaseKey, holder: Fence },
-    /// Somebody else has taken over. Drop the work; nothing was written.
+    /// Another process has taken over. Drop the work; nothing was written.
     #[error("the lease {key} was lost in epoch {}", fence.epoch)]
     LeaseLost { key: LeaseKey, fence: Fence },
     /// This process no longer counts as alive. Start a new one.

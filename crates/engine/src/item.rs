@@ -1,10 +1,6 @@
 //! Ready-made parts of steps: readers, processors and writers of items.
 //!
-//! Each reader and writer has a name, under which its position is saved for a restart. No two of one step may
-//! have the same.
-//!
-//! Reading order: [`reader`] and [`writer`] (of files and events), `file_output` (how a file is written exactly once),
-//! `roots` (where files may lie), [`compose`] (parts that are made of others).
+//! Each reader and writer saves its position under its name; names must be unique within a step.
 
 pub mod compose;
 pub mod reader;

@@ -1,12 +1,9 @@
 //! Jobs: how authors write them, and how they run.
 //!
-//! What a job is made of: [`definition`], [`graph`] and [`step`]; the sorts of steps are [`chunk_step`] (with
-//! [`component`], [`scope`] and [`reject`]), [`tasklet`], [`sql_step`], [`command`], [`spark`], `job_step` and [`partition`].
+//! A job consists of [`definition`], [`graph`] and [`step`]. The kinds of steps are [`chunk_step`] (with [`component`],
+//! [`scope`] and [`reject`]), [`tasklet`], [`sql_step`], [`command`], [`spark`], `job_step` and [`partition`].
 //!
-//! How it runs, each file calling the next: [`launch`], [`launcher`], [`run_job`], `run_step`, `chunk_loop`, `commit`. What
-//! they share is in `execution`, `step`, `retry` and [`stop`]; [`listener`] is who is told.
-//!
-//! Beside them: [`recovery`] (what is done about those whose process died) and [`purge`] (how old ones are forgotten).
+//! Running a job, each file calls the next: [`launch`], [`launcher`], [`run_job`], `run_step`, `chunk_loop`, `commit`.
 
 pub mod component;
 pub mod definition;

@@ -1,5 +1,5 @@
-//! A lease that this process holds: kept by the process's heartbeat, checked by the monotonic clock before
-//! acting, and confirmed by the database when settling.
+//! A lease that this process holds: renewed by the heartbeat, checked by the monotonic clock before acting, and
+//! confirmed by the database when settling.
 
 use crate::error::EngineError;
 use crate::lease_guard::LeaseGuard;
@@ -12,33 +12,31 @@ use tidemill_domain::time::Monotonic;
 use tidemill_store::lease::{Granted, freed_topic};
 use tidemill_store::{Store, Tx};
 
-/// What the process remembers of a lease that it holds.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) fence: Fence,
-    /// Length of its own term; none when it rests on the process.
+    /// Length of its own term; none if it lasts as long as the process.
     pub(crate) term: Option<Duration>,
     pub(crate) guard: LeaseGuard,
 }
 
-/// The right to act for one thing. Dropped, it is given back a little later; better [`release`](Self::release) it.
+/// The right to act on something. Dropping it releases it a little later; prefer [`release`](Self::release).
 #[derive(Debug)]
 pub struct HeldLease {
     process: Process,
     key: LeaseKey,
     fence: Fence,
-    /// How long its own term allows to act; the process may have less time.
+    /// Its own term; the process may have less time left.
     guard: LeaseGuard,
 }
 
 impl Process {
-    /// Asks for the lease `key`; [`EngineError::LeaseHeld`] when somebody else has it. Safe to cancel: what was
-    /// given meanwhile is given back.
+    /// Acquires the lease `key`; [`EngineError::LeaseHeld`] if another process has it. Cancel safe: a lease granted
+    /// meanwhile is released.
     #[crate::boxed]
     pub async fn acquire(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
         let (process, key) = (self.clone(), key.clone());
-        // A task of its own goes on when nobody waits for it any more, so that a lease that was given is always
-        // known to somebody: at the end, to the drop of the answer that nobody took.
+        // In a task, which goes on if the caller is cancelled: a granted lease is always held, or released on drop.
         let asking = tokio::spawn(async move { process.acquire_to_the_end(&key, term).await });
         match asking.await {
             Ok(answer) => answer,
@@ -51,8 +49,7 @@ impl Process {
     }
 
     async fn acquire_to_the_end(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
-        // One at a time: between the commit and our note of it, somebody who compares would take our own lease
-        // for a forgotten one.
+        // One at a time: between the commit and `take`, the heartbeat would release our lease as an unknown one.
         let _one_at_a_time = self.acquiring().lock().await;
         let sent = self.clock().monotonic();
         let mut answer = self.ask(key, term).await?;
@@ -60,7 +57,7 @@ impl Process {
             && fence.owner == self.id()
             && !self.holds(key, fence)
         {
-            // The commit that gave it to us was answered by a broken connection. Nobody acts on it.
+            // The answer to the commit that granted it was lost, so it is not in use.
             self.give_back(key, fence).await?;
             answer = self.ask(key, term).await?;
         }
@@ -76,8 +73,8 @@ impl Process {
         }
     }
 
-    /// Takes a lease for the life of this process that was given in somebody else's transaction. Between that and
-    /// this call, [`acquiring`](Self::acquiring) has to be held.
+    /// Takes a lease for the life of this process that was granted in another transaction. Hold
+    /// [`acquiring`](Self::acquiring) from before that until this call.
     pub(crate) fn attach(&self, key: &LeaseKey, sent: Monotonic, granted: &Granted) -> HeldLease {
         self.take(key, Term::Process, sent, granted)
     }
@@ -117,18 +114,18 @@ impl HeldLease {
         &self.key
     }
 
-    /// What every settling write has to carry.
+    /// Required by every settling write.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// Whether this process may still act, by its own monotonic clock. Ask before each step of the work: a
-    /// process that was stopped or cut off learns it here, before anybody else can have taken over.
+    /// Whether this process may still act, by its own monotonic clock. Check before each step of the work: a process
+    /// that was frozen or disconnected learns it here, before another can have taken over.
     pub fn is_trusted(&self) -> bool {
         self.guard.may_act() && self.process.guard().may_act()
     }
 
-    /// [`is_trusted`](Self::is_trusted) as a result, for use with `?`.
+    /// [`is_trusted`](Self::is_trusted) for use with `?`.
     pub fn check(&self) -> Result<(), EngineError> {
         if self.is_trusted() { Ok(()) } else { Err(self.lost_error()) }
     }
@@ -148,8 +145,8 @@ impl HeldLease {
         }
     }
 
-    /// The fence: call it in the transaction that settles the work. When it refuses, drop the transaction:
-    /// somebody else has taken over.
+    /// Call this in the transaction that settles the work. On an error drop the transaction: another process has taken
+    /// over.
     #[crate::boxed]
     pub async fn confirm(&self, tx: &mut Tx) -> Result<(), EngineError> {
         if tx.leases().confirm(&self.key, self.fence).await? {
@@ -161,7 +158,7 @@ impl HeldLease {
         Err(self.lost_error())
     }
 
-    /// A transaction that has passed the fence: what it writes counts only while the lease is ours.
+    /// A transaction that has passed the fence.
     pub(crate) async fn begin(&self) -> Result<Tx, EngineError> {
         self.check()?;
         let mut tx = self.process.store().begin().await?;
@@ -169,7 +166,7 @@ impl HeldLease {
         Ok(tx)
     }
 
-    /// Gives the lease back. If that fails, the next heartbeat tries again.
+    /// Releases the lease. If that fails, the next heartbeat tries again.
     pub async fn release(self) -> Result<(), EngineError> {
         self.process.forget(&self.key, self.fence);
         self.process.give_back(&self.key, self.fence).await
@@ -179,7 +176,7 @@ impl HeldLease {
         &self.process
     }
 
-    /// Forgets the lease: it was given back in the transaction that settled the work.
+    /// Forgets the lease, which was released in the transaction that settled the work.
     pub(crate) fn forget(&self) {
         self.process.forget(&self.key, self.fence);
     }
@@ -189,7 +186,7 @@ impl HeldLease {
     }
 }
 
-/// A transaction; with a lease, one whose writes count only while that is ours.
+/// Under a lease if there is one.
 pub(crate) async fn begin_under(lease: Option<&HeldLease>, store: &Store) -> Result<Tx, EngineError> {
     match lease {
         Some(lease) => lease.begin().await,
@@ -197,7 +194,7 @@ pub(crate) async fn begin_under(lease: Option<&HeldLease>, store: &Store) -> Res
     }
 }
 
-/// What comes after a round of a service that a lease allows: the loss of the lease ends it, and is no failure.
+/// Losing the lease ends a service, and is not a failure.
 pub(crate) fn until_lost<T: Into<Next>>(done: Result<T, EngineError>) -> Result<Next, EngineError> {
     match done {
         Err(EngineError::LeaseLost { .. }) => Ok(Next::End),
@@ -221,8 +218,7 @@ impl Drop for HeldLease {
     }
 }
 
-/// The one process among many that does something: whoever has the lease does it, and the others ask for it again and
-/// again.
+/// Elects one of many processes: the one that has the lease. The others keep trying to acquire it.
 pub(crate) struct Leader {
     process: Process,
     key: LeaseKey,
@@ -230,7 +226,7 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// Asks for this lease at once, and then after pauses of this length.
+    /// Tries at once, and then after pauses of this length.
     pub(crate) fn new(process: &Process, key: LeaseKey, pause: Duration) -> Self {
         let service = Service::new(format!("asking for the lease {key}"), pause)
             .wake_by(process.store().wakeup(&freed_topic(key.kind())))

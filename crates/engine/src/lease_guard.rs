@@ -1,5 +1,5 @@
-//! Whether this process may still act on a lease, by its own monotonic clock. The rule is
-//! [`trusted_until`]; the fence in the settling transaction is the last word.
+//! Whether this process may still act on a lease, by its own monotonic clock ([`trusted_until`]). The fence in the
+//! settling transaction has the last word.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::sync::watch;
 pub struct LeaseGuard {
     clock: Arc<dyn Clock>,
     ttl: Duration,
-    /// None once the lease is known to be lost, which is final.
+    /// None once the lease is lost, which is final.
     until: Arc<watch::Sender<Option<Monotonic>>>,
 }
 
 impl LeaseGuard {
-    /// A lease of this length that was granted by the answer to something that was sent at this instant.
+    /// `sent` is when the request that granted the lease was sent.
     pub fn new(clock: Arc<dyn Clock>, ttl: Duration, sent: Monotonic) -> Self {
         let until = watch::Sender::new(Some(trusted_until(sent, ttl)));
         Self { clock, ttl, until: Arc::new(until) }
@@ -27,12 +27,11 @@ impl LeaseGuard {
         !self.remaining().is_zero()
     }
 
-    /// How long it may act from now on.
     pub fn remaining(&self) -> Duration {
         self.until.borrow().map_or(Duration::ZERO, |until| until.since(self.clock.monotonic()))
     }
 
-    /// The lease was renewed by what was sent at this instant.
+    /// Renewed by a request sent at this instant.
     pub(crate) fn renew(&self, sent: Monotonic) {
         let renewed = trusted_until(sent, self.ttl);
         self.until.send_if_modified(|until| {
@@ -44,15 +43,14 @@ impl LeaseGuard {
         });
     }
 
-    /// Something was acknowledged that was sent at this instant. A lease that has passed may still be acknowledged, which
-    /// does not bring it back; but it cannot have passed before this guard is over.
+    /// A request sent at this instant was acknowledged. That does not revive a lease that has expired.
     pub(crate) fn acknowledged(&self, sent: Monotonic) {
         if self.may_act() {
             self.renew(sent);
         }
     }
 
-    /// Somebody else may have the lease: no renewal brings it back.
+    /// Final: no renewal revives it.
     pub(crate) fn lose(&self) {
         self.until.send_replace(None);
     }

@@ -58,7 +58,6 @@ pub fn describe() {
     );
 }
 
-/// A count as metrics and signals have it.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64

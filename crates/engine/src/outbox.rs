@@ -1,7 +1,4 @@
-//! The outbox: relays that publish what was committed, in order for each aggregate.
-//!
-//! Reading order: [`publisher`] (where records go), [`sink`] (files and the standard output), [`relay`] (what takes them
-//! there), [`keeper`] (what is seen to now and then), [`gauge`] (how it stands), [`verify`] (what arrived, compared with the table).
+//! The outbox: relays that publish committed events, in order for each aggregate.
 
 pub mod publisher;
 pub mod sink;

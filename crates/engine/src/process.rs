@@ -1,8 +1,8 @@
 //! This process: its row in the database, the heartbeat that keeps it alive, and its end.
 //!
-//! It ends in one of three ways, all final: it stops in order; the database refuses its heartbeat because it
-//! came too late; or it gives itself up, because it could not heartbeat in time by its own monotonic clock. In
-//! each case everything that it holds is lost at once; a program that wants to go on starts a new process.
+//! It ends in one of three ways, all final: it stops; the database refuses a late heartbeat; or it gives itself up,
+//! because it could not heartbeat in time by its own monotonic clock. Then everything it holds is lost at once; a
+//! program that wants to continue starts a new process.
 
 use crate::clock::{SystemIds, jittered, pause_after};
 use crate::error::EngineError;
@@ -26,7 +26,6 @@ pub struct ProcessOptions {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// In order.
     Stopped,
     /// Its heartbeat came too late and was refused.
     Expired,
@@ -49,7 +48,7 @@ struct Inner {
     guard: LeaseGuard,
     held: Mutex<HashMap<LeaseKey, Held>>,
     acquiring: tokio::sync::Mutex<()>,
-    /// Told when a lease was added whose term needs the next heartbeat sooner.
+    /// Notified when a lease was added whose term needs an earlier heartbeat.
     added: Arc<Notify>,
     end: watch::Sender<Option<End>>,
 }
@@ -66,7 +65,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Registers a process that lives as long as somebody calls [`heartbeat`](Self::heartbeat); for tests.
+    /// Registers a process that lives as long as the caller sends [`heartbeat`](Self::heartbeat)s; for tests.
     #[crate::boxed]
     pub async fn register(
         store: Store,
@@ -110,7 +109,7 @@ impl Process {
         self.inner.ttl
     }
 
-    /// Says once that it is alive, renews what it holds, and compares that with the database.
+    /// Sends one heartbeat, renews all leases, and compares them with the database.
     #[crate::boxed]
     pub async fn heartbeat(&self) -> Result<(), EngineError> {
         let inner = &self.inner;
@@ -130,8 +129,8 @@ impl Process {
         self.compare().await
     }
 
-    /// Renews the leases that have a term of their own. In a transaction of its own: whoever locks both locks
-    /// the lease first, and the heartbeat has locked the process.
+    /// Renews leases that have their own term. In a separate transaction: leases are locked before processes, and the
+    /// heartbeat has locked the process.
     async fn renew(&self) -> Result<(), EngineError> {
         let asked: Vec<(LeaseKey, Fence, Duration)> = locked(&self.inner.held)
             .iter()
@@ -157,10 +156,10 @@ impl Process {
         Ok(())
     }
 
-    /// Compares what we think we hold with what the database says. What it gave us without our knowing (an answer
-    /// was lost, or nobody waited for it) goes back; what it has given to others is lost.
+    /// Compares our leases with the database. Leases granted without our knowledge (a lost answer) are released; leases
+    /// that others have now are lost.
     async fn compare(&self) -> Result<(), EngineError> {
-        // Leases that are on their way would look like forgotten ones; then there is always a next time.
+        // Leases being acquired would look unknown; the next heartbeat compares them.
         let Ok(_nobody_acquires) = self.inner.acquiring.try_lock() else { return Ok(()) };
         let mut tx = self.inner.store.begin_vital().await?;
         let stored = tx.leases().of_process(self.inner.id).await?;
@@ -187,7 +186,7 @@ impl Process {
         }
     }
 
-    /// Ends in order and gives back everything. Done even if the database cannot be told: then the row lapses.
+    /// Stops and releases everything. Takes effect even if the database is away: then the row expires.
     pub async fn stop(&self) -> Result<(), EngineError> {
         self.end(End::Stopped);
         self.tell_end(None).await
@@ -217,23 +216,23 @@ impl Process {
     }
 
     pub(crate) fn remember(&self, key: &LeaseKey, new: Held) {
-        // The lock first: an end that comes in between finds the lease and ends it too.
+        // Lock first, so that a concurrent end finds the lease and ends it too.
         let mut held = locked(&self.inner.held);
         if self.has_ended() {
             new.guard.lose();
             return;
         }
-        // A short term may not last until the heartbeat that was planned before it was there.
+        // A short term may end before the next planned heartbeat.
         if new.term.is_some_and(|ttl| ttl < self.inner.ttl) {
             self.inner.added.notify_one();
         }
-        // What was held of it before is a ghost: its epoch is older.
+        // An earlier lease of this key has an older epoch, so it is lost.
         if let Some(before) = held.insert(key.clone(), new) {
             before.guard.lose();
         }
     }
 
-    /// Forgets a lease and tells its holder; false when it was not held.
+    /// Ends the guard of a lease; false if it was not held.
     pub(crate) fn forget(&self, key: &LeaseKey, fence: Fence) -> bool {
         let mut held = locked(&self.inner.held);
         let is_ours = held.get(key).is_some_and(|known| known.fence == fence);
@@ -243,12 +242,10 @@ impl Process {
         is_ours
     }
 
-    /// How long this process may act at all.
     pub(crate) fn guard(&self) -> &LeaseGuard {
         &self.inner.guard
     }
 
-    /// The database no longer counts us as alive.
     pub(crate) fn expired(&self) {
         self.end(End::Expired);
     }
@@ -271,14 +268,14 @@ impl Process {
         self.inner.end.borrow().is_some()
     }
 
-    /// How long until the next heartbeat: by the shortest term that has to be kept.
+    /// Time until the next heartbeat, by the shortest term.
     fn interval(&self) -> Duration {
         let shortest = locked(&self.inner.held).values().filter_map(|held| held.term).min();
         heartbeat_interval(shortest.unwrap_or(self.inner.ttl).min(self.inner.ttl))
     }
 }
 
-/// Heartbeats until the process ends or nobody has it any more; gives it up when that does not succeed in time.
+/// Sends heartbeats until the process ends or its last clone is dropped; gives it up when they fail for too long.
 async fn keep_alive(process: Weak<Inner>) {
     let mut failures = 0;
     // Upgraded for a moment each time: sleeping must not keep the process from being dropped.
@@ -288,7 +285,7 @@ async fn keep_alive(process: Weak<Inner>) {
         }
         let Some(inner) = process.upgrade() else { return };
         let process = Process { inner };
-        // No attempt may last longer than the trust that is left: a stopped process wakes up here with none.
+        // Limited to the trust that is left: a frozen process wakes up here with none.
         let limit = process.guard().remaining().max(Duration::from_millis(1));
         match tokio::time::timeout(limit, process.heartbeat()).await {
             Ok(Ok(())) => failures = 0,
@@ -307,7 +304,7 @@ async fn keep_alive(process: Weak<Inner>) {
 }
 
 impl Process {
-    /// The sleep before the next heartbeat, or before the next attempt at it.
+    /// The sleep before the next heartbeat, or the next attempt.
     fn pause(&self, failures: u32) -> Duration {
         let pause = match failures {
             0 => jittered(self.interval()),
@@ -317,23 +314,22 @@ impl Process {
     }
 }
 
-/// Sleeps, shorter when a lease is added; false when the process has ended or is gone.
+/// Ends early when a lease is added; false if the process has ended or was dropped.
 async fn sleep(process: &Weak<Inner>, pause: Duration) -> bool {
     let Some((mut end, added)) = process.upgrade().map(|inner| (inner.end.subscribe(), inner.added.clone()))
     else {
         return false;
     };
     tokio::select! {
-        // Also when the last clone was dropped: its sender went with it.
+        // Also when the last clone was dropped, with the sender.
         _ended = end.wait_for(Option::is_some) => false,
         () = tokio::time::sleep(pause) => true,
         () = added.notified() => true,
     }
 }
 
-/// The process could not renew in time. Its work stops now, and the database is told once the margin has passed
-/// that the work was given to notice: nobody has to wait for the row to lapse then. One try; if the database
-/// still cannot be reached, the row lapses by itself.
+/// Stops the work now. After the margin in which the work notices that, the end is recorded, so that others need not
+/// wait for the row to expire. One attempt; if the database is still away, the row expires.
 async fn give_up(process: &Process) {
     metrics::self_fenced();
     process.end(End::SelfFenced);

@@ -1,7 +1,6 @@
-//! What the dead leave behind: silent processes are declared dead, lapsed leases are freed, executions that nobody
-//! runs any more fail, old rows are forgotten. After the database's clock has gone back, leases and waits that reach too
-//! far are shortened, so that the dead do not keep theirs for the size of the step. Any process may do it and all do; the
-//! statements are guarded, so it does not matter who is first.
+//! Cleans up after dead processes: declares silent processes dead, frees expired leases, fails their executions, and
+//! deletes old rows. After the database's clock was set back, it shortens leases and waits that reach too far. All
+//! processes do it; the statements are guarded, so it does not matter which is first.
 
 use crate::error::EngineError;
 use crate::job::recovery;
@@ -13,23 +12,21 @@ use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::Store;
 
-/// Longest pause between two rounds, so that leases move well within five seconds of their end; a test below adds it up.
+/// Longest pause between two rounds, so that leases move within five seconds of their end; a test below adds it up.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Processes and leases dealt with in one round; more wait for the next.
 const ROWS_PER_ROUND: u32 = 500;
 
-/// Old rows are looked for in one round out of so many.
+/// Old rows are deleted every 300 rounds.
 const ROUNDS_BETWEEN_PRUNING: u32 = 300;
 
 const KEEP_ENDED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reaped {
-    /// Processes that were declared dead.
     pub processes: usize,
     pub leases: usize,
-    /// Executions that failed because nobody runs them any more.
+    /// Executions that failed because their process died.
     pub executions: usize,
 }
 
@@ -43,7 +40,7 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
         tracing::warn!(process.id = %process.id, "process {} ({}) fell silent and was declared dead", process.id, process.identity.name);
     }
     metrics::processes_expired(dead.len());
-    // In a transaction of its own: it locks leases, and whoever locks both locks the lease first.
+    // In a separate transaction, because leases are locked before processes.
     let mut tx = store.begin().await?;
     let lapsed = tx.leases().expire(ROWS_PER_ROUND).await?;
     tx.commit().await?;
@@ -67,8 +64,8 @@ async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Shortens waits that reach too far, if the clock has gone back since `seen`, or nobody knows whether it has. Returns what
-/// the clock says now.
+/// Shortens waits that reach too far, if the clock was set back since `seen` or that is unknown. Returns the current
+/// time.
 async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timestamp, EngineError> {
     let now = store.read().await?.now().await?;
     if seen.is_none_or(|seen| now < seen) {
@@ -89,7 +86,6 @@ async fn prune(store: &Store) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The longest pause between two rounds of a process whose lease has this length.
 fn longest_pause(lease: Duration) -> Duration {
     heartbeat_interval(lease).min(PAUSE_MAX)
 }

@@ -1,8 +1,8 @@
-//! Schedules: launching jobs by themselves. A program brings its schedules when it starts; after that the database has
-//! them, and any process that has the job fires them, each tick once.
+//! Schedules launch jobs. A program registers its schedules when it starts; after that they are in the database, and
+//! any process that has the job fires them, each tick once.
 //!
-//! One turn is one transaction: it locks a schedule that is due, asks the domain, makes the execution, records the
-//! tick and moves on to the next. Whoever comes second finds the schedule locked and passes it over.
+//! One turn is one transaction: it locks a due schedule, decides, inserts the execution, records the tick and moves on
+//! to the next. A second process finds the schedule locked and skips it.
 
 mod registry;
 
@@ -26,17 +26,16 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::schedule::{DueTick, Room, SCHEDULE_CHANGED, Taken};
 use tidemill_store::{StoreError, Tx};
 
-/// How often to look, when nobody calls and no tick is near.
+/// How often to look if no wake-up arrives and no tick is near.
 const PACE: Pace = Pace { min: Duration::from_millis(20), max: Duration::from_secs(1) };
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Turned {
-    /// Nothing was due.
+    /// No schedule was due.
     Nothing,
-    /// A schedule was due, and no tick fired: they were missed or skipped, one waits, or somebody else recorded it in this
-    /// very moment.
+    /// A schedule was due, but no tick fired: ticks were missed or skipped, one waits, or another process recorded it.
     Passed,
     /// A tick fired.
     Fired {
@@ -47,11 +46,11 @@ pub enum Turned {
         /// The execution, which runs in this process.
         running: Running,
     },
-    /// A tick was up, and its launch was refused for this reason.
+    /// A tick was due, but its launch was refused for this reason.
     Refused(String),
 }
 
-/// Fires what is due, until the launcher's process ends.
+/// Fires due schedules until the launcher's process ends.
 #[crate::boxed]
 pub async fn run(launcher: Launcher) {
     let mut service = Service::polling("looking for schedules that are due", PACE)
@@ -62,7 +61,6 @@ pub async fn run(launcher: Launcher) {
     }
 }
 
-/// Looks when the next tick is, and takes a turn if that has come.
 async fn look(launcher: &Launcher) -> Result<Next, JobError> {
     let names = launcher.jobs().names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -73,7 +71,7 @@ async fn look(launcher: &Launcher) -> Result<Next, JobError> {
     if look_at > now {
         return Ok(Next::AtMost(look_at.since(now)));
     }
-    // A task of its own: who stops this loop in the middle must not leave an execution that nobody runs.
+    // In a task: cancelling this loop must not leave an execution that does not run.
     let own = launcher.clone();
     let turned = match tokio::spawn(async move { turn(&own).await }).await {
         Ok(turned) => turned?,
@@ -85,7 +83,7 @@ async fn look(launcher: &Launcher) -> Result<Next, JobError> {
     Ok(if matches!(turned, Turned::Nothing) { Next::Rest } else { Next::Soon })
 }
 
-/// Takes one schedule that is due, and launches its job if a tick is up.
+/// Takes one due schedule, and launches its job if a tick is due.
 #[crate::boxed]
 pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     let names = launcher.jobs().names();
@@ -160,8 +158,8 @@ struct Tick<'a> {
     plan: &'a Plan,
 }
 
-/// Makes the execution of a tick, or says why it is refused. What is not about this launch but about this process or
-/// the database is an error: then the tick stays due.
+/// Inserts the execution of a tick, or returns why it is refused. Errors of this process or the database leave the tick
+/// due.
 async fn make(
     launcher: &Launcher,
     launching: &mut Launching<'_>,
@@ -186,7 +184,7 @@ async fn make(
     match launching.launch(tx, up.job, &parameters, &actor).await {
         Ok(id) => Ok(Ok(id)),
         Err(error @ JobError::Refused { .. }) => refused(error.code(), &error),
-        // What is stored of this instance stands in its way, and will the next time too.
+        // The stored data of this instance is damaged, and will be the next time too.
         Err(JobError::Engine(EngineError::Store(
             error @ (StoreError::DamagedRow { .. } | StoreError::BadContext { .. }),
         ))) => {

@@ -1,5 +1,4 @@
-//! What is done again and again for as long as a process lives: when the next round is due, how long it may take, what is
-//! told of failures, and when it ends.
+//! A background loop: when the next round is due, how long it may take, how failures are logged, and when it ends.
 //!
 //! ```text
 //! let mut service = Service::new("measuring pools", PAUSE);
@@ -20,18 +19,17 @@ use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 
-/// What comes after a round that went well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// The usual pause.
     Rest,
     /// The usual pause, or this one if it is shorter.
     AtMost(Duration),
-    /// The shortest pause: something was found, so more is likely.
+    /// The shortest pause: work was found, so more is likely.
     Soon,
-    /// Exactly this pause; none when there is more to do.
+    /// Exactly this pause; zero if there is more to do.
     In(Duration),
-    /// Nothing: this was the last round.
+    /// This was the last round.
     End,
 }
 
@@ -42,10 +40,10 @@ impl From<()> for Next {
 }
 
 pub(crate) struct Service {
-    /// What it does, for the log: "measuring pools".
+    /// For the log: "measuring pools".
     name: String,
     pace: Pace,
-    /// The last pause after a round that went well.
+    /// The last pause after a successful round.
     last: Duration,
     limit: Duration,
     /// First and longest pause after failures in a row.
@@ -58,12 +56,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// A service whose first round is due at once, and the others after pauses of this length.
+    /// The first round is due at once, the others after pauses of this length.
     pub(crate) fn new(name: impl Into<String>, pause: Duration) -> Self {
         Self::polling(name, Pace { min: pause, max: pause })
     }
 
-    /// A service whose first round is due at once. The pauses after that grow for as long as rounds find nothing.
+    /// The first round is due at once. Later pauses grow while rounds find nothing.
     pub(crate) fn polling(name: impl Into<String>, pace: Pace) -> Self {
         Self {
             name: name.into(),
@@ -78,39 +76,39 @@ impl Service {
         }
     }
 
-    /// Lets the first round wait for a pause, too.
+    /// Pauses before the first round, too.
     pub(crate) fn later(mut self) -> Self {
         self.next = Some(self.pause_after(PollResult::Nothing));
         self
     }
 
-    /// A [`round`](Self::round) that takes longer has failed.
+    /// Fails a [`round`](Self::round) that takes longer.
     pub(crate) fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Pauses after failures begin with `first` and grow up to `longest`. Without this they are the usual ones.
+    /// Pauses after failures grow from `first` to `longest`. By default they are the usual ones.
     pub(crate) fn retry(self, first: Duration, longest: Duration) -> Self {
         Self { retry: (first, longest), ..self }
     }
 
-    /// Lets a call end the pause before a round. No call after this is missed.
+    /// A wake-up ends the pause. None after this call is missed.
     pub(crate) fn wake_by(self, wakeup: Wakeup) -> Self {
         Self { wakeup: Some(wakeup), ..self }
     }
 
-    /// No round begins once the process has ended.
+    /// Ends with the process.
     pub(crate) fn until_end_of(self, process: &Process) -> Self {
         let process = process.clone();
         Self { stop: Box::pin(async move { _ = process.ended().await }), ..self }
     }
 
-    /// No round begins once `stop` says true, or once nobody is there who could say so.
+    /// Ends once `stop` is true, or its sender is gone.
     pub(crate) fn until_told(self, mut stop: watch::Receiver<bool>) -> Self {
         Self { stop: Box::pin(async move { _ = stop.wait_for(|stop| *stop).await }), ..self }
     }
 
-    /// Waits for the next round; false when there is none. Cancelled, it waits anew when it is asked again.
+    /// Waits for the next round; false if there is none. Cancel safe.
     pub(crate) async fn is_due(&mut self) -> bool {
         let Self { next, wakeup, stop, .. } = self;
         let Some(pause) = *next else { return false };
@@ -128,7 +126,7 @@ impl Service {
         next.is_some()
     }
 
-    /// Does one round within the limit, and decides when the next one is due.
+    /// Runs one round within the limit, and plans the next one.
     pub(crate) async fn round<T: Into<Next>, E: Error>(&mut self, work: impl Future<Output = Result<T, E>>) {
         match tokio::time::timeout(self.limit, work).await {
             Ok(done) => self.ended(done),
@@ -136,7 +134,7 @@ impl Service {
         }
     }
 
-    /// A round is over: decides when the next one is due.
+    /// Plans the next round after one has ended.
     pub(crate) fn ended<T: Into<Next>, E: Error>(&mut self, done: Result<T, E>) {
         let next = match done {
             Ok(next) => next.into(),
@@ -152,7 +150,7 @@ impl Service {
         };
     }
 
-    /// A round is over that cannot fail, or has told of its failures itself.
+    /// After a round that cannot fail, or has logged its failures itself.
     pub(crate) fn rest(&mut self) {
         self.ended(Ok::<_, Infallible>(()));
     }
@@ -168,14 +166,14 @@ impl Service {
     }
 }
 
-/// Tells of failures in a row once: a warning when they begin, and a line when they are over.
+/// Logs the first of several failures in a row as a warning, and their end.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     count: u32,
 }
 
 impl FailureLog {
-    /// How often it has failed in a row by now.
+    /// Returns the number of failures in a row.
     pub(crate) fn failed(&mut self, what: &str, why: &dyn fmt::Display) -> u32 {
         self.count = self.count.saturating_add(1);
         match self.count {

@@ -1,4 +1,4 @@
-//! For the tests of job authors: runs jobs on a database in memory, with a clock that the test moves.
+//! For tests of job authors: runs jobs on an in-memory database, with a clock that the test moves.
 //!
 //! ```
 //! use tidemill_engine::item::{ItemsReader, ItemsWriter};
@@ -40,10 +40,10 @@ use tidemill_store::job::{StepRecord, StoredContext};
 use tidemill_store::schedule::{TICKS_KEPT, TickRecord};
 use tidemill_store::{Init, Store, StoreOptions};
 
-/// How long the process of a bench counts as alive without a heartbeat: longer than any test moves its clock.
+/// Longer than any test moves its clock.
 const TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A database, a process and a clock, to run jobs on.
+/// A database, a process and a clock to run jobs on.
 #[derive(Debug)]
 pub struct JobBench {
     store: Store,
@@ -52,7 +52,7 @@ pub struct JobBench {
 }
 
 impl JobBench {
-    /// A bench on a database in memory. It is 2026-11-15 02:00 UTC.
+    /// A bench on an in-memory database. The time is 2026-11-15 02:00 UTC.
     #[crate::boxed]
     pub async fn new() -> Result<Self, JobError> {
         let clock =
@@ -63,12 +63,12 @@ impl JobBench {
         Self::on(store, clock).await
     }
 
-    /// A bench on this database, which has to be opened with this clock.
+    /// A bench on this database, which must be opened with this clock.
     pub async fn on(store: Store, clock: Arc<FakeClock>) -> Result<Self, JobError> {
         Self::with_lease(store, clock, TTL).await
     }
 
-    /// [`on`](Self::on) with a process that is lost when the clock moves by `ttl`.
+    /// [`on`](Self::on) with a process that expires when the clock moves by `ttl`.
     pub async fn with_lease(store: Store, clock: Arc<FakeClock>, ttl: Duration) -> Result<Self, JobError> {
         let identity = Identity { name: "bench".into(), host: "host".into(), pid: 1, version: "1".into() };
         let options = ProcessOptions { identity, ttl };
@@ -97,7 +97,7 @@ impl JobBench {
         Ok(Launcher::new(self.store.clone(), self.process.clone(), self.clock.clone(), jobs))
     }
 
-    /// Runs a job to its end, or goes on with it.
+    /// Runs a job to its end, or continues it.
     pub async fn run(&self, job: &Job, parameters: &JobParameters) -> Result<TestRun, JobError> {
         let launcher = self.launcher(job)?;
         let running = launcher.launch(job.name(), parameters, &Actor::system()).await?;
@@ -105,7 +105,7 @@ impl JobBench {
         self.look(end).await
     }
 
-    /// Brings schedules of the launcher's jobs, as a server does when it starts.
+    /// Registers schedules of the launcher's jobs, as a server does when it starts.
     pub async fn define(
         &self,
         launcher: &Launcher,
@@ -115,7 +115,7 @@ impl JobBench {
         schedule::register(&self.store, &schedules, &Actor::system()).await
     }
 
-    /// Fires what is due by the clock, one after the other, each to its end.
+    /// Fires due ticks by the clock, one after the other, each to its end.
     #[crate::boxed]
     pub async fn fire_due(&self, launcher: &Launcher) -> Result<Vec<FiredTick>, JobError> {
         let mut fired = Vec::new();
@@ -131,14 +131,14 @@ impl JobBench {
         }
     }
 
-    /// What became of the ticks of a schedule, the oldest first.
+    /// The recorded ticks of a schedule, the oldest first.
     pub async fn ticks(&self, schedule: &str) -> Result<Vec<TickRecord>, JobError> {
         let mut ticks = self.store.read().await?.schedules().ticks(schedule, None, TICKS_KEPT).await?;
         ticks.reverse();
         Ok(ticks)
     }
 
-    /// What is recorded about an execution that ended.
+    /// The recorded steps of an execution that ended.
     #[crate::boxed]
     pub async fn look(&self, end: ExecutionEnd) -> Result<TestRun, JobError> {
         let mut tx = self.store.read().await?;
@@ -167,7 +167,7 @@ pub struct FiredTick {
     pub run: TestRun,
 }
 
-/// An execution that ended, with its steps as they were recorded.
+/// An execution that ended, with its recorded steps.
 #[derive(Debug)]
 pub struct TestRun {
     /// How it ended.
@@ -191,7 +191,7 @@ impl TestRun {
         self.steps().find(|step| step.name == name)
     }
 
-    /// What the step of this name remembers.
+    /// The context of the step of this name.
     pub fn context(&self, name: &str) -> Option<&ExecutionContext> {
         self.steps.iter().find(|(step, _)| step.name == name).map(|(_, context)| context)
     }

@@ -1,4 +1,4 @@
-//! How a notice reaches people. The log is here; what needs a network lives with its adapter.
+//! Channels that notices are delivered to. The log is here; channels that need a network are in the server.
 
 use super::message::Message;
 use std::fmt;
@@ -9,30 +9,28 @@ pub const LOG: &str = "log";
 
 pub type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send + 'a>>;
 
-/// A way to tell people.
 pub trait Channel: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
 
-    /// Delivers once. The same message may come again, when nobody could write down that it had arrived.
+    /// Delivers once. The same message may come again if its delivery could not be recorded.
     fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a>;
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct DeliveryError {
-    /// Whether the next attempt may succeed.
     pub retry: bool,
-    /// What happened; stored and shown, so it must hold no secret.
+    /// Stored and shown, so it must not contain a secret.
     pub why: String,
 }
 
 impl DeliveryError {
-    /// May succeed later: nobody answered, or the receiver was busy.
+    /// May succeed later: no answer, or the receiver was busy.
     pub fn temporary(why: impl Into<String>) -> Self {
         Self { retry: true, why: why.into() }
     }
 
-    /// Will never succeed: the receiver understood and refused.
+    /// Will never succeed: the receiver rejected the message.
     pub fn permanent(why: impl Into<String>) -> Self {
         Self { retry: false, why: why.into() }
     }

@@ -1,4 +1,5 @@
-//! Delivering notices: load what is due, try each outside of any transaction, settle each under the fence.
+//! Delivering notices: loads what is due, tries each outside of any transaction, and records the result under the
+//! fence.
 
 use super::channel::{Channel, DeliveryError};
 use super::message::{Announcement, Message};
@@ -20,14 +21,14 @@ const DELIVERING_MAX: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivered {
     pub arrived: usize,
-    /// Notices that are tried again later.
+    /// Notices that will be retried.
     pub waiting: usize,
     /// Notices that were given up.
     pub failed: usize,
 }
 
 impl Delivered {
-    /// Whether there may be more to do at once.
+    /// Whether more notices may be due right now.
     pub(super) fn is_full(&self) -> bool {
         self.arrived + self.waiting + self.failed >= DELIVERIES_PER_TURN as usize
     }
@@ -43,7 +44,7 @@ impl Deliverer {
         Self { channels }
     }
 
-    /// One turn over what is due. A slow channel does not hold up the others of the turn.
+    /// One round over the due notices. A slow channel does not delay the others.
     #[crate::boxed]
     pub async fn run_once(&self, watch: &HeldLease) -> Result<Delivered, EngineError> {
         watch.check()?;

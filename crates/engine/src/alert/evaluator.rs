@@ -1,4 +1,4 @@
-//! Judging the rules: look at every signal, turn samples into readings, and let the store decide and write.
+//! Evaluating the rules: samples every signal, turns samples into readings, and lets the store decide.
 
 use super::message::Announcement;
 use super::signal::{Observation, Signal};
@@ -19,7 +19,7 @@ const OPEN_MAX: u32 = 10_000;
 
 const OBSERVING_MAX: Duration = Duration::from_secs(10);
 
-/// Old rows are looked for in one turn out of so many, which is about once an hour.
+/// Old rows are pruned every 720 rounds, about once an hour.
 const TURNS_BETWEEN_PRUNING: u32 = 720;
 
 const KEEP_ENDED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -33,7 +33,6 @@ pub struct Evaluated {
     pub unobserved: usize,
 }
 
-/// Judges rules by signals. Its samples are in memory; everything else is in the database.
 #[derive(Debug)]
 pub struct Evaluator {
     rules: Vec<Rule>,
@@ -43,10 +42,9 @@ pub struct Evaluator {
     turns: u32,
 }
 
-/// What a turn saw, by the name of the signal; nothing when the look failed.
+/// Observations by signal name; none if observing failed.
 type Seen = HashMap<&'static str, Option<Vec<Observation>>>;
 
-/// What each alert that needs a decision reads, in the order of rules and subjects.
 type Readings = BTreeMap<(String, Subject), Reading>;
 
 impl Evaluator {
@@ -116,7 +114,7 @@ impl Evaluator {
         seen
     }
 
-    /// Adds what was seen to the windows and reads them. Windows of subjects that are gone go too.
+    /// Adds the observations to the windows and reads them. Drops the windows of subjects that are gone.
     fn read(&mut self, seen: &Seen, now: Monotonic) -> Readings {
         let mut readings = Readings::new();
         for rule in &self.rules {
@@ -134,7 +132,7 @@ impl Evaluator {
         readings
     }
 
-    /// Open alerts that nothing was seen of: their rule or subject is gone, or nobody could look.
+    /// Adds open alerts without an observation: their rule or subject is gone, or observing failed.
     fn add_missing(&self, readings: &mut Readings, open: &[AlertRecord], seen: &Seen) {
         for record in open {
             let key = (record.rule.clone(), record.subject.clone());
@@ -147,7 +145,6 @@ impl Evaluator {
         }
     }
 
-    /// Lets the store decide, under the fence; tells what began or ended.
     async fn judge(
         &self,
         watch: &HeldLease,
@@ -197,7 +194,7 @@ fn bounded(signal: &str, mut observations: Vec<Observation>) -> Vec<Observation>
             alert.signal = signal,
             "signal {signal} tells of {count} subjects; only {SUBJECTS_MAX} are watched"
         );
-        // By name, so that the same ones are watched each time.
+        // Sorted by name, so that the same subjects are kept each time.
         observations.sort_by(|a, b| a.subject.cmp(&b.subject));
         observations.truncate(SUBJECTS_MAX);
     }

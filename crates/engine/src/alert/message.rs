@@ -1,7 +1,7 @@
-//! What people are told, as a value and as the text that is stored and sent.
+//! A notice, as a value and as the JSON text that is stored and sent.
 //!
-//! The text is JSON with the schema `tidemill.alert/v1`, to which fields are only ever added. Receivers may get
-//! the same notice twice; rule, subject, notice and `at` together tell that it is the same.
+//! The schema is `tidemill.alert/v1`; fields are only ever added. Receivers may get the same notice twice: rule,
+//! subject, notice and `at` together identify it.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -16,29 +16,23 @@ pub struct Announcement {
     pub rule: String,
     pub subject: Subject,
     pub severity: Severity,
-    /// Whether it fires or is over.
     pub notice: Notice,
-    /// The value that was seen last; none when the subject is gone.
+    /// The last value; none when the subject is gone.
     pub value: Option<f64>,
     pub threshold: f64,
-    /// What the rule watches; none in texts that were stored before it was told.
+    /// None in texts stored by versions that did not write it.
     pub watched: Option<Watched>,
-    /// Since when the condition was breached.
     pub since: Timestamp,
     pub at: Timestamp,
-    /// All of that in a sentence.
     pub summary: String,
 }
 
-/// What a rule watches, as far as receivers can use it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Watched {
     pub signal: String,
     pub condition: Condition,
-    /// How the values of the window become one.
     pub aggregate: Aggregate,
     pub window: Duration,
-    /// How long the condition has to be breached.
     pub hold: Duration,
 }
 
@@ -69,22 +63,20 @@ impl Watched {
     }
 }
 
-/// An announcement on its way to one channel.
+/// A notice for one channel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Message {
-    /// Number of the delivery; the same in every attempt.
+    /// Id of the delivery; the same in every attempt.
     pub id: i64,
     pub announcement: Announcement,
     pub body: String,
 }
 
-/// The stored text is not one of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the text is no announcement of the schema {SCHEMA}")]
 pub struct NotAnAnnouncement;
 
 impl Announcement {
-    /// What to tell about a judgement under `rule`.
     pub fn new(rule: &Rule, subject: &Subject, judgement: &Judgement, notice: Notice) -> Self {
         let since = match (judgement.before, judgement.after) {
             (_, AlertState::Pending { since } | AlertState::Firing { since, .. })
@@ -137,7 +129,7 @@ impl Announcement {
         text.to_string()
     }
 
-    /// Reads the text. Fields that are not known are left alone.
+    /// Ignores unknown fields.
     pub fn from_json(text: &str) -> Result<Self, NotAnAnnouncement> {
         let fields: Value = serde_json::from_str(text).map_err(|_| NotAnAnnouncement)?;
         let text = |name: &str| fields[name].as_str().ok_or(NotAnAnnouncement);

@@ -1,4 +1,4 @@
-//! The rules that are there without any configuration. Pillars add theirs here.
+//! The rules that apply without any configuration.
 
 use super::channel::LOG;
 use super::signal::{CoreSignal, OutboxSignal, PoolSignal, RenderSignal};
@@ -9,26 +9,24 @@ use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
 const NOW: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The shipped rules. Configuration may change single fields of them, or switch them off.
+/// Configuration may change single fields of these rules, or disable them.
 pub fn default_rules() -> Vec<Rule> {
     let rules = [
         rule("process_died", CoreSignal::ProcessesDied, Above(0.0), NOW),
         average(rule("database_slow", CoreSignal::DatabaseSeconds, Above(1.0), MINUTE)),
-        // The three alarms of the document, and one that it lacks: an average of those who got their units says nothing
-        // while nobody gets any.
+        // The three alarms of the pool specification, and one more: while no request gets units, the average wait of
+        // those that did says nothing.
         average(rule("high_connection_usage", PoolSignal::UtilizationPercent, Above(90.0), 5 * MINUTE)),
         rule("long_queue_time", PoolSignal::WaitSeconds, Above(120.0), NOW),
         critical(rule("acquire_timeouts", PoolSignal::Timeouts, Above(5.0), NOW)),
         rule("oldest_waiter", PoolSignal::OldestWaitSeconds, Above(900.0), NOW),
-        // Events that wait for too long, that nobody tries any more, that came where they should not, and shares of the
-        // outbox that nobody has. A slot is taken within seconds, so one without an owner for a minute is not on its way
-        // to the next.
+        // A slot is normally taken over within seconds, so one without an owner for a minute is a fault.
         rule("outbox_lag", OutboxSignal::LagSeconds, Above(60.0), MINUTE),
         rule("outbox_events_parked", OutboxSignal::Parked, Above(0.0), NOW),
         rule("outbox_default_partition", OutboxSignal::DefaultRows, Above(0.0), NOW),
         critical(rule("outbox_unowned", OutboxSignal::UnownedSlots, Above(0.0), MINUTE)),
         critical(rule("outbox_share_missing", OutboxSignal::MissingShares, Above(0.0), MINUTE)),
-        // The six of the document, by its names and with its thresholds; and what it wants a person to hear of.
+        // The six alerts of the render specification, with its names and thresholds, and failures that need a person.
         rule("render_queue_pending_count", RenderSignal::Pending, Above(10.0), MINUTE),
         rule("render_job_duration_seconds", RenderSignal::Seconds, Above(300.0), NOW),
         rule("render_job_success_rate", RenderSignal::SuccessPercent, Below(90.0), NOW),
@@ -44,7 +42,7 @@ pub fn default_rules() -> Vec<Rule> {
     rules.into_iter().map(checked).collect()
 }
 
-/// A warning, once the last value has been beyond the threshold for so long.
+/// A warning, fired when the last value has been beyond the threshold for `hold`.
 fn rule(name: &str, signal: impl ToString, condition: Condition, hold: Duration) -> RuleFields {
     RuleFields {
         name: name.to_owned(),

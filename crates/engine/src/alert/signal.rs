@@ -1,4 +1,4 @@
-//! What can be seen: each signal tells a value for each of its subjects. Pillars add their own.
+//! Signals: each has a value for each of its subjects.
 
 pub mod outbox;
 pub mod pool;
@@ -21,7 +21,7 @@ use tidemill_store::Store;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observation {
     pub subject: Subject,
-    /// The value. What is no finite number counts as unknown.
+    /// Values that are not finite count as unknown.
     pub value: f64,
 }
 
@@ -30,22 +30,21 @@ pub type Observing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Observation>, En
 pub trait Signal: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// One look. Name every subject that exists: one that is no longer named counts as gone, and its alert as
-    /// over. When the look fails, everything stays as it was.
+    /// Returns every subject that exists: an alert whose subject is missing counts as resolved. After an error nothing
+    /// changes.
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a>;
 }
 
 tidemill_domain::words! {
     pub enum CoreSignal {
-        /// Processes that were declared dead in the last five minutes.
+        /// Processes declared dead in the last five minutes.
         ProcessesDied = "processes_died",
         ProcessesLive = "processes_live",
-        /// Seconds that a transaction takes that does nothing.
+        /// Duration of an empty transaction.
         DatabaseSeconds = "database_seconds",
     }
 }
 
-/// The names of the signals that this program observes.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let pillars = [PoolSignal::NAMES, OutboxSignal::NAMES, RenderSignal::NAMES];
     CoreSignal::NAMES.iter().chain(pillars.into_iter().flatten()).copied()

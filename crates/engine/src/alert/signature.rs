@@ -1,8 +1,8 @@
-//! How a receiver knows that a notice came from us and is not an old one sent again.
+//! The signature that proves to a receiver that a notice is ours and recent.
 //!
-//! The header `Tidemill-Signature` is `t=SECONDS,v1=HEX`: HEX is the HMAC-SHA-256, under the shared secret, of the
-//! seconds since 1970, a full stop, and the body. A receiver computes the same, compares in constant time, and
-//! refuses what is older than it wants to accept.
+//! The header `Tidemill-Signature` is `t=SECONDS,v1=HEX`. HEX is the HMAC-SHA-256, with the shared secret, of the
+//! seconds since 1970, a full stop, and the body. Receivers compute the same, compare in constant time, and reject old
+//! ones.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -11,7 +11,7 @@ use tidemill_domain::time::Timestamp;
 
 pub const HEADER: &str = "Tidemill-Signature";
 
-/// The value of the header for `body`, sent at `now`.
+/// The header value for `body`, sent at `now`.
 ///
 /// ```
 /// # use tidemill_domain::time::Timestamp;

@@ -1,5 +1,5 @@
-//! A notice in the form in which Amazon SNS posts that of a CloudWatch alarm to a subscriber, so that receivers which
-//! know those need no change. What AWS signs with its own key is not there; our signature is in our header.
+//! Notices in the form in which Amazon SNS posts CloudWatch alarms, so that receivers of those need no change. There is
+//! no signature by AWS; ours is in our header.
 
 use super::message::Message;
 use super::signal::PoolSignal;
@@ -11,11 +11,11 @@ use tidemill_domain::alert::{Aggregate, Condition, Notice, Subject};
 use tidemill_domain::time::Timestamp;
 use uuid::Builder;
 
-/// There is neither a region nor an account behind it, but receivers take their names apart.
+/// Placeholders, because receivers parse the ARN.
 const REGION: &str = "us-east-1";
 const ACCOUNT: &str = "000000000000";
 
-/// The namespace of signals that the document does not know.
+/// Namespace of signals that have no CloudWatch metric.
 const NAMESPACE: &str = "Tidemill";
 
 const SUBJECT_CHARS_MAX: usize = 100;
@@ -25,13 +25,12 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnsNotification {
-    /// Names it; the same in every attempt.
+    /// The same in every attempt.
     pub message_id: String,
     pub topic_arn: String,
     pub body: String,
 }
 
-/// The notice, as published to the topic of this name.
 pub fn notification(message: &Message, topic: &str) -> SnsNotification {
     let told = &message.announcement;
     let name = alarm_name(&told.rule);
@@ -53,7 +52,6 @@ pub fn notification(message: &Message, topic: &str) -> SnsNotification {
     SnsNotification { message_id, topic_arn, body: body.to_string() }
 }
 
-/// The alarm as CloudWatch tells it.
 fn alarm(message: &Message, name: &str) -> Value {
     let told = &message.announcement;
     let (new_state, old_state) = states(told.notice);
@@ -86,7 +84,7 @@ fn alarm(message: &Message, name: &str) -> Value {
     })
 }
 
-/// The state after a notice, and the one before.
+/// The states after and before a notice.
 const fn states(notice: Notice) -> (&'static str, &'static str) {
     match notice {
         Notice::Fired => ("ALARM", "OK"),
@@ -94,7 +92,7 @@ const fn states(notice: Notice) -> (&'static str, &'static str) {
     }
 }
 
-/// `high_connection_usage` is called HighConnectionUsage there.
+/// `high_connection_usage` becomes HighConnectionUsage.
 fn alarm_name(rule: &str) -> String {
     let capital = |word: &str| {
         let mut letters = word.chars();
@@ -103,7 +101,7 @@ fn alarm_name(rule: &str) -> String {
     rule.split(['_', '-']).map(capital).collect()
 }
 
-/// Namespace and name of what a signal measures: those of the document where it has one.
+/// Namespace and name of the CloudWatch metric for a signal.
 fn metric(signal: &str) -> (&'static str, &str) {
     match signal.parse() {
         Ok(PoolSignal::UtilizationPercent) => (emf::NAMESPACE, emf::UTILIZATION),
@@ -115,14 +113,14 @@ fn metric(signal: &str) -> (&'static str, &str) {
 
 const fn statistic(aggregate: Aggregate) -> &'static str {
     match aggregate {
-        // What counts is the last value, of which there is one in each period.
+        // Each period has one value, so its average is the last value.
         Aggregate::Last | Aggregate::Average => "AVERAGE",
         Aggregate::Max => "MAXIMUM",
         Aggregate::Min => "MINIMUM",
     }
 }
 
-/// `pool/ADW` is the pool ADW; what is about the whole has no dimension.
+/// `pool/ADW` is the pool ADW; the whole system has no dimension.
 fn dimensions(subject: &Subject) -> Value {
     match subject.as_str().split_once('/') {
         Some((kind, name)) => json!([{ "name": kind, "value": name }]),
@@ -131,14 +129,14 @@ fn dimensions(subject: &Subject) -> Value {
     }
 }
 
-/// To the millisecond and without a zone, which the two forms write differently.
+/// In milliseconds and without a time zone, which the two formats write differently.
 fn millis(at: Timestamp) -> String {
     let text = at.to_string();
     let whole = text.strip_suffix("000Z").or_else(|| text.get(..text.len().saturating_sub(4)));
     whole.unwrap_or(&text).to_owned()
 }
 
-/// Made of the notice, so that an attempt that is repeated has the same.
+/// Derived from the notice, so that every attempt has the same id.
 fn message_id(message: &Message) -> String {
     let digest = Sha256::digest(format!("{}.{}", message.id, message.body));
     let mut bytes = [0; 16];

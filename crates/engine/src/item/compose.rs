@@ -1,4 +1,4 @@
-//! Processors and writers made of others, or of closures.
+//! Processors and writers composed of others, or of closures.
 
 mod boxed;
 mod closure;

@@ -1,22 +1,22 @@
-//! How text is written down in a file. What cannot be read or written is said, never replaced.
+//! Text encodings of files. Invalid text is an error, never replaced.
 
 use std::borrow::Cow;
 
 tidemill_domain::words! {
-    /// How the text of a file is encoded.
+    /// The encoding of a text file.
     #[derive(Default)]
     #[non_exhaustive]
     pub enum Encoding {
-        /// UTF-8; a byte order mark at the beginning is passed over.
+        /// UTF-8; a leading byte order mark is skipped.
         #[default]
         Utf8 = "UTF-8",
-        /// EUC-KR with the extensions of code page 949, as Korean files usually are.
+        /// EUC-KR with the extensions of code page 949, as used by most Korean files.
         EucKr = "EUC-KR",
     }
 }
 
 impl Encoding {
-    /// The text; an error that people can read when the bytes are not of this encoding.
+    /// Fails on bytes that are invalid in this encoding, with a message for people.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, String> {
         let text = match self {
             Self::Utf8 => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
@@ -25,7 +25,7 @@ impl Encoding {
         text.ok_or_else(|| self.refusal())
     }
 
-    /// The text as well as it can be read: for messages, which must not fail themselves.
+    /// Replaces invalid bytes; for messages.
     pub(crate) fn decode_lossy(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
             Self::Utf8 => String::from_utf8_lossy(bytes),
@@ -33,8 +33,7 @@ impl Encoding {
         }
     }
 
-    /// Text, which is UTF-8, in this encoding; an error that people can read when it has characters that the
-    /// encoding does not.
+    /// Encodes UTF-8 text. Fails on characters that the encoding does not have, with a message for people.
     pub(crate) fn encode(self, text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
         if self == Self::Utf8 {
             return Ok(Cow::Borrowed(text));
@@ -47,7 +46,6 @@ impl Encoding {
         Ok(Cow::Owned(bytes.into_owned()))
     }
 
-    /// What to say of bytes that are not of this encoding.
     pub(crate) fn refusal(self) -> String {
         format!("the bytes are not {}; check the encoding of the file", self.as_str())
     }

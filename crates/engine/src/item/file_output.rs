@@ -1,15 +1,14 @@
-//! A file that appears under its name only when it is complete, and that a restart continues exactly where
-//! the last committed chunk ended.
+//! A file that gets its final name only when it is complete. A restart continues after the last committed chunk.
 //!
 //! ```text
 //!   open ──► <target>.part ── flush, update ──► … ──► publish: fsync, rename to <target>, fsync the folder
 //!                  ▲    │
-//!                  └────┘ roll_back, or open in a restart: cut back to the last update
+//!                  └────┘ roll_back, or open in a restart: truncate to the last update
 //! ```
 //!
-//! A chunk is flushed to the disk before it commits, so the saved length is never more than what is there.
-//! What lies behind the saved length was never committed, and is cut off. The part is locked while it is
-//! open, so that a ghost and its successor, or two jobs with one target, cannot write into it both.
+//! A chunk is flushed to disk before it commits, so the file is never shorter than the saved length. Bytes after that
+//! length were never committed and are cut off. The part is locked while it is open, so that two runs cannot write to
+//! it.
 
 mod error;
 
@@ -27,15 +26,15 @@ pub(crate) struct FileOutput {
     options: OutputOptions,
     target: PathBuf,
     part: PathBuf,
-    /// Where both have to lie.
+    /// Folders that target and part must be in.
     roots: Option<Roots>,
     offset_key: String,
     inode_key: String,
     state: State,
-    /// What was appended but not yet flushed.
+    /// Appended but not yet flushed.
     pending: Vec<u8>,
     offset: u64,
-    /// How long it was at the last update.
+    /// Length at the last update.
     kept: u64,
 }
 
@@ -43,37 +42,36 @@ pub(crate) struct FileOutput {
 pub(crate) struct OutputOptions {
     pub(crate) creation: Creation,
     pub(crate) existing: Existing,
-    /// Whether each flush goes through to the disk.
+    /// Whether each flush is an fsync.
     pub(crate) is_syncing: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Creation {
     AtOpen,
-    /// When the first line is flushed. Without a line there will be no file.
+    /// When the first line is flushed. Without a line no file is created.
     AtFirstLine,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Existing {
     Refuse,
-    /// It is replaced when the new file is complete.
+    /// Replaced when the new file is complete.
     Replace,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Not opened, or closed again.
     Closed,
-    /// Opened, and the part will be created with the first line.
+    /// Opened; the part is created with the first line.
     Awaiting,
     Open(Arc<File>),
-    /// It has its name already.
+    /// Renamed to its final name.
     Published,
 }
 
 impl Clone for FileOutput {
-    /// One that is not open, whatever this one is.
+    /// The clone is not open.
     fn clone(&self) -> Self {
         Self {
             options: self.options,
@@ -91,7 +89,7 @@ impl Clone for FileOutput {
 }
 
 impl FileOutput {
-    /// An output that saves its length as `<name>.current.count`.
+    /// Saves its length as `<name>.current.count`.
     pub(crate) fn new(name: &str, target: impl Into<PathBuf>, options: OutputOptions) -> Self {
         let target = target.into();
         let mut part = target.clone().into_os_string();
@@ -110,29 +108,29 @@ impl FileOutput {
         }
     }
 
-    /// An output that exists only when something is written into it, and replaces the one of an earlier job.
+    /// Creates the file only when something is written, and replaces that of an earlier job.
     pub(crate) fn lazy(name: &str, target: impl Into<PathBuf>) -> Self {
         let options =
             OutputOptions { creation: Creation::AtFirstLine, existing: Existing::Replace, is_syncing: true };
         Self::new(name, target, options)
     }
 
-    /// How it behaves; to be changed before it is opened.
+    /// Options must be changed before `open`.
     pub(crate) fn options(&mut self) -> &mut OutputOptions {
         &mut self.options
     }
 
-    /// Writes only where these folders are; to be said before it is opened.
+    /// Must be called before `open`.
     pub(crate) fn within(&mut self, roots: Option<Roots>) {
         self.roots = roots;
     }
 
-    /// Starts an empty part, or cuts that of the last run back to what it had committed.
+    /// Starts an empty part, or truncates that of the last run to its committed length.
     pub(crate) async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         let saved = context.get(&self.offset_key).and_then(serde_json::Value::as_u64);
         let inode = context.get(&self.inode_key).and_then(serde_json::Value::as_u64);
         if let Some(roots) = &self.roots {
-            // From here on links are out of the way.
+            // From here on the paths are free of links.
             let (target, part) = (roots.target(&self.target), roots.target(&self.part));
             self.target = target.map_err(|error| unusable(&self.target, error))?;
             self.part = part.map_err(|error| unusable(&self.part, error))?;
@@ -148,17 +146,16 @@ impl FileOutput {
         matches!(self.state, State::Open(_) | State::Awaiting)
     }
 
-    /// How many bytes there are, whether flushed or not.
+    /// Length in bytes, flushed or not.
     pub(crate) fn offset(&self) -> u64 {
         self.offset + self.pending.len() as u64
     }
 
-    /// Adds bytes in memory; [`flush`](Self::flush) writes them.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Writes what was appended, through to the disk. All of it or nothing.
+    /// Writes all appended bytes, or none.
     pub(crate) async fn flush(&mut self) -> Result<(), ItemError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -174,8 +171,8 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Saves the length. What was written until now is kept from now on: a chunk that fails to commit after
-    /// this ends the step, and the next run cuts it off.
+    /// Saves the length and keeps everything written so far: if the commit then fails, the step ends and the next run
+    /// truncates the file.
     pub(crate) fn update(&mut self, context: &mut ExecutionContext) {
         if let State::Open(file) = &self.state {
             context.put(&self.offset_key, self.offset);
@@ -184,7 +181,7 @@ impl FileOutput {
         self.kept = self.offset;
     }
 
-    /// Forgets what was written since the last update.
+    /// Undoes everything written since the last update.
     pub(crate) async fn roll_back(&mut self) -> Result<(), ItemError> {
         self.pending.clear();
         if let State::Open(file) = &self.state
@@ -196,7 +193,7 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Gives the file its name: from now on others can see it, and all of it.
+    /// Renames the file to its final name.
     pub(crate) async fn publish(&mut self) -> Result<(), ItemError> {
         self.flush().await?;
         if self.offset == 0 && self.options.creation == Creation::AtFirstLine {
@@ -212,7 +209,6 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Removes the part: nothing will be published.
     pub(crate) fn discard(&mut self) -> Result<(), ItemError> {
         if let State::Open(_) = self.state {
             self.state = State::Closed;
@@ -221,7 +217,7 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Lets go of the part and leaves it for a restart.
+    /// Closes the part and leaves it for a restart.
     pub(crate) fn leave(&mut self) {
         self.pending.clear();
         self.state = State::Closed;
@@ -245,7 +241,7 @@ impl FileOutput {
     fn resume(&mut self, committed: u64, inode: Option<u64>) -> Result<(), OutputError> {
         if !self.part.exists() {
             return match fs::metadata(&self.target) {
-                // The last run ended between giving the file its name and recording that it had.
+                // The last run ended between renaming the file and recording that.
                 Ok(target) if self.is_ours(&target, committed, inode) => {
                     (self.offset, self.kept) = (committed, committed);
                     self.state = State::Published;
@@ -272,12 +268,12 @@ impl FileOutput {
     fn is_ours(&self, target: &fs::Metadata, committed: u64, inode_of_part: Option<u64>) -> bool {
         match (inode_of_part, inode(target)) {
             (Some(part), Some(target)) => part == target,
-            // Without such numbers: a target that was not there before, and has the right length.
+            // Without inode numbers: a target that did not exist before, and has the right length.
             _ => self.options.existing == Existing::Refuse && target.len() == committed,
         }
     }
 
-    /// The part, created now if it had to wait for the first line.
+    /// The part, created now if it waited for the first line.
     fn file(&mut self) -> Result<Arc<File>, OutputError> {
         match &self.state {
             State::Open(file) => Ok(file.clone()),
@@ -292,7 +288,7 @@ impl FileOutput {
     }
 
     fn create(&self) -> Result<Arc<File>, OutputError> {
-        // Emptied only once it is ours.
+        // Truncated only after the lock.
         let file = self.lock(OpenOptions::new().read(true).write(true).create(true))?;
         file.set_len(0).map_err(|source| self.cannot_create(source))?;
         if self.options.is_syncing {
@@ -305,7 +301,7 @@ impl FileOutput {
         let file = options.open(&self.part).map_err(|source| self.cannot_create(source))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(OutputError::InUse { path: shown(&self.target) }),
-            // Some file systems have no locks; that is no reason not to write there.
+            // Some file systems have no locks.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
         }
     }
@@ -313,7 +309,7 @@ impl FileOutput {
     fn write(&mut self, mut file: &File, bytes: &[u8]) -> Result<(), OutputError> {
         let written = file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.write_all(bytes));
         if let Err(source) = written {
-            // If cutting fails as well, the next open does it.
+            // If truncating fails too, the next open does it.
             let _half_written = file.set_len(self.offset);
             return Err(self.cannot_write(source));
         }
@@ -346,7 +342,7 @@ fn publish(file: &File, part: &Path, target: &Path, existing: Existing) -> Resul
     sync_folder(target).map_err(cannot_publish)
 }
 
-/// Makes sure that a name in a folder outlives a power failure.
+/// Makes a new name in a folder durable.
 pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -362,7 +358,6 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why nothing can be written there.
 fn unusable(path: &Path, error: RootsError) -> ItemError {
     match error {
         RootsError::Unresolved { source, .. } => {
@@ -376,7 +371,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What stays the same when a file is renamed.
+/// Stays the same when a file is renamed.
 #[cfg(unix)]
 fn inode(metadata: &fs::Metadata) -> Option<u64> {
     Some(std::os::unix::fs::MetadataExt::ino(metadata))

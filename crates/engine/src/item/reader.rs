@@ -1,8 +1,6 @@
 //! Readers of files, and of items that are already there.
 //!
-//! Reading order: [`mod@file`], the reader that all formats share; [`csv`], [`fixed_width`] and [`json_lines`],
-//! the formats; `input`, one open file; `files`, which files there are; `record` and `csv_scan`, where a
-//! record ends.
+//! [`mod@file`] is the reader that all formats share.
 
 pub mod csv;
 pub mod file;

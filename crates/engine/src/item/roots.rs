@@ -1,7 +1,7 @@
-//! Folders that the files of a step have to lie in.
+//! Folders that the files of a step must be in.
 //!
-//! What counts is where a file really is: links are followed first, and what is opened is the path without them. So a
-//! link that leads out of the folders is refused, and one that is changed between look and open changes nothing.
+//! Links are resolved first, and the resolved path is opened. So a link that leads outside is refused, and changing a
+//! link between check and open has no effect.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 
-/// Folders that the files of a step have to lie in, at any depth.
+/// Folders that the files of a step must be in, at any depth.
 ///
 /// ```
 /// # use tidemill_engine::item::Roots;
@@ -26,34 +26,34 @@ pub struct Roots {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootsError {
-    /// It lies elsewhere.
+    /// The file is elsewhere.
     #[error(
         "{path} lies outside of the folders that this job may use here ({folders}); use a file within them, or add its \
          folder to jobs.roots"
     )]
     Outside {
-        /// Which file, as it was named.
+        /// The file, as it was named.
         path: String,
-        /// The folders.
+        /// The allowed folders.
         folders: String,
     },
-    /// Nobody can say where it lies.
+    /// The real path of the file is unknown.
     #[error("nobody can say where {path} lies; check that its folder exists and may be read")]
     Unresolved {
-        /// Which file, as it was named.
+        /// The file, as it was named.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Roots {
-    /// These folders. They are looked for anew for each file, and need not exist before.
+    /// Folders are resolved for each file, and need not exist before.
     pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self { folders: folders.into_iter().map(Into::into).collect() }
     }
 
-    /// Where a file or folder really is, if it lies within them.
+    /// The real path of an existing file or folder, if it is inside.
     pub fn existing(&self, path: &Path) -> Result<PathBuf, RootsError> {
         match path.canonicalize() {
             Ok(real) if self.hold(&real) => Ok(real),
@@ -61,13 +61,13 @@ impl Roots {
             Err(source) if located(path).is_some_and(|place| self.hold(&place)) => {
                 Err(RootsError::Unresolved { path: path.display().to_string(), source })
             }
-            // Nobody learns by asking what there is elsewhere.
+            // Do not reveal which files exist elsewhere.
             Err(_) => Err(self.outside(path)),
         }
     }
 
-    /// Where a file that need not exist yet is to be, if that is within them. One that exists as a link is refused
-    /// unless it leads to a file within them.
+    /// The real path of a file that need not exist yet, if it is inside. A link is refused unless it leads to a file
+    /// inside.
     pub fn target(&self, path: &Path) -> Result<PathBuf, RootsError> {
         let Some(name) = path.file_name() else { return Err(self.outside(path)) };
         let folder = path.parent().map_or(Path::new("."), or_current);
@@ -93,7 +93,7 @@ impl Roots {
     }
 }
 
-/// Where something is, or would be if it were there; none when `..` makes that a guess.
+/// The real path of a file that may not exist; none if `..` makes that a guess.
 fn located(path: &Path) -> Option<PathBuf> {
     let (mut above, mut missing) = (path, Vec::new());
     loop {
@@ -111,7 +111,7 @@ fn or_current(folder: &Path) -> &Path {
 }
 
 impl RootsError {
-    /// The error that ends a step.
+    /// As an error that ends a step.
     pub fn ending(self) -> ItemError {
         match self {
             Self::Outside { .. } => ItemError::fatal(self).coded(Code::FileNotAllowed),

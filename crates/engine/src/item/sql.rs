@@ -59,7 +59,7 @@ macro_rules! reader {
 
 reader!(CursorReader, KeysetReader, OffsetReader);
 
-/// Writes items into a table of the job's own database, in the transaction of the chunk: exactly once.
+/// Writes items into a table of the job's own database, in the chunk's transaction: exactly once.
 #[derive(Debug)]
 pub struct SqlWriter<F> {
     store: Store,
@@ -67,9 +67,9 @@ pub struct SqlWriter<F> {
     values: F,
 }
 
-/// Where the values of an item come from.
+/// Provides the column values of an item.
 pub trait Values<T>: Send + 'static {
-    /// Puts the values of `item` into the table's buffer.
+    /// Adds the values of `item` to the table's buffer.
     fn push(&mut self, table: &mut TableWriter, item: &T) -> Result<(), ItemError>;
 }
 
@@ -79,7 +79,7 @@ impl<T, F: FnMut(&T) -> Vec<Value> + Send + 'static> Values<T> for F {
     }
 }
 
-/// The values of a row, by the names of its columns.
+/// Takes the values of a row by column name.
 #[derive(Clone, Copy, Debug)]
 pub struct OfRow;
 
@@ -90,7 +90,7 @@ impl Values<Row> for OfRow {
 }
 
 impl SqlWriter<OfRow> {
-    /// Writes rows, whose columns are found by name.
+    /// Writes rows; columns are matched by name.
     pub fn rows<C: Into<String>>(
         store: &Store,
         table: impl Into<String>,
@@ -101,7 +101,7 @@ impl SqlWriter<OfRow> {
 }
 
 impl<F> SqlWriter<F> {
-    /// Writes items into these columns of `table`; `values` says what of an item goes there, in the same order.
+    /// Writes items into these columns of `table`; `values` returns the values of an item, in the same order.
     pub fn new<C: Into<String>>(
         store: &Store,
         table: impl Into<String>,
@@ -112,7 +112,7 @@ impl<F> SqlWriter<F> {
         Self { store: store.clone(), table, values }
     }
 
-    /// How rows get into the table; by [`Mode::Copy`] if nothing is said.
+    /// How rows are written; [`Mode::Copy`] by default.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.table = self.table.mode(mode);

@@ -1,7 +1,4 @@
-//! Writers of files, and of events.
-//!
-//! Reading order: [`mod@file`], the writer that all formats share; [`csv`], [`json_lines`] and [`text`], the
-//! formats; [`outbox`], the writer of events.
+//! Writers of files and of events.
 
 pub mod csv;
 pub mod file;

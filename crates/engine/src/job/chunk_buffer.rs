@@ -1,4 +1,4 @@
-//! A chunk that is being worked on: its items, what came out of them, and its transaction.
+//! A chunk in progress: its items, their outputs, and its transaction.
 
 use crate::job::component::ItemPlace;
 use crate::job::scope::ChunkScope;
@@ -14,21 +14,21 @@ use tokio::sync::OwnedSemaphorePermit;
 
 pub(super) struct ReadChunk<I> {
     pub(super) items: Vec<I>,
-    /// Where each of them came from, as far as the reader says so.
+    /// Where each item came from, if the reader says so.
     pub(super) places: Vec<Option<ItemPlace>>,
     pub(super) errors: Vec<ReadError>,
-    /// The reader's position behind them.
+    /// The reader's position after the items.
     pub(super) position: ExecutionContext,
     pub(super) has_ended: bool,
 }
 
 pub(super) struct ReadError {
-    /// How many items of the chunk were read before it.
+    /// Number of items of the chunk read before it.
     pub(super) behind: usize,
     pub(super) error: ItemError,
 }
 
-/// The kind of an error. One that says none, but comes from the database, has that of the database's answer.
+/// An error of the database without an own kind gets the kind of the database's answer.
 pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
     let said = error.kind_in(phase);
     if said != phase.kind() {
@@ -47,11 +47,11 @@ pub(super) struct ChunkBuffer<I, O> {
     pub(super) timer: ChunkTimer,
 }
 
-/// What was done for a chunk before its turn. Nothing of it is counted or told until then.
+/// Work done for a chunk before its turn. It is counted and reported only then.
 pub(super) struct Ahead<O> {
-    /// What came out of its items, from the first one on; an error is the last.
+    /// Results from the first item on; an error is the last.
     pub(super) outcomes: VecDeque<Result<Option<O>, ItemError>>,
-    /// Whether all that came out is written in the chunk's transaction.
+    /// Whether all outputs are written in the chunk's transaction.
     pub(super) is_written: bool,
     /// The right to have that transaction open.
     pub(super) permit: Option<OwnedSemaphorePermit>,
@@ -70,7 +70,7 @@ impl<I, O> ChunkBuffer<I, O> {
         }
     }
 
-    /// Keeps the error of an item, with the place that the item came from.
+    /// Keeps the error of an item, with the place where the item came from.
     pub(super) fn fail(&mut self, index: usize, error: ItemError) {
         let error = match self.read.places.get(index) {
             Some(Some(place)) if error.origin().is_none() => error.at(place.to_string(), ""),
@@ -86,7 +86,7 @@ impl<I, O> ChunkBuffer<I, O> {
         }
     }
 
-    /// The last error of an item, or without an index of the chunk.
+    /// The last error of an item, or of the chunk.
     pub(super) fn error_of(&self, phase: Phase, index: Option<usize>) -> Option<&ItemError> {
         match (phase, index) {
             (Phase::Read, Some(index)) => self.read.errors.get(index).map(|failed| &failed.error),
@@ -115,7 +115,7 @@ impl<I, O> ChunkBuffer<I, O> {
         }
     }
 
-    /// Tells the algorithm what was read, in the order in which it was.
+    /// Reports reads and read errors in their order.
     pub(super) fn report_reads(&self, chunk: &mut Chunk<'_>) {
         let mut errors = self.read.errors.iter().peekable();
         for index in 0..=self.read.items.len() {

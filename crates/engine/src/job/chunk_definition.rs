@@ -1,4 +1,4 @@
-//! What a chunk step is defined by: its parts, when a chunk is complete, and what is tolerated.
+//! Definition of a chunk step: its parts, when a chunk is complete, and its fault policy.
 
 use crate::job::component::{ItemProcessor, ItemReader};
 use crate::job::lifecycle_events::Listeners;
@@ -13,7 +13,7 @@ use tidemill_domain::job::fault::FaultPolicy;
 
 pub(super) type Make<T> = Arc<dyn Fn(&StepScope) -> Result<T, ItemError> + Send + Sync>;
 
-/// Makes clones of a part, which need not be `Sync`: it is behind a lock.
+/// Makes clones of a part. The lock is there because parts need not be `Sync`.
 pub(super) fn clones_of<T: Clone + Send + 'static>(
     part: T,
 ) -> impl Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static {
@@ -52,11 +52,11 @@ impl<I> Clone for Completion<I> {
 /// A chunk that is being read.
 #[derive(Debug)]
 pub struct ChunkSoFar<'a, I> {
-    /// How many items it has.
+    /// Number of items.
     pub items: usize,
-    /// The last of them.
+    /// The last item.
     pub last: &'a I,
-    /// How long ago its first item was read.
+    /// Time since its first item was read.
     pub age: Duration,
 }
 

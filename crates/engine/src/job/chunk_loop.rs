@@ -1,5 +1,5 @@
-//! A run of a chunk step: its parts are made and opened, chunk after chunk is processed, written and committed, and the
-//! parts are closed. What comes next for a chunk is decided by the domain's chunk machine.
+//! A run of a chunk step: makes and opens its parts, processes, writes and commits chunks, and closes the parts. The
+//! chunk machine of the domain decides what happens next.
 
 use crate::clock::jitter_unit;
 use crate::job::chunk_buffer::{Ahead, ChunkBuffer, kind_of};
@@ -19,10 +19,10 @@ use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
 use tracing::Instrument;
 
-/// Where a scan keeps how many items of the chunk it has dealt with.
+/// Key for the number of items that a scan has settled.
 const OFFSET: &str = "ChunkMonitor.OFFSET";
 
-/// One chunk out of so many has a span of its own; a span for each would cost more than it tells.
+/// Every 100th chunk has a span; one for each would be too expensive.
 const SPAN_EVERY: u64 = 100;
 
 type Buffer<R, P> =
@@ -41,7 +41,7 @@ where
     let processor = (step.processor)(&task.scope)?;
     let mut writer = (step.writer)(&task.scope)?;
     let mut rejects = step.rejects.clone();
-    // What it reads may be far away, and not answer.
+    // Opening the source may hang.
     tokio::select! {
         opened = reader.open(&task.context) => opened?,
         () = task.resources.stop.asked(Urgency::AtChunkEnd) => return Ok(Outcome::stopped()),
@@ -55,7 +55,7 @@ where
         rejects.open(&task.scope, &task.context).await?;
     }
     task.record_plan(reader.total(), writer.delivery()).await?;
-    // Items behind the saved position that an earlier run has settled in a scan.
+    // Items after the saved position that an earlier run has settled in a scan.
     let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     let reading = ReadingTask {
         reader,
@@ -74,18 +74,18 @@ where
     let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, task };
     let mut ended = work.all(&mut source).await;
     let ChunkLoop { mut writer, mut rejects, task, .. } = work;
-    // A ghost must not publish what somebody else has gone on with.
+    // After a takeover, the new owner continues the files: do not publish them here.
     if let Err(lost) = task.check() {
         ended = Err(lost);
     }
     let is_complete = ended.as_ref().is_ok_and(Outcome::is_completed);
-    // First, so that nothing is left open that was begun ahead.
+    // First, so that no transaction that was begun ahead stays open.
     let mut closed = source.close(is_complete).await;
     closed = closed.and(writer.close(is_complete).await);
     if let Some(rejects) = &mut rejects {
         closed = closed.and(rejects.close(is_complete).await);
     }
-    // The channels are gone, so the reading task comes to its end, unless it hangs in a read.
+    // The channels are gone, so the reading task ends, unless it hangs in a read.
     if let Ok(mut reader) = reading.await {
         closed = closed.and(reader.close(is_complete).await);
     }
@@ -94,8 +94,8 @@ where
     Ok(ended)
 }
 
-/// What prepares chunks: nothing with one thread. Each has a processor of its own, and a writer where several may write
-/// at the same time.
+/// Lanes that prepare chunks; none with one thread. Each has its own processor, and its own writer if writers may run
+/// concurrently.
 fn lanes<R, P, W>(
     step: &ChunkDefinition<R, P, W>,
     task: &StepTask,
@@ -121,9 +121,9 @@ struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
     processor: P,
     writer: W,
     rejects: Option<RejectSink<R::Item>>,
-    /// The reader's part of what the step remembers, as of the last whole chunk.
+    /// The reader's saved position, after the last whole chunk.
     position: ExecutionContext,
-    /// Items between the saved position and the chunk in hand, which an earlier run has settled.
+    /// Items between the saved position and the current chunk, which an earlier run has settled.
     settled: u64,
     number: u64,
     task: &'a mut StepTask,
@@ -135,7 +135,6 @@ where
     P: ItemProcessor<R::Item>,
     W: ItemWriter<P::Output>,
 {
-    /// Chunk after chunk, until there is no more, it shall stop, or something fails.
     async fn all(
         &mut self,
         source: &mut ChunkSource<R::Item, P::Output, P, W>,
@@ -162,7 +161,6 @@ where
         }
     }
 
-    /// One chunk, to its commit or to the end of the step.
     async fn one(&mut self, mut buffer: Buffer<R, P>) -> Result<(), StepFailure> {
         let mut chunk = Chunk::new(self.step.policy.as_ref(), self.task.counters.skips());
         buffer.report_reads(&mut chunk);
@@ -180,10 +178,9 @@ where
         done
     }
 
-    /// Asks the machine what comes next, and does it.
     async fn drive(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
         loop {
-            // A processor that never waits must not keep heartbeats and stops from being heard.
+            // Yields, so that a processor that never waits does not block heartbeats and stops.
             tokio::task::coop::consume_budget().await;
             match chunk.next_action() {
                 Action::Process(index) => {
@@ -209,7 +206,7 @@ where
             return Processed::Output;
         }
         self.step.listeners.before_process(item);
-        // In the first attempt they are asked for in order, so what was done ahead is that of this item.
+        // The first attempt goes in order, so the next prepared outcome belongs to this item.
         let outcome = match buffer.ahead.outcomes.pop_front() {
             Some(outcome) => outcome,
             None => prepare_chunk::process(&mut self.processor, item).await,
@@ -284,7 +281,7 @@ where
         written
     }
 
-    /// Announces the skips, saves what is remembered and counted, and commits.
+    /// Reports the skips, saves context and counters, and commits.
     async fn commit(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
         for skip in chunk.take_skips() {
             self.announce(skip, buffer);
@@ -302,8 +299,7 @@ where
             rejects.flush(&mut buffer.scope, &mut self.task.context).await?;
         }
         if let Err(failure) = self.task.commit(&mut buffer.scope, chunk.counters()).await {
-            // As if the chunk had never been: its rows are not there, so they are not counted either.
-            // The step ends here: what its files got with this chunk is cut off when it is opened again.
+            // The chunk is not counted: its rows are not there. The next run truncates its files.
             self.task.counters.rollback += 1;
             self.writer.roll_back().await?;
             return Err(failure);
@@ -354,7 +350,7 @@ where
         metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
     }
 
-    /// Tells the listeners of a skip, and keeps the item with the rejects.
+    /// Reports a skip to the listeners, and adds the item to the rejects.
     fn announce(&mut self, skip: Skip, buffer: &Buffer<R, P>) {
         let Skip { phase, index } = skip;
         let Some(error) = buffer.error_of(phase, Some(index)) else { return };
@@ -369,7 +365,7 @@ where
     }
 }
 
-/// Puts the reader's new position in the place of its old one.
+/// Replaces the reader's saved position.
 fn replace(context: &mut ExecutionContext, old: &ExecutionContext, new: &ExecutionContext) {
     for (key, _) in old.iter() {
         if new.get(key).is_none() {

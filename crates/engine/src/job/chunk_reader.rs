@@ -1,7 +1,7 @@
-//! The reading side of a chunk step: a task of its own, which forms chunks and may be one chunk ahead.
+//! The reading task of a chunk step, which forms chunks and may be one chunk ahead.
 //!
-//! It never decides about errors, because what may be skipped depends on chunks that are still being written; it
-//! passes them on in their order.
+//! It passes errors on in their order and decides nothing, because what may be skipped depends on chunks still being
+//! written.
 
 use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk, ReadError, kind_of};
 use crate::job::chunk_definition::Completion;
@@ -18,28 +18,27 @@ use tidemill_store::crash_point;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The reading task, as the step sees it.
 pub(super) struct ReaderHandle<I> {
-    /// Each lets one more chunk be read.
+    /// Each message permits one more chunk.
     permit: mpsc::Sender<()>,
     pub(super) chunks: mpsc::Receiver<Result<ReadChunk<I>, ItemError>>,
-    /// What the scopes of chunks are made from.
+    /// Template for the scopes of chunks.
     scope: ChunkScope,
     clock: Arc<dyn Clock>,
     reads_ahead: bool,
 }
 
 impl<I> ReaderHandle<I> {
-    /// Lets the next chunk be read, if chunks are read ahead.
+    /// Permits the next chunk, if chunks are read ahead.
     pub(super) async fn read_ahead(&self) {
         if self.reads_ahead {
             let _reading_ended = self.permit.send(()).await;
         }
     }
 
-    /// The next chunk that was read; none when the reader is gone.
+    /// None when the reader is gone.
     pub(super) async fn next<O>(&mut self) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
-        // Each permit is for the chunk behind this one, or for this one.
+        // The permit is for this chunk, or after it for the next one.
         if !self.reads_ahead {
             let _reading_ended = self.permit.send(()).await;
         }
@@ -62,12 +61,12 @@ pub(super) struct ReadingTask<R: ItemReader, O> {
     pub(super) policy: Option<FaultPolicy>,
     pub(super) listeners: Vec<Arc<dyn ItemListener<R::Item, O>>>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Items of the first chunk that an earlier run has dealt with.
+    /// Items of the first chunk that an earlier run has settled.
     pub(super) leave_out: u64,
 }
 
 impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
-    /// Starts to read. When the handle is gone, the task ends and returns the reader, so that it can be closed.
+    /// The task ends when the handle is dropped, and returns the reader, so that it can be closed.
     pub(super) async fn spawn(
         self,
         scope: ChunkScope,
@@ -81,7 +80,7 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
         (handle, task)
     }
 
-    /// Reads a chunk for each permit, until there is nothing more or nobody wants it.
+    /// Reads a chunk for each permit.
     async fn run(
         mut self,
         mut permits: mpsc::Receiver<()>,
@@ -105,7 +104,7 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
         let (mut places, mut errors, mut has_ended) = (Vec::new(), Vec::new(), false);
         let mut since: Option<Monotonic> = None;
         loop {
-            // A reader that never waits must not keep heartbeats and stops from being heard.
+            // Yields, so that a reader that never waits does not block heartbeats and stops.
             tokio::task::coop::consume_budget().await;
             for listener in &self.listeners {
                 listener.before_read();

@@ -1,4 +1,4 @@
-//! Chunk steps: how one is put together.
+//! The builder of chunk steps.
 
 use crate::job::chunk_definition::{ChunkDefinition, Completion, Make, clones_of};
 use crate::job::chunk_loop;
@@ -17,11 +17,11 @@ use tidemill_domain::job::fault::{FaultPolicy, Kinds};
 
 pub use crate::job::chunk_definition::ChunkSoFar;
 
-/// Most threads of one step.
+/// Maximum number of threads of a step.
 pub const THREADS_MAX: usize = 64;
 
 impl Step {
-    /// A step that reads, processes and writes items, `size` of them in one transaction.
+    /// A step that reads, processes and writes items, `size` of them per transaction.
     pub fn chunk(name: impl Into<String>, size: usize) -> ChunkStepStart {
         ChunkStepStart { name: name.into(), size }
     }
@@ -35,13 +35,12 @@ pub struct ChunkStepStart {
 }
 
 impl ChunkStepStart {
-    /// Where the items come from. Each run of the step has a clone of the reader.
+    /// Sets the reader. Each run of the step uses a clone.
     pub fn reader<R: ItemReader + Clone>(self, reader: R) -> ChunkStepReading<R> {
         self.reader_with(clones_of(reader))
     }
 
-    /// [`reader`](Self::reader) with a reader that is made anew for each run of the step, so that it can depend on
-    /// parameters.
+    /// Sets a reader that is made for each run of the step, so it can depend on parameters.
     pub fn reader_with<R, F>(self, make: F) -> ChunkStepReading<R>
     where
         R: ItemReader,
@@ -58,12 +57,12 @@ pub struct ChunkStepReading<R: ItemReader> {
 }
 
 impl<R: ItemReader> ChunkStepReading<R> {
-    /// What is done with each item: a closure that returns what is written, or none to leave the item out.
+    /// Sets the processor: a closure that returns what is written, or none to filter the item.
     pub fn process<P: ItemProcessor<R::Item> + Clone>(self, processor: P) -> ChunkStepProcessing<R, P> {
         self.process_with(clones_of(processor))
     }
 
-    /// [`process`](Self::process) with a processor that is made anew for each run of the step.
+    /// Sets a processor that is made for each run of the step.
     pub fn process_with<P, F>(self, make: F) -> ChunkStepProcessing<R, P>
     where
         P: ItemProcessor<R::Item>,
@@ -72,7 +71,7 @@ impl<R: ItemReader> ChunkStepReading<R> {
         ChunkStepProcessing { start: self.start, reader: self.reader, processor: Arc::new(make) }
     }
 
-    /// Where the items go as they are. Each run of the step has a clone of the writer.
+    /// Writes the items unchanged. Each run of the step uses a clone of the writer.
     pub fn writer<W>(self, writer: W) -> ChunkStep<R, PassThrough, W>
     where
         PassThrough: ItemProcessor<R::Item>,
@@ -81,7 +80,7 @@ impl<R: ItemReader> ChunkStepReading<R> {
         self.writer_with(clones_of(writer))
     }
 
-    /// [`writer`](Self::writer) with a writer that is made anew for each run of the step.
+    /// Sets a writer that is made for each run of the step.
     pub fn writer_with<W, F>(self, make: F) -> ChunkStep<R, PassThrough, W>
     where
         PassThrough: ItemProcessor<R::Item>,
@@ -100,12 +99,12 @@ pub struct ChunkStepProcessing<R: ItemReader, P: ItemProcessor<R::Item>> {
 }
 
 impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
-    /// Where the items go. Each run of the step has a clone of the writer.
+    /// Sets the writer. Each run of the step uses a clone.
     pub fn writer<W: ItemWriter<P::Output> + Clone>(self, writer: W) -> ChunkStep<R, P, W> {
         self.writer_with(clones_of(writer))
     }
 
-    /// [`writer`](Self::writer) with a writer that is made anew for each run of the step.
+    /// Sets a writer that is made for each run of the step.
     pub fn writer_with<W, F>(self, make: F) -> ChunkStep<R, P, W>
     where
         W: ItemWriter<P::Output>,
@@ -130,7 +129,7 @@ impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
     }
 }
 
-/// A chunk step that has all its parts; what follows are options.
+/// A chunk step that has all its parts; everything else is optional.
 #[must_use]
 pub struct ChunkStep<R: ItemReader, P: ItemProcessor<R::Item>, W> {
     name: String,
@@ -147,14 +146,14 @@ where
         self.definition.policy.get_or_insert_with(FaultPolicy::default)
     }
 
-    /// Makes the step fault-tolerant: an error that is neither skipped nor tried again still fails it, but the
-    /// chunk is repeated first, as Spring Batch does.
+    /// Makes the step fault-tolerant: an error that is neither skipped nor retried still fails it, but the chunk is
+    /// repeated first, as in Spring Batch.
     pub fn fault_tolerant(mut self) -> Self {
         self.policy();
         self
     }
 
-    /// Errors of these kinds are skipped, at most `limit` of them in one run of the step.
+    /// Skips errors of these kinds, at most `limit` in a run of the step.
     pub fn skip(mut self, kinds: impl IntoIterator<Item = ErrorKind>, limit: u64) -> Self {
         let policy = self.policy();
         policy.skip = std::mem::take(&mut policy.skip).and(kinds);
@@ -162,21 +161,21 @@ where
         self
     }
 
-    /// All errors but fatal ones are skipped, at most `limit` of them in one run of the step.
+    /// Skips all errors except fatal ones, at most `limit` in a run of the step.
     pub fn skip_all(mut self, limit: u64) -> Self {
         self.policy().skip = Kinds::all();
         self.policy().skip_limit = limit;
         self
     }
 
-    /// Errors of these kinds are never skipped.
+    /// Never skips errors of these kinds.
     pub fn no_skip(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         let policy = self.policy();
         policy.skip = std::mem::take(&mut policy.skip).except(kinds);
         self
     }
 
-    /// After errors of these kinds the chunk is repeated, `attempts` times in all.
+    /// Repeats the chunk after errors of these kinds, up to `attempts` in total.
     pub fn retry(mut self, kinds: impl IntoIterator<Item = ErrorKind>, attempts: u32) -> Self {
         let policy = self.policy();
         policy.retry = std::mem::take(&mut policy.retry).and(kinds);
@@ -184,46 +183,46 @@ where
         self
     }
 
-    /// After any error but a fatal one the chunk is repeated, `attempts` times in all.
+    /// Repeats the chunk after any error except a fatal one, up to `attempts` in total.
     pub fn retry_all(mut self, attempts: u32) -> Self {
         self.policy().retry = Kinds::all();
         self.policy().attempts_max = attempts;
         self
     }
 
-    /// How long to wait before a chunk is repeated.
+    /// Pause before a chunk is repeated.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.definition.backoff = Some(backoff);
         self
     }
 
-    /// Errors of these kinds do not make the transaction unusable: the item is skipped without a rollback. They
-    /// have to be skippable.
+    /// Skips errors of these kinds without a rollback, because they leave the transaction usable. They must be
+    /// skippable.
     pub fn no_rollback(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         let policy = self.policy();
         policy.no_rollback = std::mem::take(&mut policy.no_rollback).and(kinds);
         self
     }
 
-    /// Sets the whole of skip, retry and rollback at once.
+    /// Sets skip, retry and rollback at once.
     pub fn fault_policy(mut self, policy: FaultPolicy) -> Self {
         self.definition.policy = Some(policy);
         self
     }
 
-    /// The processor has no part in the transaction: what came out of it is kept when a chunk is repeated.
+    /// Keeps the outputs of the processor when a chunk is repeated.
     pub fn processor_non_transactional(mut self) -> Self {
         self.policy().is_processor_transactional = false;
         self
     }
 
-    /// Also commit a chunk that is not full once it is so old. Looked at after each item.
+    /// Also commits a chunk of this age that is not full. Checked after each item.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.definition.completion.time_limit = Some(limit);
         self
     }
 
-    /// Also commit a chunk that is not full when this says so, for example at the last item of a group.
+    /// Also commits a chunk that is not full when this returns true, for example at the last item of a group.
     pub fn complete_when(
         mut self,
         is_complete: impl Fn(&ChunkSoFar<'_, R::Item>) -> bool + Send + Sync + 'static,
@@ -232,19 +231,18 @@ where
         self
     }
 
-    /// Read a chunk only after the one before it has committed. By default the next chunk is read meanwhile.
+    /// Reads a chunk only after the previous one has committed. By default it is read meanwhile.
     pub fn no_read_ahead(mut self) -> Self {
         self.definition.reads_ahead = false;
         self
     }
 
-    /// How many chunks are prepared at the same time: 1 if nothing is said, at most 64. Chunks still commit in the order
-    /// in which they were read, so a restart goes on as it does with one thread; skips, retries and counters are the
-    /// same as well.
+    /// Number of chunks prepared concurrently: 1 by default, at most 64. Chunks still commit in the order in which they
+    /// were read, so restarts, skips, retries and counters are the same as with one thread.
     ///
-    /// One task reads. Each thread has a processor of its own; those of a step must not depend on what earlier chunks
-    /// wrote, and may be called for chunks that never get their turn. Items are written at the same time, too, where the
-    /// writer [allows it](ItemWriter::is_concurrent), and otherwise one chunk after the other.
+    /// One task reads. Each thread has its own processor, which must not depend on what earlier chunks wrote, and may
+    /// be called for chunks that never commit. Writes are concurrent too if the writer [allows
+    /// it](ItemWriter::is_concurrent).
     ///
     /// ```
     /// use tidemill_engine::item::{ItemsReader, ItemsWriter};
@@ -262,14 +260,14 @@ where
         self
     }
 
-    /// How long the database lets the chunk's transaction stand still before it ends it. Raise it for a writer that
-    /// waits for something else while it holds the transaction.
+    /// How long the chunk's transaction may be idle before the database ends it. Raise it for a writer that waits for
+    /// something else during the transaction.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
         self.definition.idle_limit = Some(limit);
         self
     }
 
-    /// Keeps skipped items with their error.
+    /// Keeps skipped items with their errors.
     pub fn rejects(mut self, rejects: Rejects) -> Self
     where
         R::Item: Serialize,
@@ -278,8 +276,7 @@ where
         self
     }
 
-    /// [`rejects`](Self::rejects) whose place is said anew for each run of the step; `text_of` is what is kept of an
-    /// item.
+    /// [`rejects`](Self::rejects) chosen for each run of the step; `text_of` is the text kept of an item.
     pub fn rejects_of(
         mut self,
         make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,

@@ -1,7 +1,4 @@
-//! Command steps: a program of the author's, supervised until it and whatever it has started have ended.
-//!
-//! Reading order: [`CommandSpec`] (what to run), `group` (how nothing of it outlives us), `previous_run` (what an earlier
-//! run may have left), `output` (what it says), `supervise` (how it ends).
+//! Command steps: a program supervised until it and everything it started have ended.
 
 mod group;
 mod output;
@@ -36,12 +33,12 @@ pub use group::Group;
 
 const KILL_AFTER: Duration = Duration::from_secs(10);
 
-/// Where a step remembers with which number its command ended.
+/// Context key of the command's exit code.
 const EXIT_CODE: &str = "command.exit_code";
 
 impl Step {
-    /// A step that runs a program and ends as that does. After a crash the program runs again from its beginning: at
-    /// least once.
+    /// A step that runs a program and ends as it does. After a crash the program runs again from the start: at least
+    /// once.
     pub fn command(
         name: impl Into<String>,
         command: impl Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
@@ -50,7 +47,7 @@ impl Step {
     }
 }
 
-/// A program to run, and how. It is never run through a shell: each argument arrives as it is.
+/// A program to run. It is never run through a shell, so arguments need no quoting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,7 +77,7 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A program: a path, or a name that is looked for in `PATH`. A relative path starts at the working folder.
+    /// A program: a path, or a name to find in `PATH`. A relative path starts at the working folder.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -108,51 +105,51 @@ impl CommandSpec {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Passes on nothing of our own environment: only what [`env`](Self::env) sets and [`env_pass`](Self::env_pass)
-    /// names, before or after, and what every command is told.
+    /// Inherits nothing: the program gets only the variables of [`env`](Self::env) and [`env_pass`](Self::env_pass),
+    /// and those that every command gets.
     pub fn env_clear(mut self) -> Self {
         self.inherits = false;
         self
     }
 
-    /// Passes on these variables of our own environment, where they are set: also after
-    /// [`env_clear`](Self::env_clear), and also those that are withheld from commands because they hold secrets.
+    /// Passes these variables of our environment on, if they are set: even after [`env_clear`](Self::env_clear), and
+    /// even those that are withheld because they hold secrets.
     pub fn env_pass(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.passed.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Runs it in this folder instead of our own.
+    /// Sets the working folder; ours by default.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Lets it run for so long; then it is ended, and the step fails.
+    /// Ends the program after this time; the step then fails.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limits.timeout = Some(timeout);
         self
     }
 
-    /// How long it has between SIGTERM and SIGKILL when it has to end; 10 seconds unless said otherwise.
+    /// Time between SIGTERM and SIGKILL when the program has to end; 10 seconds by default.
     pub fn kill_after(mut self, grace: Duration) -> Self {
         self.limits.kill_after = grace;
         self
     }
 
-    /// What it means for the step when the program ends with this number.
+    /// Sets what an exit code means for the step.
     pub fn exit_code(mut self, number: i32, meaning: CommandExit) -> Self {
         self.exits.set(number, meaning);
         self
     }
 
-    /// Appends all that it writes to this file, which is made if need be.
+    /// Appends the output to this file, which is created if needed.
     pub fn log_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_file = Some(path.into());
         self
@@ -163,7 +160,7 @@ impl CommandSpec {
         self
     }
 
-    /// Leaves such lines out of the reason of a failure.
+    /// Leaves such lines out of the failure message.
     pub(crate) fn leaving_out(mut self, is_chatter: fn(&str) -> bool) -> Self {
         self.is_chatter = is_chatter;
         self
@@ -177,8 +174,8 @@ impl CommandSpec {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// The program as the kernel gets it. A relative path is made absolute, because whether it would be taken from
-    /// our folder or from its own differs between systems.
+    /// Makes a relative path absolute, because systems differ in whether they resolve it before or after changing the
+    /// folder.
     fn path(&self) -> io::Result<PathBuf> {
         let program = Path::new(&self.program);
         match &self.folder {
@@ -209,11 +206,11 @@ impl CommandSpec {
     }
 }
 
-/// The environment of a command: ours without settings and secrets, what a pool has granted, what the author adds, and what
-/// every command is told.
+/// Our environment without settings and secrets, what a pool granted, what the author adds, and what every command
+/// gets.
 fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
     let mut told = variables(scope.parameters()).map_err(|same| same.to_string())?;
-    // In the order of their names.
+    // In the order of the names in `TOLD`.
     let values = [
         scope.job().to_owned(),
         scope.execution().to_string(),
@@ -228,7 +225,7 @@ fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsStrin
     }
     all.extend(spec.passed.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))));
     if let Some(granted) = scope.granted() {
-        // The second so that a program reads the same as under `tidemill run`.
+        // Both names, so that a program reads the same as under `tidemill run`.
         for name in [PARALLELISM_VARIABLE, UNITS_VARIABLE] {
             all.insert(name.into(), granted.units.to_string().into());
         }
@@ -247,14 +244,14 @@ fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsStrin
     Ok(all)
 }
 
-/// Arguments and variables may be secrets, so they are not shown.
+/// Does not show arguments and variables, because they may be secrets.
 impl fmt::Debug for CommandSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CommandSpec({}, {} arguments)", self.name(), self.args.len())
     }
 }
 
-/// A step whose work is a command that `make` makes for each run.
+/// A step that runs the command that `make` returns for each run.
 pub(crate) struct CommandStep<F> {
     type_word: &'static str,
     make: F,
@@ -281,7 +278,7 @@ where
             Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
         let group =
             Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
-        // Recorded before it runs: whoever goes on after a crash has to know of it.
+        // Recorded before it runs, so that a restart after a crash can end it.
         previous_run::remember(task, group.id());
         task.commit_context().await?;
         task.check()?;
@@ -343,7 +340,6 @@ fn outcome(spec: &CommandSpec, ended: &CommandEnd, output: &Output) -> Result<Ou
     Ok(Outcome { status: BatchStatus::Failed, exit, code: Some(Code::CommandFailed) })
 }
 
-/// What helps when a program does not even start.
 fn not_started(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => {

@@ -1,5 +1,4 @@
-//! The commit of a chunk: what was written in its transaction, the position, the counters, and the proof that this process
-//! may still act, together or not at all.
+//! The commit of a chunk: its writes, position, counters and fence in one transaction.
 
 use crate::job::component::Delivery;
 use crate::job::retry::{LostAnswer, while_away};
@@ -12,7 +11,7 @@ use tidemill_store::job::{ChunkSave, ChunkSaved};
 use tidemill_store::{StoreError, crash_point};
 
 impl StepTask {
-    /// Commits a chunk; `contribution` is what it has counted.
+    /// `contribution` is what the chunk has counted.
     pub(crate) async fn commit(
         &mut self,
         chunk: &mut ChunkScope,
@@ -62,7 +61,7 @@ impl StepTask {
         Ok(())
     }
 
-    /// Commits what it remembers, and nothing else.
+    /// Commits only the context.
     pub(crate) async fn commit_context(&mut self) -> Result<(), StepFailure> {
         let mut chunk = self.chunk(None);
         self.commit(&mut chunk, Counters::default()).await?;
@@ -70,7 +69,7 @@ impl StepTask {
         Ok(())
     }
 
-    /// Records how much there is to do, and what the step promises about repetitions.
+    /// Records the total number of items and the delivery guarantee.
     pub(crate) async fn record_plan(
         &self,
         total: Option<u64>,
@@ -89,8 +88,8 @@ impl StepTask {
         Ok(())
     }
 
-    /// Finds out whether a transaction committed whose answer was lost. It held the row of the step, so who gets
-    /// that row afterwards sees how it ended.
+    /// Whether a transaction committed whose answer was lost. It locked the row of the step, so after that lock the
+    /// result is visible.
     async fn has_committed(&self, version: i64) -> Result<bool, StepFailure> {
         let look = || async {
             let mut tx = self.scope.store().begin().await?;

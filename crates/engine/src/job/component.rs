@@ -1,5 +1,4 @@
-//! What a chunk step is made of: a reader, a processor and a writer. Authors implement these, or use the
-//! product's own from [`crate::item`].
+//! The parts of a chunk step: reader, processor and writer. Implement these, or use the ones in [`crate::item`].
 #![expect(unused_variables, reason = "most defaults do nothing")]
 
 use crate::job::scope::ChunkScope;
@@ -8,22 +7,22 @@ use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-/// Something with a position that has to survive a restart: opened with what was saved, asked for its position
-/// at the end of each chunk, closed at the end of the step.
+/// A part with a position that survives a restart: opened with the saved context, updated at the end of each chunk, and
+/// closed at the end of the step.
 pub trait ItemStream: Send + 'static {
-    /// Called once before anything else. `context` is empty in a first run, and holds what
-    /// [`update`](Self::update) saved last in a restart.
+    /// Called once before anything else. `context` is empty in a first run; in a restart it has what
+    /// [`update`](Self::update) saved last.
     fn open(&mut self, context: &ExecutionContext) -> impl Future<Output = Result<(), ItemError>> + Send {
         async { Ok(()) }
     }
 
-    /// Saves the position. It commits together with the chunk. Called once per chunk: keep it cheap.
+    /// Saves the position, which commits with the chunk. Called once per chunk: keep it cheap.
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
         Ok(())
     }
 
-    /// Called once at the end, unless the process or the step was ended by force; then it is only dropped.
-    /// `is_complete` when the step has done all that there was to do.
+    /// Called once at the end, unless the process or the step was killed. `is_complete` is true if the step has done
+    /// all its work.
     fn close(&mut self, is_complete: bool) -> impl Future<Output = Result<(), ItemError>> + Send {
         async { Ok(()) }
     }
@@ -31,19 +30,18 @@ pub trait ItemStream: Send + 'static {
 
 /// Reads items one by one.
 pub trait ItemReader: ItemStream {
-    /// What it reads.
+    /// The type of the items.
     type Item: Send + Sync + 'static;
 
-    /// The next item; none at the end. After an error the next call goes on behind the item that failed.
+    /// The next item; none at the end. After an error the next call continues after the failed item.
     fn read(&mut self) -> impl Future<Output = Result<Option<Self::Item>, ItemError>> + Send;
 
-    /// How many items there are in all, where that is known without much ado: for the progress bar.
+    /// Total number of items, if that is cheap to know: for the progress bar.
     fn total(&self) -> Option<u64> {
         None
     }
 
-    /// Where the item came from that was read last: for the message, should it fail later. Asked for each item, so it has to
-    /// be cheap.
+    /// Where the last item came from, for error messages. Called for each item: keep it cheap.
     fn place(&self) -> Option<ItemPlace> {
         None
     }
@@ -58,11 +56,11 @@ pub trait ItemReader: ItemStream {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemPlace {
-    /// What it was read from, such as a file. Shared by all that came from there.
+    /// The source, such as a file. Items of one source share it.
     pub source: Arc<str>,
-    /// What is counted there, such as lines.
+    /// What is counted, such as lines.
     pub unit: &'static str,
-    /// Which of them.
+    /// The number of the item in that unit.
     pub number: u64,
 }
 
@@ -72,17 +70,17 @@ impl fmt::Display for ItemPlace {
     }
 }
 
-/// Turns an item into what is written; none to drop it on purpose.
+/// Turns an item into what is written; none filters it.
 ///
-/// Any `FnMut(&I) -> Result<Option<O>, ItemError>` is one.
+/// Any `FnMut(&I) -> Result<Option<O>, ItemError>` is a processor.
 pub trait ItemProcessor<I>: Send + 'static {
-    /// What comes out.
+    /// The type of the output.
     type Output: Send + Sync + 'static;
 
-    /// Processes one item. It may be called again for the same item after a chunk was rolled back.
+    /// Processes one item. May be called again for the same item after a rollback.
     fn process(&mut self, item: &I) -> impl Future<Output = Result<Option<Self::Output>, ItemError>> + Send;
 
-    /// The items themselves, when that is what comes out: then nothing is processed or copied.
+    /// The items themselves, if they are the output: then nothing is processed or copied.
     fn pass_through(items: &[I]) -> Option<&[Self::Output]> {
         None
     }
@@ -101,7 +99,7 @@ where
     }
 }
 
-/// The processor of a step that has none: what is read is written.
+/// Writes items unchanged: the processor of a step that has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PassThrough;
 
@@ -118,42 +116,42 @@ impl<I: Clone + Send + Sync + 'static> ItemProcessor<I> for PassThrough {
 }
 
 tidemill_domain::words! {
-    /// How often what a writer writes can arrive, after a crash.
+    /// How often an item can be written, after a crash.
     pub enum Delivery {
-        /// Once: it commits with the chunk, or is cut back to the chunk on restart.
+        /// Once: it commits with the chunk, or is truncated on restart.
         ExactlyOnce = "exactly-once",
-        /// At least once: the items of one chunk may arrive twice.
+        /// At least once: the items of one chunk may be written twice.
         AtLeastOnce = "at-least-once",
     }
 }
 
 /// Writes the items of a chunk.
 pub trait ItemWriter<O>: ItemStream {
-    /// Writes all of them, or fails. What is written through [`ChunkScope::tx`] commits with the chunk; what goes
-    /// elsewhere may be written again after a crash.
+    /// Writes all items, or fails. Writes through [`ChunkScope::tx`] commit with the chunk; others may be repeated
+    /// after a crash.
     fn write(
         &mut self,
         items: &[O],
         chunk: &mut ChunkScope,
     ) -> impl Future<Output = Result<(), ItemError>> + Send;
 
-    /// Forgets what was written since the last chunk that committed: this one is rolled back.
+    /// Undoes everything written since the last committed chunk.
     fn roll_back(&mut self) -> impl Future<Output = Result<(), ItemError>> + Send {
         async { Ok(()) }
     }
 
-    /// Whether a step with several [threads](crate::job::ChunkStep::threads) may write several chunks at the same time,
-    /// each with a writer of its own and in a transaction of its own. They commit in order all the same, and one that is
-    /// written ahead may be rolled back and written again. A database that has one writer writes nothing ahead.
+    /// Whether a step with several [threads](crate::job::ChunkStep::threads) may write chunks concurrently, each with
+    /// its own writer and transaction. They still commit in order, and a chunk written ahead may be rolled back and
+    /// written again. A database with a single writer writes nothing ahead.
     ///
-    /// Say so only when all of it goes through [`ChunkScope::tx`], nothing is saved by [`update`](ItemStream::update),
-    /// and what is written does not depend on what earlier chunks have written. A writer that is at work when a step
-    /// fails or is stopped is dropped without [`close`](ItemStream::close).
+    /// Return true only if all writes go through [`ChunkScope::tx`], [`update`](ItemStream::update) saves nothing, and
+    /// writes do not depend on earlier chunks. If the step fails or is stopped while such a writer works, it is dropped
+    /// without [`close`](ItemStream::close).
     fn is_concurrent(&self) -> bool {
         false
     }
 
-    /// What this writer promises. Say [`Delivery::ExactlyOnce`] when all of it goes through [`ChunkScope::tx`].
+    /// The guarantee of this writer. Return [`Delivery::ExactlyOnce`] if all writes go through [`ChunkScope::tx`].
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce
     }

@@ -1,4 +1,4 @@
-//! A job: a name, its steps and what follows which, and what it tolerates as a whole.
+//! A job: its name, steps, flow and options.
 
 use crate::job::error::JobError;
 use crate::job::graph::{Decision, StepFlow};
@@ -13,7 +13,7 @@ use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 
-/// Work that can be restarted: steps, one after the other or as [`on`](Self::on) says.
+/// Work that can be restarted: steps in sequence, or in the order that [`on`](Self::on) defines.
 ///
 /// ```
 /// use tidemill_engine::item::ItemsReader;
@@ -43,7 +43,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job without steps, which [`step`](Self::step) adds.
+    /// A job without steps; add them with [`step`](Self::step).
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -57,12 +57,12 @@ impl Job {
         }
     }
 
-    /// A job of steps that were put together elsewhere.
+    /// A job with an existing flow.
     pub fn of(name: impl Into<String>, flow: StepFlow) -> Self {
         Self { flow, ..Self::new(name) }
     }
 
-    /// Adds a step after those that are there.
+    /// Adds a step after the others.
     pub fn step(mut self, step: Step) -> Self {
         self.flow = self.flow.step(step);
         self
@@ -78,20 +78,20 @@ impl Job {
         self
     }
 
-    /// Adds a flow that is recorded as a step of its own; see [`StepFlow::flow`].
+    /// Adds a flow that is recorded as a step; see [`StepFlow::flow`].
     pub fn flow(mut self, name: impl Into<String>, flow: StepFlow) -> Self {
         self.flow = self.flow.flow(name, flow);
         self
     }
 
-    /// Adds flows that run at the same time. It ends when all of them have, as the worst of them did.
+    /// Adds flows that run concurrently; see [`StepFlow::split`].
     pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = StepFlow>) -> Self {
         self.flow = self.flow.split(name, flows);
         self
     }
 
-    /// Says where to go when the step `from` ends with an exit code that matches `pattern` (`*` any characters, `?`
-    /// exactly one). The most specific pattern counts. A step with transitions of its own has only these.
+    /// Sets the target for exit codes of the step `from` that match `pattern` (`*` any characters, `?` one). The most
+    /// specific pattern wins. A step with transitions has only these.
     ///
     /// ```
     /// # use tidemill_engine::job::{Job, Step};
@@ -124,68 +124,68 @@ impl Job {
         self
     }
 
-    /// Declares a text that has to be given, and tells instances apart.
+    /// Declares a required, identifying text.
     pub fn required_text(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::Text))
     }
 
-    /// Declares a whole number that has to be given, and tells instances apart.
+    /// Declares a required, identifying whole number.
     pub fn required_long(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::Long))
     }
 
-    /// Declares a number that has to be given, and tells instances apart.
+    /// Declares a required, identifying number.
     pub fn required_double(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::Double))
     }
 
-    /// Declares a date that has to be given, and tells instances apart.
+    /// Declares a required, identifying date.
     pub fn required_date(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::Date))
     }
 
-    /// Declares a time of day that has to be given, and tells instances apart.
+    /// Declares a required, identifying time of day.
     pub fn required_time(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::Time))
     }
 
-    /// Declares a date with a time of day that has to be given, and tells instances apart.
+    /// Declares a required, identifying date with time.
     pub fn required_date_time(self, name: impl Into<String>) -> Self {
         self.parameter(ParameterSpec::required(name, ParameterType::DateTime))
     }
 
-    /// Says what a parameter is when nobody gives it. It is filled in when the job is launched and is a part of the
-    /// instance like any other: a restart has the value of then.
+    /// Sets the default of a parameter. It is filled in at launch and belongs to the instance: a restart uses the same
+    /// value.
     pub fn default_parameter(mut self, name: impl Into<String>, parameter: JobParameter) -> Self {
         self.defaults.push((name.into(), parameter));
         self
     }
 
-    /// An instance of this job can be launched once only.
+    /// Allows each instance to be launched only once.
     pub fn not_restartable(mut self) -> Self {
         self.is_restartable = false;
         self
     }
 
-    /// What is done when the process that runs it dies. By default it fails, and an operator decides.
+    /// What happens when the process that runs it dies. By default the execution fails, and an operator decides.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.on_crash = on_crash;
         self
     }
 
-    /// Says which definition this is, such as a version or a hash. A restart with another one is refused until
-    /// somebody accepts it, and only processes with the same one run each other's partitions.
+    /// Identifies the definition, for example by version or hash. A restart with another one is refused unless
+    /// accepted, and processes run only partitions of the same definition.
     pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.fingerprint = Some(fingerprint.into());
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its steps, in order, those of flows within it included.
+    /// All steps in order, including those of inner flows.
     pub fn steps(&self) -> Vec<&Step> {
         self.flow.steps()
     }
@@ -194,12 +194,11 @@ impl Job {
         &self.flow
     }
 
-    /// The parameters that it declares.
+    /// The declared parameters.
     pub fn parameters(&self) -> &[ParameterSpec] {
         &self.parameters
     }
 
-    /// These parameters, and the defaults of those that are not among them.
     pub(crate) fn with_defaults(&self, parameters: &JobParameters) -> JobParameters {
         let mut all = parameters.clone();
         for (name, parameter) in &self.defaults {
@@ -218,17 +217,17 @@ impl Job {
         self.is_restartable
     }
 
-    /// What is done when the process that runs it dies.
+    /// What happens when the process that runs it dies.
     pub fn crash_policy(&self) -> OnCrash {
         self.on_crash
     }
 
-    /// Which definition this is, if it says so.
+    /// The fingerprint of the definition, if it has one.
     pub fn definition(&self) -> Option<&str> {
         self.fingerprint.as_deref()
     }
 
-    /// The step that runs partitions under this name.
+    /// The worker step of this name.
     pub(crate) fn worker(&self, name: &str) -> Option<&Step> {
         self.steps().into_iter().filter_map(Step::worker).find(|worker| worker.name() == name)
     }
@@ -237,7 +236,7 @@ impl Job {
         &self.listeners
     }
 
-    /// Refuses a job that could not run.
+    /// Checks that the job can run.
     pub fn check(&self) -> Result<(), JobError> {
         let bad = |why: String| JobError::BadDefinition { job: self.name.clone(), why };
         check_name(&self.name).map_err(|error| JobError::bad_name(&self.name, "its name", error))?;
@@ -261,7 +260,7 @@ pub struct JobRegistry {
 }
 
 impl JobRegistry {
-    /// A registry of these jobs, all of which have to make sense.
+    /// Checks the jobs, whose names must be unique.
     pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, JobError> {
         let mut known = BTreeMap::new();
         for job in jobs {
@@ -279,17 +278,17 @@ impl JobRegistry {
         self.jobs.get(name).ok_or_else(|| JobError::UnknownJob { name: name.to_owned(), known: self.names() })
     }
 
-    /// All names, in order.
+    /// All names, sorted.
     pub fn names(&self) -> Vec<String> {
         self.jobs.keys().cloned().collect()
     }
 
-    /// All jobs, by name.
+    /// All jobs, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
     }
 
-    /// Whether there is none.
+    /// Whether there are no jobs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }

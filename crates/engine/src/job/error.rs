@@ -1,4 +1,4 @@
-//! What can go wrong with jobs, as their authors and operators see it.
+//! Errors of jobs, for authors and operators.
 
 use crate::error::EngineError;
 use tidemill_domain::code::Code;
@@ -9,71 +9,71 @@ use tidemill_domain::job::{BadName, ExecutionId};
 use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;
 
-/// What can go wrong with jobs.
+/// An error of a job.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// The loops or the database.
+    /// A background loop or the database failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Nobody registered it here.
+    /// The job is not registered in this program.
     #[error("there is no job {name:?} in this program")]
     UnknownJob {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Those that there are.
+        /// The registered jobs.
         known: Vec<String>,
     },
-    /// No such execution.
+    /// There is no such execution.
     #[error("there is no execution {0}")]
     UnknownExecution(ExecutionId),
-    /// It may not be launched.
+    /// The job may not be launched.
     #[error("job {job:?} was not launched: {refusal}")]
     Refused {
-        /// Name of the job.
+        /// The name.
         job: String,
-        /// Why.
+        /// The reason.
         refusal: LaunchRefusal,
     },
-    /// There is no next instance of it.
+    /// The job has no next instance.
     #[error("job {job:?} has no next instance: {why}")]
     NoNext {
-        /// Name of the job.
+        /// The name.
         job: String,
-        /// Why.
+        /// The reason.
         why: NoNext,
     },
-    /// There is no room for another execution in this process now.
+    /// This process runs its maximum of executions.
     #[error("this process runs {limit} executions, and may not run more at once")]
     TooManyRunning {
-        /// How many it may run.
+        /// The maximum.
         limit: usize,
     },
-    /// The execution is not in a state that allows this.
+    /// The state of the execution does not allow this.
     #[error("execution {id}: {refusal}")]
     NotAllowed {
-        /// Which.
+        /// The execution.
         id: ExecutionId,
-        /// Why.
+        /// The reason.
         refusal: ExecutionRefusal,
     },
-    /// The definition makes no sense.
+    /// The definition of the job is invalid.
     #[error("the job {job:?} is not well defined: {why}")]
     BadDefinition {
-        /// Name of the job.
+        /// The name.
         job: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The definition of a schedule makes no sense.
+    /// The definition of the schedule is invalid.
     #[error("the schedule {schedule:?} is not accepted: {bad}")]
     BadSchedule {
-        /// Its name.
+        /// The name.
         schedule: String,
-        /// What is wrong.
+        /// The reason.
         bad: BadSchedule,
     },
-    /// No such schedule.
+    /// There is no such schedule.
     #[error("there is no schedule {0:?}")]
     UnknownSchedule(String),
 }
@@ -89,7 +89,7 @@ impl JobError {
         Self::BadDefinition { job: job.to_owned(), why: format!("{what}: {error}") }
     }
 
-    /// Its stable code.
+    /// The stable error code.
     pub fn code(&self) -> Code {
         match self {
             Self::Engine(error) => error.code(),
@@ -105,7 +105,7 @@ impl JobError {
         }
     }
 
-    /// What the reader can do about it.
+    /// What helps.
     pub fn fix(&self) -> String {
         match self {
             Self::Engine(error) => error.fix(),

@@ -1,4 +1,4 @@
-//! An execution that this process runs, and what is recorded of it on its way.
+//! An execution that this process runs, and how its progress is recorded.
 
 use crate::job::definition::Job;
 use crate::job::retry::{GivenUp, Lost, LostAnswer, while_away};
@@ -18,7 +18,7 @@ pub(super) struct Execution {
     pub(super) job: Job,
     pub(super) launched: Launched,
     pub(super) resources: StepResources,
-    /// What the job remembers. Behind a lock, because flows of a split run at the same time.
+    /// Locked, because flows of a split run concurrently.
     context: Mutex<ExecutionContext>,
 }
 
@@ -32,7 +32,7 @@ impl Execution {
         locked(&self.context)
     }
 
-    /// Records that it has begun. The answer is whether it is still ours.
+    /// False if another process owns the execution.
     pub(super) async fn record_begin(&self) -> Result<bool, GivenUp> {
         while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || async {
             let Launched { execution, lease, granted, .. } = &self.launched;
@@ -44,7 +44,7 @@ impl Execution {
         .await
     }
 
-    /// Asks whether a step runs, and records that it does.
+    /// Decides whether a step runs, and records its start.
     pub(super) async fn record_step_start(
         &self,
         step: &str,
@@ -70,7 +70,7 @@ impl Execution {
         .await
     }
 
-    /// Records the end of a step, together with what the job remembers where that has changed.
+    /// Records the end of a step, and the job context if it has changed.
     pub(super) async fn record_step_end(
         &self,
         id: StepExecutionId,
@@ -101,7 +101,7 @@ impl Execution {
         self.settled(recorded.await)
     }
 
-    /// Records the end. The lease goes with it, so nobody needs to give it back.
+    /// Records the end and releases the lease in one transaction.
     pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), Lost> {
         let recorded =
             while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || self.try_end(outcome)).await;
@@ -115,7 +115,7 @@ impl Execution {
         let mut tx = self.store.begin().await?;
         let mut is_ended = tx.jobs().end_execution(*execution, lease, granted.fence, *status, exit).await?;
         if !is_ended {
-            // The lease goes with the end, so an end whose answer was lost is refused when it is recorded again.
+            // The end releases the lease, so repeating an end whose answer was lost is refused.
             let found = tx.jobs().execution(*execution).await?.map(|found| found.execution);
             is_ended = found.is_some_and(|found| found.status == *status && found.exit.code == exit.code);
         }
@@ -137,7 +137,7 @@ impl Execution {
     }
 }
 
-/// What every step remembers from its start on.
+/// The initial context of every step.
 pub(super) fn step_seed(type_word: &str) -> ExecutionContext {
     let mut seed = ExecutionContext::new();
     seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! What a job is made of: steps and decisions, flows within flows, and what follows which.
+//! The flow of a job: steps, decisions, inner flows and transitions.
 
 use crate::job::step::Step;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::{Flow, Target};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, JobParameters, check_name};
 
-/// Steps and decisions, one after the other or as [`on`](Self::on) says.
+/// Steps and decisions, in sequence or in the order that [`on`](Self::on) defines.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct StepFlow {
@@ -20,9 +20,9 @@ pub struct StepFlow {
 pub(crate) enum Node {
     Step(Step),
     Decision(String, Arc<Decide>),
-    /// A flow that is recorded as a step of its own, beside its steps.
+    /// A flow that is recorded as a step, besides its steps.
     Flow(String, StepFlow),
-    /// Flows that run at the same time.
+    /// Flows that run concurrently.
     Split(String, Vec<StepFlow>),
 }
 
@@ -45,17 +45,16 @@ impl Node {
     }
 }
 
-/// What a decision can rest on.
+/// The input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision<'a> {
     /// The parameters of the job.
     pub parameters: &'a JobParameters,
-    /// What the job remembers.
+    /// The context of the job.
     pub job_context: &'a ExecutionContext,
-    /// How the step before it ended; none at the beginning.
+    /// How the previous step ended; none at the beginning.
     pub last: Option<(BatchStatus, &'a ExitStatus)>,
-    /// What that step counted in its last run; none at the beginning, and after a flow or a split, whose steps count for
-    /// themselves.
+    /// Counters of the last run of that step; none at the beginning, and after a flow or a split.
     pub counters: Option<&'a Counters>,
 }
 
@@ -65,14 +64,14 @@ impl StepFlow {
         Self::default()
     }
 
-    /// Adds a step after what is there.
+    /// Adds a step after the others.
     pub fn step(mut self, step: Step) -> Self {
         self.nodes.push(Node::Step(step));
         self
     }
 
-    /// Adds a decision after what is there: no step, and nothing is recorded of it, but [`on`](Self::on) can match
-    /// what it says like an exit code. A restart decides again.
+    /// Adds a decision after the others. It is not recorded; [`on`](Self::on) matches its result like an exit code. A
+    /// restart decides again.
     pub fn decision(
         mut self,
         name: impl Into<String>,
@@ -82,21 +81,20 @@ impl StepFlow {
         self
     }
 
-    /// Adds a flow that is recorded as a step of its own, beside its steps. A restart repeats those of them that did
-    /// not complete.
+    /// Adds a flow that is recorded as a step, besides its steps. A restart repeats those that did not complete.
     pub fn flow(mut self, name: impl Into<String>, flow: Self) -> Self {
         self.nodes.push(Node::Flow(name.into(), flow));
         self
     }
 
-    /// Adds flows that run at the same time. It ends when all of them have, as the worst of them did.
+    /// Adds flows that run concurrently. The split ends when all of them have, with the worst result.
     pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = Self>) -> Self {
         self.nodes.push(Node::Split(name.into(), flows.into_iter().collect()));
         self
     }
 
-    /// Says where to go when `from` ends with an exit code that matches `pattern` (`*` any characters, `?` exactly
-    /// one). The most specific pattern counts. What has transitions of its own has only these.
+    /// Sets the target for exit codes of `from` that match `pattern` (`*` any characters, `?` one). The most specific
+    /// pattern wins. A step with transitions has only these.
     pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
         self.transitions.push((from.into(), pattern.into(), to));
         self
@@ -110,7 +108,7 @@ impl StepFlow {
         &self.nodes
     }
 
-    /// Whether it is a sequence that only looks at whether each part completed.
+    /// Whether it is a plain sequence, without decisions and transitions.
     pub(crate) fn is_plain(&self) -> bool {
         let decides = |node: &Node| matches!(node, Node::Decision(..));
         self.transitions.is_empty() && !self.nodes.iter().any(decides)
@@ -124,7 +122,7 @@ impl StepFlow {
         flow
     }
 
-    /// All steps, those of the flows within included.
+    /// Includes the steps of inner flows.
     pub(crate) fn steps(&self) -> Vec<&Step> {
         let mut steps = Vec::new();
         for node in &self.nodes {
@@ -138,7 +136,7 @@ impl StepFlow {
         steps
     }
 
-    /// What is wrong with it. `seen` are the names that are taken.
+    /// `seen` are the names already used.
     pub(crate) fn check<'a>(&'a self, seen: &mut BTreeSet<&'a str>) -> Result<(), String> {
         for node in &self.nodes {
             let name = node.name();
@@ -148,7 +146,7 @@ impl StepFlow {
             }
             if let Node::Step(step) = node {
                 step.check().map_err(|why| format!("step {name:?}: {why}"))?;
-                // A worker may have the name of the step that it works for.
+                // A worker may have the name of its divided step.
                 let worker = step.worker().map(Step::name).filter(|worker| *worker != name);
                 if let Some(worker) = worker
                     && !seen.insert(worker)

@@ -1,4 +1,4 @@
-//! Job steps: a step that runs another job, which has executions of its own.
+//! Job steps, which run another job as an execution of its own.
 
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
@@ -17,21 +17,21 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::{BatchStatus, ExitStatus, JobParameter, JobParameters, ParameterValue};
 
-/// Where the parameters of the inner job are kept, so that a restart goes on with the same instance.
+/// Context key of the inner job's parameters, so that a restart continues the same instance.
 const PARAMETERS: &str = "JobStep.JOB_PARAMETERS";
 
-/// How long the inner job has to come to the end of a chunk when the outer one shall stop.
+/// How long the inner job has to finish a chunk when the outer one stops.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How often to look whether an inner job still runs whose process may have died, and how long to wait in between.
+/// Attempts to launch an inner job that still counts as running, although its process may have died.
 const PATIENCE: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
 type MakeParameters = dyn Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync;
 
 impl Step {
-    /// A step that runs another job and ends as that does. It is an execution of its own, with parameters that are made
-    /// once: a restart of the outer job goes on with the same instance of the inner one.
+    /// A step that runs another job as an execution of its own, and ends as it does. Parameters are made once: a
+    /// restart of the outer job continues the same instance of the inner one.
     pub fn job(
         name: impl Into<String>,
         job: Job,
@@ -52,7 +52,7 @@ impl JobStep {
         let jobs = JobRegistry::new([self.job.clone()]).map_err(failure)?;
         let StepResources { lease, stop, clock, pools } = task.resources.clone();
         let (store, process) = (task.scope.store().clone(), lease.process().clone());
-        // Whether a changed definition is all right was decided for the outer job, of which this one is a part.
+        // A changed definition was accepted or refused for the outer job, of which this one is a part.
         let launcher = Launcher::new(store, process, clock, jobs).accept_change(true).sharing(pools);
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
@@ -61,13 +61,13 @@ impl JobStep {
         let running = loop {
             match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
                 Ok(running) => break running,
-                // It completed for this very job, and what was to be recorded of that here was not.
+                // It completed for this outer instance, but that was not recorded here.
                 Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. })
                     if self.is_ours(&parameters, task).await? =>
                 {
                     return Ok(Outcome::completed(ExitStatus::completed()));
                 }
-                // Its process died with ours, and nobody has found that yet.
+                // Its process died with ours, which was not noticed yet.
                 Err(JobError::Refused { refusal: LaunchRefusal::AlreadyRunning, .. }) if patience > 0 => {
                     patience -= 1;
                     recovery::recover_once(task.scope.store())
@@ -78,7 +78,7 @@ impl JobStep {
                 Err(error) => return Err(failure(error)),
             }
         };
-        // Whoever ends this step by force ends what it has started.
+        // A step that is aborted stops the job that it has started.
         let _stops_on_drop = StopsOnDrop(launcher.clone());
         let mut ended = std::pin::pin!(running.ended());
         let ended = tokio::select! {
@@ -91,7 +91,7 @@ impl JobStep {
         outcome(ended.map_err(|_| StepFailure::LeaseLost)?)
     }
 
-    /// Whether an execution of this same outer instance has completed the inner one.
+    /// Whether an execution of this outer instance completed the inner job.
     async fn is_ours(&self, parameters: &JobParameters, task: &StepTask) -> Result<bool, StepFailure> {
         let mut tx = task.scope.store().read().await?;
         let is_ours =

@@ -1,5 +1,5 @@
-//! A launch: the domain decides, and the execution is inserted, in one transaction that may be shared with somebody else's
-//! writes. After its commit the execution runs.
+//! A launch: decides and inserts the execution in one transaction, which the caller may share. It runs after the
+//! commit.
 
 use crate::job::definition::Job;
 use crate::job::error::JobError;
@@ -17,8 +17,8 @@ use tokio::sync::MutexGuard;
 const TRIES_MAX: u32 = 10;
 
 impl Launcher {
-    /// Starts a job. The same identifying parameters mean the same instance: an instance that did not complete goes
-    /// on where it ended, one that did is refused.
+    /// Starts a job. Identifying parameters define the instance: an incomplete instance continues where it ended, a
+    /// completed one is refused.
     pub async fn launch(
         &self,
         job: &str,
@@ -28,8 +28,7 @@ impl Launcher {
         self.launch_within(None, job, parameters, actor).await
     }
 
-    /// [`launch`](Self::launch), if there is an `outer` as a step of that execution, which is noted so that retention
-    /// knows.
+    /// [`launch`](Self::launch), recording the execution whose step launches it, for retention.
     pub(crate) async fn launch_within(
         &self,
         outer: Option<ExecutionId>,
@@ -37,7 +36,7 @@ impl Launcher {
         parameters: &JobParameters,
         actor: &Actor,
     ) -> Result<Running, JobError> {
-        // Before anybody has to wait for it.
+        // Before waiting for the lock.
         self.jobs().get(job)?;
         let mut launching = self.launching().await;
         let mut tx = self.store().begin().await?;
@@ -48,8 +47,7 @@ impl Launcher {
         launching.commit(tx).await
     }
 
-    /// Starts an instance that there was not before: `parameters` and a `run.id` greater than all that instances of
-    /// the job have. Nothing is carried over from any earlier run.
+    /// Starts a new instance: `parameters` and a `run.id` greater than that of any instance of the job.
     #[crate::boxed]
     pub async fn launch_next(
         &self,
@@ -66,7 +64,7 @@ impl Launcher {
             let next = next_instance(parameters.clone(), greatest)
                 .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
             match launching.launch(&mut tx, job, &next, actor).await {
-                // Somebody else took the number between our look and our launch, and may have come to its steps.
+                // Another process took the number meanwhile, and may have reached its steps.
                 Err(JobError::Refused {
                     refusal:
                         LaunchRefusal::AlreadyRunning
@@ -80,7 +78,7 @@ impl Launcher {
         }
     }
 
-    /// Starts the job of an execution that did not complete again, with its parameters.
+    /// Restarts the job of an execution that did not complete, with its parameters.
     #[crate::boxed]
     pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
         let found = self.store().read().await?.jobs().execution(id).await?;
@@ -93,7 +91,7 @@ impl Launcher {
         launching.commit(tx).await
     }
 
-    /// Starts one execution whose process died and that shall be restarted, if there is one for a job of ours.
+    /// Restarts one execution of our jobs that is due after its process died.
     pub(crate) async fn restart_due(&self) -> Result<Option<Running>, JobError> {
         let names: Vec<(&str, Option<&str>)> =
             self.jobs().iter().map(|job| (job.name(), job.definition())).collect();
@@ -102,7 +100,7 @@ impl Launcher {
         }
         let mut launching = self.launching().await;
         if launching.is_full() {
-            // It stays due: another process may take it, or this one when something has ended.
+            // It stays due, for another process or for later.
             return Ok(None);
         }
         let mut tx = self.store().begin().await?;
@@ -110,7 +108,7 @@ impl Launcher {
         let restarts = due.crash_restarts + 1;
         match launching.insert(&mut tx, &due.job, &due.parameters, &Actor::system(), restarts).await {
             Ok(_) => {}
-            // That commits too: the restart is no longer due, which nobody has to find out again.
+            // Committed too: the restart is no longer due.
             Err(JobError::Refused { refusal, job }) => {
                 tracing::warn!(job, "job {job} was not restarted after a crash: {refusal}");
             }
@@ -120,16 +118,15 @@ impl Launcher {
         Ok(launching.committed())
     }
 
-    /// Begins a launch that shares its transaction with something else.
+    /// Begins a launch in a transaction of the caller.
     pub async fn launching(&self) -> Launching<'_> {
-        // Between the commit and our note of it, the heartbeat would take our own lease for a forgotten one and give
-        // it back.
+        // Between the commit and `attach`, the heartbeat would release our lease as an unknown one.
         let one_at_a_time = self.process().acquiring().lock().await;
         Launching { launcher: self, sent: self.clock().monotonic(), prepared: None, one_at_a_time }
     }
 
-    /// Whether an execution could be restarted now, without doing it. The error is what [`restart`](Self::restart) would
-    /// answer, except that room in this process is not looked at.
+    /// Whether an execution could be restarted now. The error is what [`restart`](Self::restart) would return, except
+    /// that the limit of this process is not checked.
     #[crate::boxed]
     pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
         let job = self.jobs().get(&found.execution.job)?;
@@ -146,8 +143,8 @@ impl Launcher {
     }
 }
 
-/// A launch that the caller commits. Made before the transaction begins, because all others who wait for leases wait
-/// meanwhile; [`committed`](Self::committed) afterwards. One that is dropped has launched nothing.
+/// A launch that the caller commits. Create it before the transaction, because it blocks other lease acquisitions of
+/// this process; call [`committed`](Self::committed) after the commit. Dropping it launches nothing.
 #[derive(Debug)]
 pub struct Launching<'a> {
     launcher: &'a Launcher,
@@ -157,7 +154,7 @@ pub struct Launching<'a> {
 }
 
 impl Launching<'_> {
-    /// Makes the execution in `tx`, with the job's defaults for what is not given. Nothing runs yet.
+    /// Inserts the execution in `tx`, with the job's defaults. Nothing runs yet.
     pub async fn launch(
         &mut self,
         tx: &mut Tx,
@@ -169,8 +166,8 @@ impl Launching<'_> {
         self.insert(tx, job, &parameters, actor, 0).await
     }
 
-    /// [`launch`](Self::launch) with the parameters of an earlier execution, as they were: a default that the job has
-    /// got meanwhile would make another instance of it.
+    /// [`launch`](Self::launch) with exactly the parameters of an earlier execution: a new default would make another
+    /// instance.
     pub async fn restart(
         &mut self,
         tx: &mut Tx,
@@ -218,18 +215,17 @@ impl Launching<'_> {
         Ok(self.committed().expect("what was launched has been prepared"))
     }
 
-    /// The transaction has committed: the execution runs from here on. None when nothing was launched.
+    /// Runs the execution after the commit. None if nothing was launched.
     pub fn committed(self) -> Option<Running> {
         let (job, launched) = self.prepared?;
         let lease = self.launcher.process().attach(&launched.lease, self.sent, &launched.granted);
-        // Whoever launches next counts this one.
+        // Counted before the next launch can begin.
         let running = self.launcher.start(job, launched, lease);
         drop(self.one_at_a_time);
         Some(running)
     }
 
-    /// Whether this process runs as many executions as it may. Launches come one at a time, so that stays true until
-    /// one ends.
+    /// Whether this process runs its maximum of executions. Launches are serialized, so this holds until one ends.
     pub(crate) fn is_full(&self) -> bool {
         self.launcher.running_count() >= self.launcher.running_max
     }

@@ -1,4 +1,4 @@
-//! The launcher: the jobs and the executions of this process, and how they are stopped. `launch.rs` starts them.
+//! The launcher: the jobs and executions of this process, and how they are stopped. `launch.rs` starts them.
 
 use crate::error::EngineError;
 use crate::job::definition::{Job, JobRegistry};
@@ -20,19 +20,19 @@ use tidemill_store::job::{Launched, stop_topic};
 use tidemill_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
-/// How often to look for a stop that nobody called out.
+/// How often to check for a stop request if no wake-up arrives.
 const STOP_PAUSE: Duration = Duration::from_secs(2);
 
 /// An execution that runs in this process.
 #[derive(Debug)]
 pub struct Running {
-    /// Which.
+    /// Its id.
     pub execution: ExecutionId,
     task: JoinHandle<Result<ExecutionEnd, EngineError>>,
 }
 
 impl Running {
-    /// Waits for its end. The error says that this process may no longer act for it.
+    /// Waits for its end. The error means that this process lost the execution.
     #[crate::boxed]
     pub async fn ended(self) -> Result<ExecutionEnd, EngineError> {
         match self.task.await {
@@ -62,9 +62,9 @@ struct Inner {
     clock: Arc<dyn Clock>,
     jobs: JobRegistry,
     running: Mutex<HashMap<ExecutionId, StopSwitch>>,
-    /// Stops the partitions of other processes' executions that run here.
+    /// Stops partitions of other processes' executions that run here.
     partition_stop: StopSwitch,
-    /// One for each of them.
+    /// Cloned once for each such partition.
     partitions: Arc<()>,
 }
 
@@ -84,24 +84,23 @@ impl Launcher {
         Self { inner: Arc::new(inner), pools, running_max: usize::MAX, accepts_change: false }
     }
 
-    /// Refuses launches while so many executions run in this process. Without it there is no limit.
+    /// Maximum number of executions in this process; unlimited by default.
     pub fn max_running(mut self, limit: usize) -> Self {
         self.running_max = limit;
         self
     }
 
-    /// Goes on with instances although the definition of their job is another one than that of their last execution.
+    /// Continues instances even if the definition of their job has changed.
     pub fn accept_change(mut self, accepts_change: bool) -> Self {
         self.accepts_change = accepts_change;
         self
     }
 
-    /// Asks these pools for the units that steps need. Without it, pools are started when the first step needs some.
+    /// Takes units from these pools. By default, pools are started when the first step needs units.
     pub fn pools(self, pools: Pools) -> Self {
         self.sharing(PoolsOnDemand::of(pools))
     }
 
-    /// Shares the pools of whoever launches this.
     pub(crate) fn sharing(mut self, pools: PoolsOnDemand) -> Self {
         self.pools = pools;
         self
@@ -129,12 +128,12 @@ impl Launcher {
         &self.inner.process
     }
 
-    /// Tells the partitions of other processes' executions when this process lets go of them.
+    /// Signals when this process hands back partitions of other processes' executions.
     pub(crate) fn partition_stop(&self) -> StopSignal {
         self.inner.partition_stop.signal()
     }
 
-    /// Counts a partition of another process's execution until the answer is dropped.
+    /// Counts a partition of another process's execution until the value is dropped.
     pub(crate) fn partition_begins(&self) -> Arc<()> {
         self.inner.partitions.clone()
     }
@@ -162,8 +161,8 @@ impl Launcher {
         Running { execution: id, task }
     }
 
-    /// Stops all executions of this process, and hands the partitions of others back: at the end of their chunks, and
-    /// after `grace` in the middle of them. Returns when all have ended.
+    /// Stops all executions of this process, and hands back partitions of others: at the end of their chunks, or at
+    /// once after `grace`. Returns when all have ended.
     #[crate::boxed]
     pub async fn stop_all(&self, grace: Duration) {
         let ask = |urgency| {
@@ -180,12 +179,11 @@ impl Launcher {
         }
     }
 
-    /// Stops all executions of this launcher in the middle of their chunks, without waiting for their end.
+    /// Stops all executions at once, without waiting for their end.
     pub(crate) fn stop_now(&self) {
         self.running().values().for_each(|switch| switch.ask(Urgency::Now));
     }
 
-    /// Waits until nothing runs in this process.
     async fn idle(&self) {
         const PAUSE: Duration = Duration::from_millis(20);
         while self.running_count() > 0 || Arc::strong_count(&self.inner.partitions) > 1 {
@@ -202,7 +200,7 @@ impl Launcher {
     }
 }
 
-/// Passes on a stop that was requested in the database.
+/// Forwards a stop request from the database.
 pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
     let mut service = Service::new(format!("looking whether execution {execution} shall stop"), STOP_PAUSE)
         .wake_by(store.wakeup(&stop_topic(execution)));

@@ -1,4 +1,4 @@
-//! The listeners of a chunk step, and what they are told when.
+//! The listeners of a chunk step.
 
 use crate::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
 use crate::job::scope::StepScope;
@@ -54,7 +54,7 @@ impl<I, O> Listeners<I, O> {
         });
     }
 
-    /// An item was skipped. It is not known when it could not be read, and `output` only when it could not be written.
+    /// `item` is unknown after a failed read; `output` is known only after a failed write.
     pub(super) fn skipped(&self, phase: Phase, item: Option<&I>, output: Option<&O>, error: &ItemError) {
         self.skip.iter().for_each(|listener| match (phase, item, output) {
             (Phase::Read, ..) => listener.on_skip_in_read(error),

@@ -1,6 +1,6 @@
-//! Who is told what happens. All methods have a default that does nothing.
+//! Listener traits. All methods do nothing by default.
 //!
-//! Listeners are told; they do not decide. What they do takes the step's own time, so it should be short.
+//! Listeners observe; they do not decide. They run within the step, so they should be fast.
 #![expect(unused_variables, reason = "the defaults do nothing")]
 
 use crate::job::scope::StepScope;
@@ -12,17 +12,17 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId,
 pub struct JobRun {
     /// Name of the job.
     pub job: String,
-    /// This run.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Its parameters.
+    /// The parameters.
     pub parameters: JobParameters,
-    /// Where it is.
+    /// The current status.
     pub status: BatchStatus,
-    /// How it ended; `UNKNOWN` before that.
+    /// The exit status; `UNKNOWN` before the end.
     pub exit: ExitStatus,
 }
 
-/// Is told of jobs.
+/// Observes jobs.
 pub trait JobListener: Send + Sync {
     /// Before the first step.
     fn before_job(&self, run: &JobRun) {}
@@ -36,21 +36,21 @@ pub trait JobListener: Send + Sync {
 pub struct StepRun<'a> {
     /// The step.
     pub scope: &'a StepScope,
-    /// Its status.
+    /// The status.
     pub status: BatchStatus,
-    /// Its exit status so far.
+    /// The exit status so far.
     pub exit: &'a ExitStatus,
-    /// What it counted.
+    /// The counters.
     pub counters: &'a Counters,
-    /// What it remembers.
+    /// The context of the step.
     pub context: &'a ExecutionContext,
-    /// What the job remembers; steps pass values to later ones here.
+    /// The context of the job; steps pass values to later steps here.
     pub job_context: &'a mut ExecutionContext,
 }
 
-/// Is told of steps.
+/// Observes steps.
 pub trait StepListener: Send + Sync {
-    /// Before the step runs. It may put values into what the step remembers.
+    /// Before the step. May add values to its context.
     fn before_step(&self, scope: &StepScope, context: &mut ExecutionContext) {}
 
     /// After the step. A returned exit status is combined with the step's own: the more severe one wins.
@@ -59,7 +59,7 @@ pub trait StepListener: Send + Sync {
     }
 }
 
-/// Is told of chunks.
+/// Observes chunks.
 pub trait ChunkListener: Send + Sync {
     /// A chunk was read and is about to be processed; also for each repetition.
     fn before_chunk(&self, scope: &StepScope) {}
@@ -71,7 +71,7 @@ pub trait ChunkListener: Send + Sync {
     fn after_chunk_error(&self, scope: &StepScope, counters: &Counters) {}
 }
 
-/// Is told of items. Reads are reported as they happen, which may be ahead of the chunk that is being written.
+/// Observes items. Reads are reported as they happen, which may be ahead of the chunk being written.
 pub trait ItemListener<I, O>: Send + Sync {
     /// An item is about to be read.
     fn before_read(&self) {}
@@ -101,7 +101,7 @@ pub trait ItemListener<I, O>: Send + Sync {
     fn on_write_error(&self, items: &[O], error: &ItemError) {}
 }
 
-/// Is told of skips: once for each, just before the commit that makes it final.
+/// Observes skips: once for each, just before the commit that makes it final.
 pub trait SkipListener<I, O>: Send + Sync {
     /// A read was skipped.
     fn on_skip_in_read(&self, error: &ItemError) {}
@@ -113,8 +113,8 @@ pub trait SkipListener<I, O>: Send + Sync {
     fn on_skip_in_write(&self, item: &O, error: &ItemError) {}
 }
 
-/// Is told of attempts that failed and are followed by another.
+/// Observes failed attempts that are retried.
 pub trait RetryListener: Send + Sync {
-    /// An attempt failed, and there is another one.
+    /// An attempt failed and will be retried.
     fn on_retry(&self, phase: Phase, error: &ItemError) {}
 }

@@ -1,4 +1,4 @@
-//! Chunks that are prepared by several tasks at once and handed on in the order in which they were read.
+//! Chunks prepared by several tasks concurrently, and committed in the order in which they were read.
 //!
 //! ```text
 //!   reader ──► lane 1: process, write ──┐
@@ -6,10 +6,9 @@
 //!          ──► lane n: process, write ──┘
 //! ```
 //!
-//! Two rules keep transactions that were begun ahead from standing in the way of the chunk whose turn it is. One that
-//! has waited for [`HOLD`] is rolled back, because an earlier chunk may wait for its locks, and because the database
-//! ends what stands still. And while a chunk is written at its turn, no later one has a transaction: an error that is
-//! counted then is one that would also be there with one thread.
+//! Two rules keep transactions begun ahead from blocking the current chunk. A transaction that has waited for [`HOLD`]
+//! is rolled back, because an earlier chunk may wait for its locks, and the database ends idle transactions. And while
+//! a chunk is written at its turn, no later one has a transaction, so errors are the same as with one thread.
 
 use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk};
 use crate::job::chunk_reader::ReaderHandle;
@@ -24,15 +23,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 use tracing::Instrument;
 
-/// How long a transaction may at most wait for its turn: less than the shortest limit on transactions that stand
-/// still, which is half of the shortest lease.
+/// Longest wait of a transaction for its turn: less than the shortest idle limit, which is half of the shortest lease.
 const HOLD: Duration = Duration::from_millis(400);
 
-/// After one has waited for so long, this many chunks are not written ahead: rows that several chunks write would
-/// otherwise cost that time again and again.
+/// After such a wait, this many chunks are not written ahead, because chunks that write the same rows would wait again.
 const CALM: usize = 50;
 
-/// Where a step takes its chunks from.
 pub(super) enum ChunkSource<I, O, P, W> {
     Reader(ReaderHandle<I>),
     Parallel(Box<ParallelChunks<I, O, P, W>>),
@@ -45,8 +41,8 @@ where
     P: ItemProcessor<I, Output = O>,
     W: ItemWriter<O>,
 {
-    /// The next chunk in order; none when the reader is gone. A prepared chunk comes in exchange for processor and writer:
-    /// the caller gets those that know it.
+    /// The next chunk in order; none when the reader is gone. Swaps processor and writer for those that prepared the
+    /// chunk.
     pub(super) async fn next(
         &mut self,
         processor: &mut P,
@@ -65,7 +61,7 @@ where
         }
     }
 
-    /// Ends what is done ahead. The reader comes to its end by itself.
+    /// Ends the preparations. The reader ends by itself.
     pub(super) async fn close(self, is_complete: bool) -> Result<(), ItemError> {
         match self {
             Self::Reader(_) => Ok(()),
@@ -74,15 +70,14 @@ where
     }
 }
 
-/// What a chunk step with several threads works with.
 pub(super) struct ParallelChunks<I, O, P, W> {
     reader: ReaderHandle<I>,
     idle: Vec<Lane<P, W>>,
     queue: VecDeque<QueuedChunk<I, O, P, W>>,
     tasks: JoinSet<Preparation<I, O, P, W>>,
-    /// Who may have a transaction open before its turn; none when nobody may.
+    /// Limits transactions open before their turn; none if that is not allowed.
     gate: Option<Gate>,
-    /// How many chunks are still not to be written ahead.
+    /// Number of chunks that are still not to be written ahead.
     calm: usize,
     tick: Interval,
     has_ended: bool,
@@ -102,7 +97,6 @@ enum QueuedChunk<I, O, P, W> {
     Unreadable(ItemError),
 }
 
-/// What there is to do beside the chunk whose turn it is.
 enum Event<I, O, P, W> {
     Read(Option<Result<ReadChunk<I>, ItemError>>),
     Prepared(Id, Box<Preparation<I, O, P, W>>),
@@ -124,7 +118,7 @@ where
             size: u32::try_from(size).unwrap_or(u32::MAX),
             all: None,
         });
-        // What is seen to wait at two ticks has waited for at most twice the time between them.
+        // A transaction seen waiting at two ticks has waited at most twice the tick.
         let mut tick = tokio::time::interval(HOLD / 2);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -139,8 +133,7 @@ where
         }
     }
 
-    /// The next chunk in order, as far as it is prepared, in exchange for the processor and writer that the caller has:
-    /// it gets those that know the chunk. None when the reader is gone.
+    /// See [`ChunkSource::next`].
     pub(super) async fn next(
         &mut self,
         processor: &mut P,
@@ -149,7 +142,7 @@ where
         while let None | Some(QueuedChunk::Preparing { .. }) = self.queue.front() {
             match self.queue.front() {
                 None if self.has_ended => return None,
-                // Nobody is left who has to be written at its turn.
+                // No chunk that must be written at its turn is left.
                 Some(QueuedChunk::Preparing { is_to_be_written: true, .. }) => self.open(),
                 _ => {}
             }
@@ -177,11 +170,11 @@ where
         Some(Ok(buffer))
     }
 
-    /// Does the work for the chunk whose turn it is, and meanwhile what there is to do for later ones.
+    /// Does the work of the current chunk while handling events of later ones.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
-            // What is begun for an event is done to its end: a rollback must not be left in the middle.
+            // Events are handled to the end: a rollback must not be cancelled.
             let event = tokio::select! {
                 biased;
                 done = &mut work => return done,
@@ -191,7 +184,7 @@ where
         }
     }
 
-    /// Ends all preparations, and closes the writers that are at rest.
+    /// Ends all preparations, and closes the idle writers.
     pub(super) async fn close(mut self, is_complete: bool) -> Result<(), ItemError> {
         self.tasks.shutdown().await;
         for queued in self.queue {
@@ -207,7 +200,7 @@ where
         closed
     }
 
-    /// Can be given up at any time without losing anything.
+    /// Cancel safe.
     async fn event(&mut self) -> Event<I, O, P, W> {
         let has_room = !self.has_ended && !self.idle.is_empty();
         tokio::select! {
@@ -236,7 +229,7 @@ where
         }
     }
 
-    /// Begins to prepare a chunk, and lets the next one be read.
+    /// Begins to prepare a chunk, and permits the next read.
     async fn begin(&mut self, read: ReadChunk<I>) {
         let Some(lane) = self.idle.pop() else { return };
         self.has_ended = read.has_ended;
@@ -260,7 +253,7 @@ where
         }
     }
 
-    /// Rolls back what has waited for too long.
+    /// Rolls back transactions that have waited too long.
     async fn sweep(&mut self) {
         for queued in &mut self.queue {
             if let QueuedChunk::Prepared { preparation, has_waited } = queued
@@ -273,7 +266,7 @@ where
         }
     }
 
-    /// Lets nobody write ahead, and rolls back what was.
+    /// Allows no writing ahead, and rolls back what was written.
     async fn shut(&mut self) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.all.is_none()) else { return };
         let all = gate.permits.clone().acquire_many_owned(gate.size);
@@ -284,7 +277,7 @@ where
                     preparation.release().await;
                 }
             }
-            // Those who write just now come to an end first, because nothing that waits stands in their way.
+            // Current writes finish first, because no waiting transaction blocks them.
             let event = tokio::select! {
                 biased;
                 all = &mut all => {
@@ -306,7 +299,7 @@ where
     }
 }
 
-/// A panic goes on in the step's own task, which ends with its text.
+/// Resumes the panic in the step's own task.
 fn panicked(error: JoinError) -> ItemError {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

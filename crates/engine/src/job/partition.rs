@@ -1,7 +1,6 @@
-//! Steps that are divided: a partitioner names the parts, and a worker step runs once for each.
+//! Divided steps: a partitioner names the partitions, and a worker step runs once for each.
 //!
-//! `manage` is the divided step itself, which also runs partitions; `worker` runs those of other processes' jobs;
-//! `run_partition` is one partition; `partitioners` has ready-made partitioners.
+//! `manage` is the divided step, which also runs partitions; `worker` runs those of other processes' jobs.
 
 mod manage;
 mod partitioners;
@@ -21,7 +20,7 @@ pub use partitioners::RangePartitioner;
 pub(crate) use worker::PACE as WORKER_PACE;
 pub use worker::run as run_worker;
 
-/// How many partitions a step is divided into unless something else is said, as in Spring Batch.
+/// Default number of partitions, as in Spring Batch.
 const GRID: usize = 6;
 
 /// One part of a divided step.
@@ -33,18 +32,18 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// A part with this key, which tells it from the others and from which it is known again after a restart.
+    /// A partition with this key, which must be unique and identifies it after a restart.
     pub fn new(key: impl Into<String>) -> Self {
         Self { key: key.into(), context: ExecutionContext::new() }
     }
 
-    /// Puts a value into what the part remembers from its start on; see [`StepScope::context`].
+    /// Adds a value to the initial context of the partition; see [`StepScope::context`].
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.context.put(key, value);
         self
     }
 
-    /// Its key.
+    /// The key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -52,18 +51,17 @@ impl Partition {
 
 /// Divides a step.
 ///
-/// Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is one.
+/// Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is a partitioner.
 pub trait Partitioner: Send + Sync + 'static {
-    /// The parts. `grid` is how many are wanted; more or fewer are all right. It is called again in a restart, with the
-    /// same `grid`: parts of the same key are the same then, and go on with what they remember.
+    /// The partitions. `grid` is the requested number, which is only a hint. Called again in a restart, with the same
+    /// `grid`: partitions of the same key continue with their context.
     fn partition(
         &self,
         scope: &StepScope,
         grid: usize,
     ) -> impl Future<Output = Result<Vec<Partition>, ItemError>> + Send;
 
-    /// Whether the parts of the first run are all that there ever are, so that a restart adds none: where others would
-    /// overlap them.
+    /// Whether a restart adds no partitions, because new ones would overlap those of the first run.
     fn is_fixed(&self) -> bool {
         false
     }
@@ -81,7 +79,6 @@ where
 type MakePartitions =
     dyn for<'a> Fn(&'a StepScope, usize) -> BoxFuture<'a, Result<Vec<Partition>, ItemError>> + Send + Sync;
 
-/// How many partitions are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Grid {
     Fixed(usize),
@@ -90,8 +87,8 @@ enum Grid {
 }
 
 impl Step {
-    /// A step that is divided: `worker` runs once for each partition that `partitioner` makes, in this process and in
-    /// all others that have the job. It ends when all of them have, as the worst of them did.
+    /// A divided step: `worker` runs once for each partition, in this process and in all others that have the job. It
+    /// ends when all of them have, with the worst result.
     ///
     /// ```
     /// # use tidemill_engine::item::{ItemsReader, ItemsWriter};
@@ -130,7 +127,7 @@ impl Step {
     }
 }
 
-/// A divided step; what follows are options.
+/// A divided step; everything else is optional.
 #[must_use]
 pub struct PartitionedStep {
     name: String,
@@ -143,25 +140,25 @@ pub struct PartitionedStep {
 }
 
 impl PartitionedStep {
-    /// How many partitions are wanted.
+    /// Requested number of partitions.
     pub fn grid(mut self, grid: usize) -> Self {
         self.grid = Grid::Fixed(grid);
         self
     }
 
-    /// As many partitions are wanted as the step's [pool](Step::pool) grants when it first runs.
+    /// Requests as many partitions as the step's [pool](Step::pool) grants when it first runs.
     pub fn grid_granted(mut self) -> Self {
         self.grid = Grid::Granted;
         self
     }
 
-    /// How many of them the process that runs the job runs at the same time; as many as it has processors unless said.
+    /// How many partitions the process of the job runs at once; the number of its CPUs by default.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = Some(concurrency);
         self
     }
 
-    /// Only the process that runs the job runs its partitions.
+    /// Runs partitions only in the process of the job.
     pub fn local(mut self) -> Self {
         self.is_local = true;
         self
@@ -172,7 +169,6 @@ impl PartitionedStep {
         Step::new(self.name.clone(), Arc::new(self))
     }
 
-    /// How many partitions are wanted.
     fn grid_of(&self, granted: Option<&Granted>) -> usize {
         match (self.grid, granted) {
             (Grid::Fixed(grid), _) => grid,
@@ -181,7 +177,7 @@ impl PartitionedStep {
         }
     }
 
-    /// How many of them run here at the same time; with units of a pool, no more than those.
+    /// With units of a pool, never more than those.
     fn concurrency_here(&self, granted: Option<&Granted>) -> usize {
         if let Some(granted) = granted.map(count) {
             return self.concurrency.unwrap_or(granted).min(granted);
@@ -191,7 +187,6 @@ impl PartitionedStep {
     }
 }
 
-/// At least one: nothing else is granted.
 fn count(granted: &Granted) -> usize {
     usize::try_from(granted.units).unwrap_or(usize::MAX).max(1)
 }

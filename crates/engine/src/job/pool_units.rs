@@ -1,7 +1,7 @@
-//! The units of a pool that a step needs: asked for before it begins, given back at its end, whatever the end.
+//! The pool units of a step: acquired before it begins, released at its end.
 //!
-//! Nothing of it is kept here that a crash could lose. A process that dies leaves its units to whoever finds that its
-//! execution has ended ([`recovery`](crate::job::recovery)).
+//! Nothing here can be lost in a crash: the units of a dead process are released when its execution is recovered
+//! ([`recovery`](crate::job::recovery)).
 
 use crate::job::retry::Lost;
 use crate::job::scope::StepScope;
@@ -15,14 +15,14 @@ use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
 use tidemill_domain::pool::{End, Reason, ReleaseBy, Settings};
 use tidemill_store::StoreError;
 
-/// How long one question waits in the queue. Whoever dies meanwhile keeps its place for little longer than that.
+/// How long one request waits in the queue. A process that dies keeps its place little longer than that.
 const QUESTION: Duration = Duration::from_secs(30);
 
-/// Pause before the question is repeated, after the database could not be reached.
+/// Pause before the request is repeated, if the database is away.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits for the units of a step; then the scope of the step says how many there are. Without them, the step ends with the
-/// outcome that is answered instead.
+/// Waits for the units of a step, and sets them in its scope. If there are none, the step ends with the returned
+/// outcome.
 pub(super) async fn take(
     resources: &StepResources,
     wanted: &PoolUse,
@@ -79,7 +79,7 @@ impl<'a> UnitsRequest<'a> {
         };
         let mut ask = Ask::new(holder, part);
         ask.class = wanted.class;
-        // Estimates are made of earlier runs of the same.
+        // Estimates are based on earlier runs of the same step.
         ask.table = scope.defined_step().to_owned();
         ask.hint = wanted.hint.clone();
         Ok(Self { pools, wanted, scope, ask })
@@ -87,7 +87,7 @@ impl<'a> UnitsRequest<'a> {
 
     async fn to_the_end(&self) -> Result<Hold, Outcome> {
         let mut left = self.wanted.wait.unwrap_or(Duration::MAX);
-        // The first question only looks, so that whoever has to wait is told so at once.
+        // The first request does not wait, so that the place in the queue is logged at once.
         let mut question = Duration::ZERO;
         let mut place = None;
         loop {
@@ -111,10 +111,10 @@ impl<'a> UnitsRequest<'a> {
         }
     }
 
-    /// One question, by what is set about the pool now.
+    /// One request, by the current settings of the pool.
     async fn ask(&self, question: Duration) -> Result<Result<Hold, Answer>, PoolError> {
         let mut ask = self.ask.clone();
-        // Of a pool that is not there nothing can be asked, and the answer says so.
+        // For an unknown pool, the answer to the request says so.
         if let Some(settings) = self.settings().await?
             && let Ok(asked) = self.wanted.asked(&settings)
         {
@@ -125,7 +125,7 @@ impl<'a> UnitsRequest<'a> {
         self.pools.hold(ask, question).await
     }
 
-    /// Tells the step what it may do. Units that it cannot use are given back.
+    /// Sets the granted units in the scope. Units that the step cannot use are released.
     async fn granted(&self, hold: Hold) -> Result<Hold, Outcome> {
         match self.tell_step(&hold).await {
             Ok(()) => Ok(hold),
@@ -141,7 +141,7 @@ impl<'a> UnitsRequest<'a> {
         let Some(granted) = ticket.granted else { return Ok(()) };
         let settings =
             self.settings().await.map_err(|error| Outcome::failed(error.code(), error.to_string()))?;
-        // Of one that was removed meanwhile the degree was asked for, which is what most give out.
+        // If the pool was removed meanwhile, assume the default kind of units.
         let settings = settings.unwrap_or_else(|| Settings::new(self.wanted.pool.clone(), 0));
         let told = self
             .wanted
@@ -194,7 +194,7 @@ impl<'a> UnitsRequest<'a> {
         }
     }
 
-    /// Leaves the queue, and gives back what came at the last moment.
+    /// Leaves the queue, and releases units granted at the last moment.
     async fn leave(&self) {
         let by = ReleaseBy::Holder(self.ask.holder.clone());
         let end = End::Released { failed: true };

@@ -1,8 +1,9 @@
-//! What is done for one chunk before its turn: its items are processed and, where the writer allows it, written in a
-//! transaction of its own.
+//! Work done for one chunk before its turn: its items are processed and, if the writer allows it, written in a
+//! transaction.
 //!
-//! Nothing is decided here. An error of processing is kept for its turn, where it is the first attempt. An error of
-//! writing may have come of a neighbour's uncommitted rows, so it is forgotten and the chunk is written at its turn.
+//! Nothing is decided here. A processing error is kept, and counts as the first attempt at the chunk's turn. A write
+//! error may be caused by uncommitted rows of another chunk, so it is dropped and the chunk is written again at its
+//! turn.
 
 use crate::job::chunk_buffer::ChunkBuffer;
 use crate::job::component::{ItemProcessor, ItemWriter};
@@ -14,11 +15,10 @@ use tokio::sync::Semaphore;
 
 pub(super) struct Lane<P, W> {
     pub(super) processor: P,
-    /// Only where several may write at the same time.
+    /// Only if writers may run concurrently.
     pub(super) writer: Option<W>,
 }
 
-/// A chunk that is being prepared, or is prepared and waits for its turn.
 pub(super) struct Preparation<I, O, P, W> {
     pub(super) buffer: ChunkBuffer<I, O>,
     pub(super) lane: Lane<P, W>,
@@ -37,9 +37,9 @@ where
         Self { buffer, lane, broken: None }
     }
 
-    /// Prepares it. Without a gate it is not written.
+    /// Without a gate the chunk is not written.
     pub(super) async fn run(mut self, gate: Option<Arc<Semaphore>>) -> Self {
-        // Whether what could not be read may be skipped is known at its turn; if not, nothing is processed.
+        // Whether read errors may be skipped is known only at the chunk's turn.
         if self.buffer.read.errors.is_empty()
             && self.process().await
             && let Some(gate) = gate
@@ -49,14 +49,14 @@ where
         self
     }
 
-    /// Processes the items in order, until one fails. Answers whether none did.
+    /// Processes the items in order, until one fails. Returns whether all succeeded.
     async fn process(&mut self) -> bool {
         let buffer = &mut self.buffer;
         if P::pass_through(&buffer.read.items).is_some() {
             return true;
         }
         for item in &buffer.read.items {
-            // A processor that never waits must not keep heartbeats and stops from being heard.
+            // Yields, so that a processor that never waits does not block heartbeats and stops.
             tokio::task::coop::consume_budget().await;
             let outcome = process(&mut self.lane.processor, item).await;
             let has_failed = outcome.is_err();
@@ -68,7 +68,7 @@ where
         true
     }
 
-    /// Writes what came out, once it may have a transaction open.
+    /// Writes the outputs, once a transaction may be open.
     async fn write(&mut self, gate: Arc<Semaphore>) {
         let Some(writer) = &mut self.lane.writer else { return };
         let buffer = &mut self.buffer;
@@ -91,9 +91,9 @@ where
         }
     }
 
-    /// Gives up what was written ahead: it is written again at its turn. What came out of the items is kept.
+    /// Rolls back what was written ahead; it is written again at its turn. Outputs are kept.
     pub(super) async fn release(&mut self) {
-        // It is good until the transaction has ended.
+        // Held until the transaction has ended.
         let Some(_permit) = self.buffer.ahead.permit.take() else { return };
         self.buffer.ahead.is_written = false;
         self.buffer.scope.roll_back().await;

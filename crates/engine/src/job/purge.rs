@@ -1,7 +1,7 @@
-//! Retention: forgets the history of jobs, when somebody asks or every hour.
+//! Retention: deletes the history of jobs, on request or every hour.
 //!
-//! Any number of servers may be told to; the one that has the lease `purge/history` does the work. Nothing depends on
-//! that lease: what may go is decided share by share under locks, so that somebody's order may come in between.
+//! Of several servers, the one that holds the lease `purge/history` does the work. The lease is only there to save
+//! work: each share is decided under locks, so a manual purge may run at the same time.
 
 use crate::error::EngineError;
 use crate::lease::{HeldLease, Leader, begin_under, until_lost};
@@ -16,37 +16,35 @@ use tidemill_domain::lease::LeaseKey;
 use tidemill_store::Store;
 use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
 
-/// Instances that are looked at in one transaction, unless somebody wants another number.
+/// Default number of instances per transaction.
 pub const BATCH: u32 = 500;
 
 const KIND: &str = "purge";
 
-/// Pause between two purges of a server.
 const PAUSE: Duration = Duration::from_secs(3600);
 
-/// Pause between two attempts to get the lease.
 const LEASE_PAUSE: Duration = Duration::from_secs(60);
 
-/// What a server lets others do between two transactions.
+/// Pause between two transactions, for others.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// What is to be forgotten.
+/// What to delete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PurgeOrder {
     /// Only of this job.
     pub job: Option<String>,
-    /// What is kept.
+    /// What to keep.
     pub retention: Retention,
     /// Instances per transaction.
     pub batch: u32,
 }
 
-/// What a purge has come to.
+/// The result of a purge.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PurgeReport {
-    /// What went, or would go.
+    /// What was deleted, or would be.
     pub removed: Removed,
-    /// How many of the instances that were looked at stayed, and why.
+    /// Checked instances that were kept, by reason.
     pub kept: BTreeMap<Kept, u64>,
 }
 
@@ -55,7 +53,7 @@ enum Mode<'a> {
     Remove { actor: &'a Actor, lease: Option<&'a HeldLease> },
 }
 
-/// Tells what would go, and changes nothing.
+/// Counts what would be deleted, and changes nothing.
 pub async fn count(
     store: &Store,
     order: &PurgeOrder,
@@ -64,7 +62,7 @@ pub async fn count(
     walk_all(store, order, &Mode::Count, tell).await
 }
 
-/// Forgets what may go. `tell` hears after each transaction how far it is.
+/// Deletes what retention allows. `tell` is called after each transaction.
 pub async fn purge(
     store: &Store,
     order: &PurgeOrder,
@@ -74,7 +72,7 @@ pub async fn purge(
     walk_all(store, order, &Mode::Remove { actor, lease: None }, tell).await
 }
 
-/// Purges every hour, on whichever server has the lease, until `process` ends.
+/// Purges every hour, on the server that holds the lease, until `process` ends.
 pub async fn run(process: Process, retention: Retention) {
     let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
@@ -157,8 +155,8 @@ async fn next_walk(
     Ok(walk)
 }
 
-/// One transaction. The first that removes something also notes who wants it and what is kept, so that nothing goes
-/// without a word even if the purge does not come to its end.
+/// One transaction. The first that deletes something also writes the audit entry, so there is one even if the purge
+/// does not finish.
 async fn take_share(
     store: &Store,
     order: &PurgeOrder,

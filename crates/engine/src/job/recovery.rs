@@ -1,5 +1,5 @@
-//! What becomes of executions whose process died: they fail with the reason, their units go back to their pools, and they
-//! are restarted where their job says so. Any process may find them; only one that has the job restarts it.
+//! Recovery of executions whose process died: they fail, their units are released, and they are restarted if their job
+//! says so. Any process can fail them; only one that has the job restarts it.
 
 use crate::error::EngineError;
 use crate::job::launcher::{Launcher, Running};
@@ -14,19 +14,16 @@ use tidemill_store::job::{RESTART_DUE, Recovered};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 use tidemill_store::{Store, StoreError};
 
-/// Executions dealt with in one round; more wait for the next.
 const EXECUTIONS_PER_ROUND: u32 = 100;
 
-/// Tickets of executions that have ended, dealt with in one round.
 const TICKETS_PER_ROUND: u32 = 1000;
 
-/// Why such a ticket ends, for people.
 const EXECUTION_ENDED: &str = "the execution that asked for it has ended";
 
-/// How often to look for restarts that are due, when nobody calls.
+/// How often to look for restarts if no wake-up arrives.
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
 
-/// Fails executions that nobody runs any more, and gives back the units that they held.
+/// Fails executions whose process died, and releases their units.
 #[crate::boxed]
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {
     let mut tx = store.begin().await?;
@@ -44,7 +41,6 @@ pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> 
     Ok(recovered)
 }
 
-/// Gives back the units of executions that have ended. A process that died could not.
 async fn give_back_units(store: &Store) -> Result<(), StoreError> {
     let left = store.read().await?.jobs().units_of_ended_executions(TICKETS_PER_ROUND).await?;
     for (pool, tickets) in left {
@@ -57,7 +53,7 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
         let pools = BTreeSet::from([pool.clone()]);
         let pace = tidemill_domain::pool::estimate::Pace::default();
         let request = PassRequest { pools: &pools, commands: &commands, pace, lapses: Lapses::Left };
-        // A pass for each pool: one that is damaged does not keep the others waiting.
+        // One pass per pool, so that a damaged pool does not block the others.
         match store.pool_pass(&mut PoolCache::default(), &request).await {
             Ok(_) => {
                 tracing::info!(pool = %pool, "{} requests of executions that have ended are out of pool {pool}", tickets.len())
@@ -70,7 +66,7 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Restarts what is due, until the launcher's process ends.
+/// Restarts due executions until the launcher's process ends.
 #[crate::boxed]
 pub async fn run(launcher: Launcher) {
     let mut service = Service::polling("looking for executions to restart", PACE)

@@ -1,4 +1,4 @@
-//! Rejects: skipped items with their error, kept where somebody can mend them.
+//! Rejects: skipped items with their errors, kept for correction.
 
 use crate::item::Roots;
 use crate::item::file_output::FileOutput;
@@ -11,35 +11,33 @@ use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::{ExecutionContext, StepExecutionId};
 use tidemill_store::job::RejectRow;
 
-/// Longest text of an item that is kept with its error, in characters.
 const ITEM_CHARS_MAX: usize = 10_000;
 
-/// Under which name the file's position is remembered.
+/// Name under which the file's position is saved.
 const POSITION: &str = "rejects";
 
-/// Where skipped items go.
+/// Where skipped items are kept.
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Rejects {
-    /// Into a file, which appears under its name when the step completes: with commas between columns when the name
-    /// ends in `.csv`, otherwise of JSON lines.
+    /// In a file, which gets its name when the step completes: CSV if the name ends in `.csv`, JSON lines otherwise.
     File {
         /// The file.
         path: PathBuf,
-        /// The folders that it has to lie in, if it has to.
+        /// The folders that it must be in, if any.
         roots: Option<Roots>,
     },
-    /// Into the table `tidemill_reject`, in the transaction of the chunk.
+    /// In the table `tidemill_reject`, in the chunk's transaction.
     Table,
 }
 
 impl Rejects {
-    /// Into this [file](Self::File).
+    /// In this [file](Self::File).
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File { path: path.into(), roots: None }
     }
 
-    /// The same, where a file has to lie in these folders.
+    /// Requires a file to be in these folders.
     pub fn within(self, within: Roots) -> Self {
         match self {
             Self::File { path, .. } => Self::File { path, roots: Some(within) },
@@ -47,7 +45,7 @@ impl Rejects {
         }
     }
 
-    /// Into the [table](Self::Table).
+    /// In the [table](Self::Table).
     pub fn table() -> Self {
         Self::Table
     }
@@ -113,7 +111,7 @@ impl LineFormat {
 }
 
 impl<I> Clone for RejectSink<I> {
-    /// A sink of the same kind that has not been opened.
+    /// The clone is not open.
     fn clone(&self) -> Self {
         Self::of(self.make.clone(), self.text_of)
     }
@@ -128,7 +126,7 @@ impl<I> RejectSink<I> {
         Self::of(Arc::new(move |_| Ok(rejects.clone())), text_of)
     }
 
-    /// Where they go is said for each run of the step; `text_of` is what is kept of an item.
+    /// `make` is called for each run of the step; `text_of` is the text kept of an item.
     pub(crate) fn of(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
         Self { make, file: None, lines: LineFormat::Json, step: None, pending: Vec::new(), text_of }
     }
@@ -149,7 +147,7 @@ impl<I> RejectSink<I> {
         Ok(())
     }
 
-    /// Notes a skipped item, which is not known when it could not be read; [`flush`](Self::flush) writes it.
+    /// Adds a skipped item, which is unknown after a failed read; [`flush`](Self::flush) writes it.
     pub(crate) fn add(&mut self, phase: Phase, kind: &ErrorKind, error: &ItemError, item: Option<&I>) {
         let origin = error.origin();
         let raw = || origin.map(|origin| origin.raw.clone());
@@ -163,7 +161,7 @@ impl<I> RejectSink<I> {
         });
     }
 
-    /// Writes what was noted, before the chunk commits.
+    /// Writes the added items before the chunk commits.
     pub(crate) async fn flush(
         &mut self,
         chunk: &mut ChunkScope,
@@ -189,7 +187,6 @@ impl<I> RejectSink<I> {
         Ok(())
     }
 
-    /// Forgets what the chunk that is rolled back has written.
     pub(crate) async fn roll_back(&mut self) -> Result<(), ItemError> {
         match &mut self.file {
             Some(file) => file.roll_back().await,

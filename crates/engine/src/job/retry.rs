@@ -1,4 +1,4 @@
-//! Repeats a transaction while the database is away, as long as this process may act.
+//! Repeats a transaction while the database is away and this process holds the lease.
 
 use crate::lease::HeldLease;
 use std::time::Duration;
@@ -6,12 +6,10 @@ use tidemill_store::StoreError;
 
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// This process may no longer act, or cannot record what it did. Whoever finds the execution without an owner records
-/// that it failed.
+/// This process lost the lease, or cannot record what it did. Recovery will record the failure of the execution.
 #[derive(Debug)]
 pub(super) struct Lost;
 
-/// Why a transaction was given up.
 #[derive(Debug)]
 pub(super) enum GivenUp {
     LeaseLost,
@@ -19,7 +17,7 @@ pub(super) enum GivenUp {
 }
 
 impl GivenUp {
-    /// For what has to be recorded before anybody may go on.
+    /// For records without which the execution cannot continue.
     pub(super) fn lost(self) -> Lost {
         if let Self::Failed(error) = self {
             tracing::error!(%error, "the execution could not be recorded; it is given up");
@@ -28,15 +26,15 @@ impl GivenUp {
     }
 }
 
-/// What to do when the answer to a commit was lost, so that nobody knows whether it happened.
+/// What to do if the answer to a commit was lost, so the result is unknown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LostAnswer {
-    /// Doing it twice does no harm.
+    /// Repeating is harmless.
     Repeat,
     Fail,
 }
 
-/// Repeats `attempt` for as long as the database is away and `lease` is trusted. `trouble` is what the log says.
+/// Repeats `attempt` while the database is away and `lease` is trusted. `trouble` is the log message.
 pub(super) async fn while_away<T, F>(
     lease: &HeldLease,
     trouble: &str,

@@ -1,5 +1,4 @@
-//! One execution, from its first step to its end: in order, or as the exit codes say; flows within flows, and flows at the
-//! same time.
+//! One execution, from its first step to its end: in sequence, or by transitions.
 
 use crate::error::EngineError;
 use crate::job::execution::Execution;
@@ -21,17 +20,17 @@ use tracing::Instrument;
 /// How an execution ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExecutionEnd {
-    /// Which.
+    /// Its id.
     pub execution: ExecutionId,
-    /// Its status.
+    /// The status.
     pub status: BatchStatus,
-    /// Its exit status.
+    /// The exit status.
     pub exit: ExitStatus,
-    /// The code of its failure, if it failed.
+    /// The error code, if it failed.
     pub code: Option<Code>,
 }
 
-/// How a flow went, or the part of it that has been walked.
+/// The result of a flow, or of the part walked so far.
 struct Walk {
     outcome: Outcome,
     has_run: bool,
@@ -53,10 +52,10 @@ impl Walk {
 }
 
 impl Execution {
-    /// Runs to the end. The error says that this process may no longer act: nothing was written then.
+    /// The error means that this process lost the execution: nothing was written then.
     pub(super) async fn run(self) -> Result<ExecutionEnd, EngineError> {
         let execution = Arc::new(self);
-        // A task of its own: a panic of a listener or a decision must leave a trace, too.
+        // In a task, so that a panic of a listener or a decision is recorded too.
         let ended = match tokio::spawn(execution.clone().run_logged()).await {
             Ok(ended) => ended,
             Err(panic) => {
@@ -131,7 +130,7 @@ impl Execution {
         Ok(ExecutionEnd { execution: self.launched.execution, status, exit, code })
     }
 
-    /// One after the other, until one does not complete.
+    /// In sequence, until a step does not complete.
     async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
         let mut walk = Walk::new();
         for node in flow.nodes() {
@@ -148,7 +147,7 @@ impl Execution {
         Ok(walk)
     }
 
-    /// From one to the next as the exit codes say.
+    /// By transitions.
     async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
         let rules = flow.rules();
         let mut walk = Walk::new();
@@ -187,7 +186,7 @@ impl Execution {
             };
             match rules.after(&name, &code) {
                 Some(Target::To(next)) => state = Some(next),
-                // Right after a restart the stop is behind us.
+                // Right after a restart, the stop was already done.
                 Some(Target::Stop(next)) if !walk.has_run => state = next,
                 Some(Target::Stop(_)) => return Ok(walk.stopped()),
                 Some(Target::End(code)) => {
@@ -218,7 +217,7 @@ impl Execution {
                 Node::Step(step) => self.run_step(step).await,
                 Node::Flow(name, flow) => self.inner_flow(name, flow).await,
                 Node::Split(name, flows) => self.split(name, flows).await,
-                // Decisions are made where it is known what came before.
+                // Decisions are made in `along`, which knows the previous step.
                 Node::Decision(name, _) => {
                     let text = format!("the decision {name:?} has nothing to decide about");
                     Ok(PartResult::of(Outcome::failed(Code::ExecutionFailed, text)))
@@ -227,7 +226,7 @@ impl Execution {
         })
     }
 
-    /// A flow with a row of its own.
+    /// A flow with its own row.
     async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, Lost> {
         let id = match self.start_step(name, "flow", StepRules::default()).await? {
             Start::Run { id, .. } => id,
@@ -238,7 +237,7 @@ impl Execution {
         Ok(PartResult { has_run: true, id: Some(id), ..PartResult::of(outcome) })
     }
 
-    /// Flows at the same time; as the worst of them ends, so does the whole.
+    /// Concurrent flows; the worst result counts.
     async fn split(self: &Arc<Self>, name: &str, flows: &[StepFlow]) -> Result<PartResult, Lost> {
         let mut running = JoinSet::new();
         for flow in flows {
@@ -264,12 +263,12 @@ impl Execution {
         if is_lost {
             return Err(Lost);
         }
-        // What follows a split asks how it ended as a whole, not for the exit code of one of its flows.
+        // Transitions after a split match its status, not the exit code of one of its flows.
         all.outcome.exit.code = all.outcome.status.as_str().to_owned();
         Ok(PartResult { has_run: all.has_run, ..PartResult::of(all.outcome) })
     }
 
-    /// A step that failed and whose failure led on is done with: a restart does not repeat it.
+    /// Abandons a failed step whose failure had a transition: a restart does not repeat it.
     async fn abandon(&self, part: PartResult) -> Result<(), Lost> {
         match part.id {
             Some(id) if part.outcome.status == BatchStatus::Failed => {

@@ -1,4 +1,4 @@
-//! One step: its history decides whether it starts, its body runs in a task of its own, and its end is recorded.
+//! One step: decides whether it starts, runs its body in a task, and records its end.
 
 use crate::job::execution::Execution;
 use crate::job::listener::StepRun;
@@ -18,22 +18,21 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-/// How long a step that has to end now may take to let go of what it holds.
+/// How long an aborted step may take to end.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
-/// How a part of a flow went: a step, a flow within it, or all of it.
+/// The result of a step, an inner flow or a whole flow.
 pub(super) struct PartResult {
     pub(super) outcome: Outcome,
-    /// Whether anything ran, or all of it was passed over.
+    /// False if everything was skipped.
     pub(super) has_run: bool,
     /// Its row, if it got one in this execution.
     pub(super) id: Option<StepExecutionId>,
-    /// What a step counted, now or when it ran before; none of flows, whose steps count for themselves.
+    /// Counters of a step, now or in an earlier run; none for flows.
     pub(super) counters: Option<Counters>,
 }
 
 impl PartResult {
-    /// Without a row of its own.
     pub(super) fn of(outcome: Outcome) -> Self {
         Self { outcome, has_run: false, id: None, counters: None }
     }
@@ -45,7 +44,7 @@ pub(super) enum Start {
         context: ExecutionContext,
         is_resumed: bool,
     },
-    /// It did before, or may not.
+    /// It ran before, or may not run.
     Not(PartResult),
 }
 
@@ -77,7 +76,7 @@ impl Execution {
         self.end_step(step, &scope, ended).await
     }
 
-    /// Asks whether a step, or a flow that is recorded as one, runs.
+    /// Decides whether a step, or a flow recorded as one, runs.
     pub(super) async fn start_step(
         &self,
         name: &str,
@@ -138,7 +137,6 @@ impl Execution {
     }
 }
 
-/// How the body of a step ended, before it is recorded.
 pub(super) struct EndedStep {
     pub(super) outcome: Outcome,
     pub(super) counters: Counters,
@@ -146,7 +144,7 @@ pub(super) struct EndedStep {
 }
 
 impl EndedStep {
-    /// Tells the listeners, who may have a word on how it ended and on what the job remembers.
+    /// Calls the listeners, which may change the exit status and the job context.
     pub(super) fn tell_listeners(
         &mut self,
         step: &Step,
@@ -168,7 +166,7 @@ impl EndedStep {
         }
     }
 
-    /// Logs a failure. The reason is recorded; it may hold data of items, which do not belong into a log.
+    /// Logs only the code: the reason may contain data of items. It is recorded.
     pub(super) fn log(&self, scope: &StepScope) {
         if let Some(code) = self.outcome.code {
             let (step, status) = (scope.step(), self.outcome.status);
@@ -177,8 +175,7 @@ impl EndedStep {
     }
 }
 
-/// Runs the body of a step, with the units of a pool that it needs, from what it had counted and remembered. The step may
-/// be one of this process's job, or a partition of another's.
+/// Runs the body of a step with its pool units. The step may be a partition of another process's job.
 pub(super) async fn run_body(
     resources: &StepResources,
     step: &Step,
@@ -208,7 +205,7 @@ async fn work(
     let progress = task.progress.clone();
     let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
     let step = step.clone();
-    // A task of its own: a panic or a step that has to end now must not take the job with it.
+    // In a task, so that a panic or an abort does not end the job.
     let mut working = JoinSet::new();
     working.spawn(
         async move {
@@ -219,7 +216,7 @@ async fn work(
     );
     let ended = tokio::select! {
         ended = working.join_next() => ended,
-        // A commit that is on its way is waited for: it ends the chunk, and the step with it.
+        // A commit in progress is awaited: it ends the chunk, and the step with it.
         () = resources.stop.asked(Urgency::Now) => {
             let is_committing = progress.get().is_committing;
             if is_committing { timeout(LETTING_GO, working.join_next()).await.ok().flatten() } else { None }
@@ -251,7 +248,7 @@ async fn work(
     Ok(EndedStep { outcome, counters, context })
 }
 
-/// Tells the listeners that a step begins, and answers what it remembers then.
+/// Calls the listeners, and returns the initial context.
 fn context_at_start(step: &Step, scope: &StepScope) -> ExecutionContext {
     let mut context = scope.context().clone();
     for listener in &step.listeners {
@@ -260,14 +257,13 @@ fn context_at_start(step: &Step, scope: &StepScope) -> ExecutionContext {
     context
 }
 
-/// Ends a step now, and waits a moment for it to let go of its transaction.
+/// Aborts a step, and waits a moment for its transaction to end.
 async fn abort<T: 'static>(mut working: JoinSet<T>) {
     if timeout(LETTING_GO, working.shutdown()).await.is_err() {
         tracing::warn!("a step does not let go of what it does; its transaction ends with its connection");
     }
 }
 
-/// The message of a task that panicked.
 pub(super) fn panic_text(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "cancelled".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,4 +1,4 @@
-//! What the parts of a step may look at while they run.
+//! The scopes that the parts of a step get while they run.
 
 use crate::lease::HeldLease;
 use std::sync::{Arc, OnceLock};
@@ -11,8 +11,8 @@ use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParamet
 use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
 
-/// What a step's parts are made with. Readers, processors and writers are made anew for each run of the step, so
-/// they can depend on the parameters of that run.
+/// The run of a step that its parts are made for. Readers, processors and writers are made for each run, so they can
+/// depend on its parameters.
 #[derive(Clone, Debug)]
 pub struct StepScope {
     inner: Arc<StepScopeParts>,
@@ -28,12 +28,10 @@ pub(crate) struct StepScopeParts {
     pub(crate) step_execution: StepExecutionId,
     pub(crate) parameters: JobParameters,
     pub(crate) job_context: ExecutionContext,
-    /// What the step remembers at its start.
+    /// The context of the step at its start.
     pub(crate) context: ExecutionContext,
-    /// Of the definition of the job, where it has one.
     pub(crate) fingerprint: Option<String>,
     pub(crate) is_resumed: bool,
-    /// What a pool has granted, once it has.
     pub(crate) granted: OnceLock<Granted>,
 }
 
@@ -42,7 +40,7 @@ impl StepScope {
         Self { inner: Arc::new(parts) }
     }
 
-    /// The database that the job is recorded in, which is also where writers write exactly once.
+    /// The job's own database, where writers write exactly once.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
@@ -52,12 +50,12 @@ impl StepScope {
         &self.inner.job
     }
 
-    /// Name of the step; of a partition `<step>:<key>`.
+    /// Name of the step; `<step>:<key>` for a partition.
     pub fn step(&self) -> &str {
         &self.inner.step
     }
 
-    /// Name of the step as it is defined, whichever partition of it this is: what metrics are counted by.
+    /// Name of the step in the definition, without the key of a partition: the label of metrics.
     pub(crate) fn defined_step(&self) -> &str {
         worker_of(&self.inner.step)
     }
@@ -70,28 +68,27 @@ impl StepScope {
         self.inner.fingerprint.as_deref()
     }
 
-    /// This run of the job.
+    /// The execution of the job.
     pub fn execution(&self) -> ExecutionId {
         self.inner.execution
     }
 
-    /// This run of the step.
+    /// The execution of the step.
     pub fn step_execution(&self) -> StepExecutionId {
         self.inner.step_execution
     }
 
-    /// Whether this run goes on where an earlier one ended.
+    /// Whether this run continues an earlier one.
     pub fn is_resumed(&self) -> bool {
         self.inner.is_resumed
     }
 
-    /// What a pool has granted to the step, or to the divided step that this is a partition of; none when it asks no
-    /// pool.
+    /// What a pool granted to the step, or to the divided step of this partition; none without a pool.
     pub fn granted(&self) -> Option<&Granted> {
         self.inner.granted.get()
     }
 
-    /// Notes what a pool has granted. It is granted once in a run of a step.
+    /// Sets the grant, once per run of a step.
     pub(crate) fn grant(&self, granted: Granted) {
         self.inner.granted.get_or_init(|| granted);
     }
@@ -101,21 +98,21 @@ impl StepScope {
         &self.inner.parameters
     }
 
-    /// A parameter as text; an error that names it when it was not given.
+    /// A parameter as text; an error if it was not given.
     pub fn text(&self, name: &str) -> Result<String, ItemError> {
         self.inner.parameters.get(name).map(|parameter| parameter.value.to_string()).ok_or_else(|| {
             ItemError::new(ErrorKind::FATAL, format!("the job parameter {name:?} was not given"))
         })
     }
 
-    /// What the step remembers, as it was at its start. In a partition: what its partitioner gave it, too.
+    /// The context of the step at its start. Of a partition: including the values of its partitioner.
     pub fn context(&self) -> &ExecutionContext {
         &self.inner.context
     }
 
-    /// Where the same step of the last earlier instance of the job ended, for a reader of something that has no end: it
-    /// goes on behind what was read. `key` is what the reader saves its position under. It is an error when that
-    /// instance runs, or can be restarted: it would read the same.
+    /// The final context of the same step in the previous instance of the job, for a reader of an endless source, which
+    /// continues after it. `key` is the context key of the reader's position. Fails if that instance is running or can
+    /// be restarted, because it would read the same items.
     #[crate::boxed]
     pub async fn previous_run(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
         let request = PreviousRunRequest {
@@ -140,24 +137,23 @@ impl StepScope {
         }
     }
 
-    /// What the job remembers, as it was at the start of the step.
+    /// The context of the job at the start of the step.
     pub fn job_context(&self) -> &ExecutionContext {
         &self.inner.job_context
     }
 }
 
-/// The chunk that is being written, and its transaction. That begins when it is first asked for, so that a writer
-/// which does something else first does not hold it meanwhile.
+/// The chunk being written, and its transaction, which begins on first use.
 #[derive(Debug)]
 pub struct ChunkScope {
     store: Store,
-    /// As long as this is trusted, a database that is away is waited for.
+    /// While this is trusted, a transaction waits for a database that is away.
     lease: Option<Arc<HeldLease>>,
     idle_limit: Option<Duration>,
     tx: Option<Tx>,
 }
 
-/// Pause before a transaction is begun again, after the database could not be reached or had no time.
+/// Pause before a transaction is begun again, if the database is away or busy.
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl ChunkScope {
@@ -165,7 +161,7 @@ impl ChunkScope {
         Self { store, lease: None, idle_limit, tx: None }
     }
 
-    /// That of another chunk of the same step.
+    /// For another chunk of the same step.
     pub(crate) fn another(&self) -> Self {
         let (store, lease) = (self.store.clone(), self.lease.clone());
         Self { store, lease, idle_limit: self.idle_limit, tx: None }
@@ -175,8 +171,8 @@ impl ChunkScope {
         Self { lease: Some(lease), ..self }
     }
 
-    /// The transaction of this chunk. Do not commit; the step does. While nothing has been done in it, a database that
-    /// is away or busy is waited for, as long as this process may act.
+    /// The transaction of this chunk. Do not commit it; the step does. While it is unused, a database that is away or
+    /// busy is waited for, as long as this process holds the lease.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
         while self.tx.is_none() {
             match self.begin().await {
@@ -208,7 +204,7 @@ impl ChunkScope {
 
     pub(crate) async fn roll_back(&mut self) {
         if let Some(tx) = self.take() {
-            // A connection that is gone has rolled back as well.
+            // A lost connection has rolled back as well.
             if let Err(error) = tx.rollback().await {
                 tracing::debug!(%error, "a rollback was not answered");
             }

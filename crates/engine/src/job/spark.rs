@@ -1,4 +1,4 @@
-//! Spark steps: `spark-submit` as a supervised command, with what a pool has granted.
+//! Spark steps: `spark-submit` as a supervised command, with the units a pool granted.
 
 use crate::job::command::{CommandSpec, CommandStep};
 use crate::job::scope::StepScope;
@@ -15,7 +15,7 @@ use tidemill_domain::job::spark::{Granted, Submission, is_chatter};
 const SUBMIT: &str = "spark-submit";
 
 impl Step {
-    /// A step that runs a Spark application through `spark-submit`; otherwise as [`command`](Self::command).
+    /// A step that runs a Spark application with `spark-submit`; otherwise like [`command`](Self::command).
     pub fn spark(
         name: impl Into<String>,
         spark: impl Fn(&StepScope) -> Result<SparkSpec, ItemError> + Send + Sync + 'static,
@@ -25,7 +25,7 @@ impl Step {
     }
 }
 
-/// A Spark application, and how it shall be submitted.
+/// A Spark application, and how to submit it.
 ///
 /// ```
 /// use tidemill_engine::job::{Granted, Job, SparkSpec, Step};
@@ -60,32 +60,32 @@ impl SparkSpec {
         self
     }
 
-    /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; as the installation says without this.
+    /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; the default of the installation otherwise.
     pub fn master(mut self, master: impl Into<String>) -> Self {
         self.submission.master = Some(master.into());
         self
     }
 
-    /// Sets a setting of Spark's. Everybody on this machine can see it while it runs: a password does not belong here.
+    /// Sets a Spark property. It is visible in the process list, so do not put a password here.
     pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.submission.conf.insert(key.into(), value.into());
         self
     }
 
-    /// The path of `spark-submit`. Without it, that of `SPARK_HOME`, or the first in `PATH`.
+    /// Path of `spark-submit`. By default that of `SPARK_HOME`, or the first in `PATH`.
     pub fn submit(mut self, program: impl Into<PathBuf>) -> Self {
         self.submit = Some(program.into());
         self
     }
 
-    /// What was granted: how many tasks may run at once, and the hint that says so to the source. Without it, what the
-    /// step's [pool](Step::pool) has granted.
+    /// How many tasks may run at once, and the hint for the source. By default what the step's [pool](Step::pool)
+    /// granted.
     pub fn parallelism(mut self, granted: Granted) -> Self {
         self.submission.granted = Some(granted);
         self
     }
 
-    /// Says more about how `spark-submit` is run: environment, folder, timeout, log file.
+    /// Sets options of the `spark-submit` command: environment, folder, timeout, log file.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -97,7 +97,6 @@ impl SparkSpec {
         self
     }
 
-    /// With what the step's pool has granted, unless the author says something else.
     fn into_command(mut self, granted: Option<&Granted>) -> Result<CommandSpec, ItemError> {
         self.submission.granted = self.submission.granted.or_else(|| granted.cloned());
         let fatal = |text: String| ItemError::new(ErrorKind::FATAL, text);
@@ -142,7 +141,7 @@ fn find(given: Option<&Path>, home: Option<&OsStr>, path: Option<&OsStr>) -> Res
     })
 }
 
-/// Made absolute: it is run in a folder of its own.
+/// Made absolute, because it runs in another folder.
 fn found(program: PathBuf) -> Option<OsString> {
     program.is_file().then(|| std::path::absolute(&program).unwrap_or(program).into_os_string())
 }

@@ -1,4 +1,4 @@
-//! SQL steps: statements of the author's, in the step's transaction or on another database.
+//! SQL steps: statements in the step's transaction or on another database.
 
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
@@ -9,8 +9,7 @@ use tidemill_domain::item::ItemError;
 use tidemill_store::item::{Database, SqlQuery};
 
 impl Step {
-    /// A step that runs SQL statements of the author's: in the step's transaction, exactly once, unless they name
-    /// another database.
+    /// A step that runs SQL statements: in the step's transaction, exactly once, unless they name another database.
     pub fn sql(
         name: impl Into<String>,
         statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
@@ -38,7 +37,7 @@ where
     }
 }
 
-/// Statements that run one after the other, all or none. They are the author's own text; values are bound to them.
+/// Statements that run in sequence, all or none. Values are bound, not formatted into the text.
 ///
 /// ```
 /// use tidemill_engine::item::sql::SqlQuery;
@@ -58,12 +57,12 @@ pub struct SqlStatements {
 }
 
 impl SqlStatements {
-    /// Statements in the step's own transaction, on the job's database: exactly once.
+    /// Statements in the step's transaction, on the job's own database: exactly once.
     pub fn new(statements: impl IntoIterator<Item = SqlQuery>) -> Self {
         Self { statements: statements.into_iter().collect(), database: None }
     }
 
-    /// Runs them on another database, in a transaction of their own: at least once.
+    /// Runs them on another database, in their own transaction: at least once.
     pub fn on(mut self, database: Database) -> Self {
         self.database = Some(database);
         self

@@ -1,4 +1,4 @@
-//! A step: a name, when it may run, and a body that does the work. Every sort of step adds its own constructor to [`Step`].
+//! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
 use crate::job::listener::StepListener;
 use crate::job::retry::GivenUp;
@@ -30,7 +30,7 @@ pub struct Step {
     pub(super) body: Arc<dyn StepBody>,
 }
 
-/// One setting of a step, for people: its name and its value.
+/// Name and value of a setting of a step, for people.
 pub type Described = (&'static str, String);
 
 impl Step {
@@ -38,7 +38,7 @@ impl Step {
         Self { name, rules: StepRules::default(), listeners: Vec::new(), pool: None, body }
     }
 
-    /// Run it again in a restart even if it has completed.
+    /// Runs it again in a restart even if it has completed.
     pub fn allow_start_if_complete(mut self) -> Self {
         self.rules.allow_start_if_complete = true;
         self
@@ -56,24 +56,24 @@ impl Step {
         self
     }
 
-    /// Takes units of a pool for as long as it runs. It waits in the queue of the pool before it begins, and what it got
-    /// is what [`StepScope::granted`] says; of a divided step, so many partitions run at once, all in this process.
+    /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
+    /// what it got. A divided step runs that many partitions at once, all in this process.
     pub fn pool(mut self, wanted: PoolUse) -> Self {
         self.pool = Some(wanted);
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What sort of step it is, such as `chunk` or `tasklet`.
+    /// The kind of step, such as `chunk` or `tasklet`.
     pub fn type_word(&self) -> &'static str {
         self.body.type_word()
     }
 
-    /// Its settings, in the order in which people want to know them, without those that have their default.
+    /// Settings that differ from their default, in display order.
     pub fn describe(&self) -> Vec<Described> {
         let mut all = self.body.describe();
         if let Some(PoolUse { pool, units, least, .. }) = &self.pool {
@@ -90,7 +90,7 @@ impl Step {
         all
     }
 
-    /// The step that does the work of one partition, when this one is divided.
+    /// The step that runs one partition, if this one is divided.
     pub(crate) fn worker(&self) -> Option<&Self> {
         self.body.worker()
     }
@@ -118,14 +118,13 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub(crate) type StepFuture<'a> = BoxFuture<'a, Result<Outcome, StepFailure>>;
 
-/// What a step does.
 pub(crate) trait StepBody: Send + Sync {
-    /// Runs it. What is counted and remembered is in the task, also after a failure.
+    /// Counters and context are in the task, even after a failure.
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a>;
 
     fn type_word(&self) -> &'static str;
 
-    /// The step that does the work of one partition, when this one is divided.
+    /// The step that runs one partition, if this one is divided.
     fn worker(&self) -> Option<&Step> {
         None
     }
@@ -144,7 +143,6 @@ pub(crate) trait StepBody: Send + Sync {
     }
 }
 
-/// How a step or a job ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: BatchStatus,
@@ -175,14 +173,13 @@ impl Outcome {
     }
 }
 
-/// Why a step did not come to its end.
 #[derive(Debug)]
 pub(crate) enum StepFailure {
     Failed {
         code: Code,
         text: String,
     },
-    /// Somebody else has taken over, or this process no longer counts. Nothing may be written any more.
+    /// Another process has taken over. Nothing may be written any more.
     LeaseLost,
 }
 
@@ -214,7 +211,6 @@ impl From<GivenUp> for StepFailure {
     }
 }
 
-/// What every step runs with.
 #[derive(Clone, Debug)]
 pub(crate) struct StepResources {
     pub(crate) lease: Arc<HeldLease>,
@@ -223,13 +219,13 @@ pub(crate) struct StepResources {
     pub(crate) pools: PoolsOnDemand,
 }
 
-/// A step that is running: what it has counted and what it remembers. `commit.rs` saves both.
+/// A running step, with its counters and context. `commit.rs` saves both.
 #[derive(Debug)]
 pub(crate) struct StepTask {
     pub(crate) scope: StepScope,
-    /// What the step remembers, as of the chunk in hand.
+    /// The context as of the current chunk.
     pub(crate) context: ExecutionContext,
-    /// What has been counted, commits and rollbacks included.
+    /// Includes commits and rollbacks.
     pub(crate) counters: Counters,
     pub(crate) resources: StepResources,
     /// The context as it is stored.
@@ -238,7 +234,7 @@ pub(crate) struct StepTask {
     pub(super) progress: Progress,
 }
 
-/// What a step has committed; it outlives the step's own task.
+/// What a step has committed; it outlives the step's task.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(Arc<Mutex<Committed>>);
 
@@ -246,7 +242,7 @@ pub(crate) struct Progress(Arc<Mutex<Committed>>);
 pub(crate) struct Committed {
     pub(super) counters: Counters,
     pub(super) context: ExecutionContext,
-    /// A commit is on its way, so nobody can say yet what is committed.
+    /// A commit is in progress, so the result is not known yet.
     pub(super) is_committing: bool,
 }
 
@@ -268,12 +264,12 @@ impl StepTask {
         Self { scope, context, counters, resources, stored: String::new(), is_stop_stored: false, progress }
     }
 
-    /// Whether it shall stop at the end of the chunk in hand.
+    /// Whether it should stop at the end of the current chunk.
     pub(crate) fn shall_stop(&self) -> bool {
         self.is_stop_stored || self.resources.stop.is_asked()
     }
 
-    /// Refuses to go on when this process may no longer act.
+    /// Fails if this process lost the lease.
     pub(crate) fn check(&self) -> Result<(), StepFailure> {
         if self.resources.lease.is_trusted() { Ok(()) } else { Err(StepFailure::LeaseLost) }
     }

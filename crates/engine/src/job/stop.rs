@@ -1,19 +1,19 @@
-//! How a run learns that it shall stop.
+//! How a run is told to stop.
 
 use tokio::sync::watch;
 
-/// How urgently.
+/// How urgently to stop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
-    /// Go on.
+    /// Do not stop.
     None,
-    /// At the end of the chunk in hand.
+    /// At the end of the current chunk.
     AtChunkEnd,
-    /// Now: the chunk in hand is rolled back.
+    /// At once: the current chunk is rolled back.
     Now,
 }
 
-/// Tells one or many runs to stop.
+/// Stops one or many runs.
 #[derive(Clone, Debug)]
 pub struct StopSwitch {
     sender: watch::Sender<Urgency>,
@@ -26,7 +26,7 @@ impl Default for StopSwitch {
 }
 
 impl StopSwitch {
-    /// Asks to stop; never takes back what was asked before.
+    /// Requests a stop; never lowers the urgency.
     pub fn ask(&self, urgency: Urgency) {
         self.sender.send_if_modified(|current| {
             let is_more = urgency > *current;
@@ -35,25 +35,25 @@ impl StopSwitch {
         });
     }
 
-    /// What those see who shall stop.
+    /// The receiving side, for runs.
     pub fn signal(&self) -> StopSignal {
         StopSignal { receiver: self.sender.subscribe() }
     }
 }
 
-/// What a run looks at between two chunks.
+/// Checked by a run between two chunks.
 #[derive(Clone, Debug)]
 pub struct StopSignal {
     receiver: watch::Receiver<Urgency>,
 }
 
 impl StopSignal {
-    /// Whether it shall stop at the end of the chunk in hand.
+    /// Whether to stop at the end of the current chunk.
     pub fn is_asked(&self) -> bool {
         *self.receiver.borrow() >= Urgency::AtChunkEnd
     }
 
-    /// Waits until somebody asks at least so urgently; for ever if nobody can any more.
+    /// Waits for a request of at least this urgency; forever if the switch is gone.
     pub async fn asked(&self, urgency: Urgency) {
         let mut receiver = self.receiver.clone();
         if receiver.wait_for(|current| *current >= urgency).await.is_err() {

@@ -1,4 +1,4 @@
-//! Tasklet steps: a piece of work that is called until it is finished, each time in one transaction.
+//! Tasklet steps: work that is called until it is finished, each time in a transaction.
 
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
@@ -9,11 +9,9 @@ use tidemill_store::{StoreError, Tx};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 impl Step {
-    /// A step that calls `work` in a transaction. What `work` does through [`TaskletScope::tx`] commits with what it
-    /// remembers.
+    /// A step that calls `work` in a transaction. Writes through [`TaskletScope::tx`] commit with its context.
     ///
-    /// It returns `()` when all is done. One that returns a [`RepeatStatus`] is called again, in the next transaction, until
-    /// it says that it is finished.
+    /// `work` returns `()` when it is done, or a [`RepeatStatus`] to be called again in the next transaction.
     ///
     /// ```
     /// use tidemill_engine::job::{Job, Step};
@@ -35,12 +33,12 @@ impl Step {
     }
 }
 
-/// Whether a tasklet wants to be called again.
+/// Whether a tasklet is called again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RepeatStatus {
     /// There is more to do.
     Continuable,
-    /// That was all.
+    /// It is done.
     Finished,
 }
 
@@ -50,14 +48,14 @@ impl From<()> for RepeatStatus {
     }
 }
 
-/// What one call of a tasklet works with.
+/// One call of a tasklet.
 #[derive(Debug)]
 pub struct TaskletScope {
     step: StepScope,
     call: OwnedMutexGuard<TaskletCall>,
 }
 
-/// What a call leaves to its step. The lock gives it back when the scope is dropped.
+/// The results of a call. The lock returns them to the step when the scope is dropped.
 #[derive(Debug)]
 struct TaskletCall {
     chunk: ChunkScope,
@@ -72,22 +70,22 @@ impl TaskletScope {
         &self.step
     }
 
-    /// The transaction of this call. Do not commit; the step does.
+    /// The transaction of this call. Do not commit it; the step does.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
         self.call.chunk.tx().await
     }
 
-    /// What the step remembers; saved when this call commits.
+    /// The context of the step; saved when this call commits.
     pub fn context(&mut self) -> &mut ExecutionContext {
         &mut self.call.context
     }
 
-    /// What this call contributes to the counters.
+    /// What this call adds to the counters.
     pub fn contribution(&mut self) -> &mut Counters {
         &mut self.call.contribution
     }
 
-    /// Sets how the step ends, for flows that match on it.
+    /// Sets the exit status of the step, for transitions.
     pub fn set_exit(&mut self, exit: ExitStatus) {
         self.call.exit = exit;
     }
@@ -110,7 +108,6 @@ where
     }
 }
 
-/// Calls `work` until it is finished.
 pub(super) async fn repeat<F, S>(
     task: &mut StepTask,
     work: impl Fn(TaskletScope) -> F,
@@ -142,7 +139,7 @@ where
         };
         let TaskletCall { mut chunk, context, mut contribution, exit: set } = call.into_inner();
         exit = set;
-        // What it counted is what it counted; what it remembers belongs to the transaction.
+        // Counters are kept even after a rollback; the context belongs to the transaction.
         let status = match called {
             Ok(status) => status,
             Err(error) => {

@@ -1,5 +1,5 @@
-//! How the outbox stands, for those who scrape this process. Read from the database, so that every server says the same,
-//! also of relays that nobody can scrape.
+//! Gauges of the outbox for Prometheus. Read from the database, so that every server reports the same, including relays
+//! that cannot be scraped.
 
 use super::metrics;
 use crate::service::Service;
@@ -10,7 +10,6 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::{AttachedStanding, OutboxStats};
 use tidemill_store::{Store, StoreError};
 
-/// Pause between two looks; those who scrape seldom come more often.
 const PAUSE: Duration = Duration::from_secs(15);
 
 pub const COUNT_MAX: u32 = 10_000;
@@ -42,7 +41,7 @@ async fn look(store: &Store) -> Result<(OutboxStats, Vec<AttachedStanding>), Sto
     Ok((stats, attached))
 }
 
-/// What relays have done between two looks.
+/// What relays have done between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Done {
     pub(super) tally: Tally,
@@ -62,8 +61,7 @@ impl Tallies {
         Self { at: stats.at, relays }
     }
 
-    /// What was done since an earlier look: a relay that was not there then has begun at zero. None when there is no
-    /// relay, of which nothing could be said.
+    /// A relay that was not there before has begun at zero. None without relays.
     fn since(&self, earlier: &Self) -> Option<Done> {
         let before = |id: &RelayId| earlier.relays.get(id).copied().unwrap_or_default();
         let tally = self.relays.iter().map(|(id, tally)| tally.since(before(id))).reduce(Tally::plus)?;

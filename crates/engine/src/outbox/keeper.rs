@@ -1,8 +1,8 @@
-//! The keeper of the outbox: makes partitions ahead, forgets what is old, that of the inbox too, and notices when the
-//! database has become that of another server. One relay does it, that which has slot 0; more than one do no harm.
+//! Maintenance of the outbox: creates partitions ahead, deletes old events and inbox entries, and notices when the
+//! database was restored into another server. The relay that has slot 0 does it; more than one do no harm.
 //!
-//! A round takes some forty statements. Where nobody writes events there is nothing to do between two rounds but to get
-//! older, so there a single statement looks whether that is still so.
+//! A round takes about forty statements. While no events are written, a single statement checks whether a round is
+//! needed.
 
 use crate::error::EngineError;
 use crate::service::Service;
@@ -11,21 +11,21 @@ use tidemill_domain::outbox::EventId;
 use tidemill_store::outbox::{Checked, Extended, Retained};
 use tidemill_store::{Store, StoreError};
 
-/// After so many looks that found nothing new there is a round all the same: what was kept has become older.
+/// After this many checks that found nothing new there is a round anyway, because events have aged.
 const LOOKS_PER_ROUND: u32 = 10;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeeperOptions {
     pub partition_rows: i64,
-    /// Empty partitions that lie ahead.
+    /// Number of empty partitions ahead.
     pub partitions_ahead: usize,
-    /// How long events are kept that were published.
+    /// Retention of published events.
     pub keep_for: Duration,
-    /// How long consumers remember which messages they have seen.
+    /// Retention of the inbox, by which consumers recognize repeated messages.
     pub keep_seen_for: Duration,
-    /// Partitions, and portions of events, that go in one round.
+    /// Partitions, and portions of events, deleted in one round.
     pub most_per_round: usize,
-    /// Pause between two rounds, or looks whether one is due.
+    /// Pause between two rounds or checks.
     pub pause: Duration,
 }
 
@@ -48,12 +48,12 @@ pub struct Kept {
     pub checked: Checked,
     pub extended: Extended,
     pub retained: Retained,
-    /// Messages of the inbox that were.
+    /// Deleted inbox entries.
     pub unseen: u64,
 }
 
 impl Kept {
-    /// Whether there is more to do, for which this round was too short or somebody was in the way.
+    /// Whether more is left to do.
     fn is_short(&self) -> bool {
         self.extended.is_short || self.retained.is_short
     }
@@ -65,10 +65,10 @@ pub(super) async fn run(store: Store, options: KeeperOptions) {
     while service.is_due().await {
         match last_event(&store).await {
             Ok(last) if rest.goes_on(last) => {}
-            // The id of before the round: what is written meanwhile is for the next one.
+            // The id from before the round: later events are for the next one.
             last => rest = round(&store, &options, last).await,
         }
-        // The round has told of its own failure, with the code by which people look for help.
+        // The round has logged its failure itself, with the error code.
         service.rest();
     }
 }
@@ -81,7 +81,6 @@ struct Rest {
 }
 
 impl Rest {
-    /// Whether there is still nothing to do, now that this is the last event.
     fn goes_on(&mut self, last: EventId) -> bool {
         self.looks += 1;
         self.since == Some(last) && self.looks < LOOKS_PER_ROUND
@@ -106,7 +105,7 @@ async fn last_event(store: &Store) -> Result<EventId, StoreError> {
     Ok(last)
 }
 
-/// One round. What can be done is done also when another part fails; the first failure is returned.
+/// One round. All parts are tried even if one fails; the first error is returned.
 #[crate::boxed]
 pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, EngineError> {
     let checked = store.check_outbox().await;

@@ -1,4 +1,4 @@
-//! The metrics of the outbox. What is not known is NaN, never 0.
+//! The metrics of the outbox. Unknown values are NaN, never 0.
 
 use super::gauge::Done;
 use metrics::{describe_gauge, gauge};
@@ -43,7 +43,7 @@ pub(crate) fn describe() {
     describe_gauge!(WAL, "Bytes of the write-ahead log that acknowledgements cost for each event.");
 }
 
-/// What a look has found, none when it failed; and what was done since the last one.
+/// `stats` are none after a failed sample; `done` is the work since the previous one.
 pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     let found = |value: fn(&OutboxStats) -> f64| stats.map_or(f64::NAN, value);
     gauge!(LAG).set(found(|stats| rows(stats.unread())));
@@ -68,7 +68,7 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(QUERIES).set(known(|done| done.tally.queries_per_10000_events()));
 }
 
-/// What a look has found of attached tables. Those of an earlier one that are no longer attached are not known any more.
+/// Tables of the previous sample that are no longer attached become unknown.
 pub(super) fn attached(
     standings: &[AttachedStanding],
     now: Timestamp,
@@ -89,7 +89,6 @@ pub(super) fn attached(
     tables
 }
 
-/// Nothing is known of these tables.
 pub(super) fn nothing_attached(tables: &BTreeSet<String>) {
     for table in tables {
         set_attached(table, [f64::NAN; 3], f64::NAN);
@@ -107,7 +106,7 @@ fn rows(backlog: Option<Backlog>) -> f64 {
     backlog.map_or(f64::NAN, |backlog| number(backlog.rows))
 }
 
-/// How old the oldest is; 0 when there is none.
+/// 0 if there are no rows.
 fn age(backlog: Option<Backlog>, now: Timestamp) -> f64 {
     match backlog {
         Some(Backlog { oldest: Some(oldest), .. }) => now.since(oldest).as_secs_f64(),

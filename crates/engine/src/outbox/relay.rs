@@ -1,7 +1,7 @@
-//! A relay: joins, takes its share of the slots, reads what is new, publishes it, and writes down how far it is.
+//! A relay: joins, takes its share of the slots, reads new events, publishes them, and saves its position.
 //!
-//! It acts on its lease only as long as it can be sure of it by its own monotonic clock. When it cannot renew in time,
-//! or finds that others have given it up, it drops everything and joins again as another relay.
+//! It acts only while its own monotonic clock says that its lease is valid. If it cannot renew in time, or others have
+//! retired it, it drops everything and joins again as another relay.
 
 mod attached;
 mod batch;
@@ -29,31 +29,28 @@ use tidemill_domain::time::Clock;
 use tidemill_store::{Store, StoreError};
 use tokio::sync::watch;
 
-/// What the lines are logged under that tell of each batch of a fixed share. They are meant to be seen unless somebody
-/// wants to see errors only.
+/// Log target of the line for each batch of a fixed share. Shown by default, unless only errors are logged.
 pub const BATCHES: &str = "tidemill::batches";
 
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
     pub process: ProcessId,
     pub identity: Identity,
-    /// Its fixed share; none: it shares fairly with the others.
+    /// Its fixed share; without one, slots are shared evenly.
     pub instance: Option<Instance>,
-    /// How long its word counts; the time after which others take over from a relay that died.
+    /// Time after which other relays take over from one that died.
     pub lease: Duration,
-    /// Most events that are read and published at once.
+    /// Maximum number of events read and published at once.
     pub batch: NonZeroU32,
-    /// How many publications of one batch run side by side, each of its own slots.
+    /// Number of concurrent publications of one batch, each for its own slots.
     pub senders: usize,
     pub timeout: Duration,
-    /// When an event that was refused is tried again.
     pub retry: RetryPolicy,
-    /// Longest pause between two looks.
+    /// Longest pause between two polls.
     pub poll: Duration,
     pub initial_delay: Duration,
-    /// A batch that takes longer is worth a warning.
+    /// A batch that takes longer is logged as a warning.
     pub slow: Duration,
-    /// How the outbox is kept by the relay that has its first slot.
     pub keeper: KeeperOptions,
 }
 
@@ -84,11 +81,7 @@ pub enum RelayError {
     #[error("nobody takes events from {sink} any more; what was not published waits in the outbox")]
     SinkGone { sink: String },
     #[error("{sink} does not take events of this outbox: {}", .refusal.what)]
-    SinkRefused {
-        sink: String,
-        /// What is to be seen to.
-        refusal: SinkRefusal,
-    },
+    SinkRefused { sink: String, refusal: SinkRefusal },
 }
 
 impl RelayError {
@@ -114,12 +107,12 @@ pub struct Relay {
     store: Store,
     clock: Arc<dyn Clock>,
     publisher: Arc<dyn Publisher>,
-    /// Where records of attached tables go.
+    /// Publisher for attached tables.
     beside: Arc<dyn Publisher>,
-    /// What it shares with others.
+    /// What is shared among relays.
     unit: Unit,
     options: RelayOptions,
-    /// What was told of the sink lately; it outlasts a membership.
+    /// Recent warnings about the sink; kept when it joins again.
     warnings: Arc<sink::RecentWarnings>,
 }
 
@@ -135,8 +128,8 @@ impl Relay {
         Self { store, clock, publisher, beside, unit, options, warnings: Arc::default() }
     }
 
-    /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.
-    /// Whatever else goes wrong is tried again.
+    /// Publishes until told to stop, then finishes the current batch and releases its slots. All other failures are
+    /// retried.
     #[crate::boxed]
     pub async fn run(&self, mut stop: watch::Receiver<bool>) -> Result<(), RelayError> {
         tokio::select! {
@@ -159,7 +152,7 @@ impl Relay {
                             let Some(refusal) = member.refusal.take() else { continue };
                             return Err(RelayError::SinkRefused { sink, refusal });
                         }
-                        // Two that oust each other in turn are to be seen, and not to be in a hurry.
+                        // Two relays that oust each other should not do so in a tight loop.
                         Ended::Ousted => short_pause(4),
                         Ended::Aside => {
                             steps_aside =
@@ -169,7 +162,7 @@ impl Relay {
                         Ended::Lapsed | Ended::Fenced | Ended::Moved => Duration::ZERO,
                     }
                 }
-                // Who was killed and started again meets itself, until its old lease has passed.
+                // A relay that was killed and restarted is refused until its old lease has expired.
                 Ok(Err(refusal)) => {
                     let now = self.clock.monotonic();
                     let since = *refused_since.get_or_insert(now);
@@ -196,12 +189,10 @@ impl Relay {
 
 pub(super) use metrics::describe;
 
-/// How long to wait after so many failures in a row of what is soon tried again.
 fn short_pause(failures: u32) -> Duration {
     pause_after(failures, Duration::from_millis(25), Duration::from_secs(1))
 }
 
-/// Warns of an error after which the same thing is tried again.
 fn warn(error: &StoreError, what: &str) {
     tracing::warn!(error = %ErrorChain(error), "{what}; will try again");
 }

@@ -1,7 +1,4 @@
-//! Sinks that need no network: a file, and the standard output. Both get one line for each record.
-//!
-//! Reading order: [`batch`] (records as lines), [`file`](mod@file), [`stdout`], [`tail`] (what
-//! was written is read back).
+//! Sinks without a network: a file, and standard output. Both get one line per record.
 
 mod batch;
 
@@ -25,9 +22,7 @@ use tokio::task::JoinError;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkAddress {
-    /// `file:PATH`
     File(PathBuf),
-    /// `stdout`
     Stdout,
 }
 
@@ -37,15 +32,11 @@ pub enum SinkError {
     Unknown(String),
     #[error("the sink file: has no path")]
     NoPath,
-    /// What is written there is not kept, or cannot be seen to be.
+    /// Writes there are not durable, or cannot be read back.
     #[error("{0} is not a regular file")]
     NotAFile(String),
     #[error("{path} cannot be written to: {why}")]
-    NotWritable {
-        path: String,
-        /// What is in the way.
-        why: String,
-    },
+    NotWritable { path: String, why: String },
     #[error("what went to the sink {0} cannot be read back")]
     Unreadable(String),
 }
@@ -95,9 +86,9 @@ impl fmt::Display for SinkAddress {
 
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
-    /// Tells when a record was published.
+    /// Sets the time of publication.
     pub clock: Arc<dyn Clock>,
-    /// The longest line that is accepted, if readers have a limit.
+    /// Longest line, if readers have a limit.
     pub max_record_bytes: Option<usize>,
 }
 
@@ -107,8 +98,7 @@ impl Default for SinkOptions {
     }
 }
 
-/// The sink of this name. Nothing is opened yet: a file that cannot be written to now may be there when the first record
-/// comes.
+/// Opens nothing yet: a file that cannot be written now may be writable when the first record comes.
 pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, SinkError> {
     Ok(match text.parse()? {
         SinkAddress::File(path) if !file::may_be_made(&path) => {
@@ -119,13 +109,13 @@ pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, Sink
     })
 }
 
-/// What a thread that writes has answered. If it was lost, so may be what it wrote.
+/// If the writing thread was lost, so may be what it wrote.
 fn outcomes_of(answer: Result<Vec<Outcome>, JoinError>, records: &[Record]) -> Vec<Outcome> {
     let lost = |error: JoinError| Outcome::Unavailable { why: format!("the writing thread ended: {error}") };
     answer.unwrap_or_else(|error| vec![lost(error); records.len()])
 }
 
-/// Whether a sink could be written to now, as far as that can be told without doing it.
+/// Whether a sink could be written to now, without writing.
 pub fn check(text: &str) -> Result<(), SinkError> {
     match text.parse()? {
         SinkAddress::File(path) => file::check(&path),
@@ -133,8 +123,7 @@ pub fn check(text: &str) -> Result<(), SinkError> {
     }
 }
 
-/// Delivers to nobody, and says that it did: for measuring what all the rest costs. It has no name that people could
-/// choose.
+/// Accepts everything and keeps nothing: for benchmarks. Not available by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSink;
 

@@ -1,7 +1,7 @@
-//! Compares what a sink has with what the table says, once or again and again while relays publish.
+//! Compares a sink with the outbox table, once or repeatedly while relays publish.
 //!
-//! First the table, then the sink: whatever the table counts as read was in the sink by then. What the sink has on
-//! top of that was published meanwhile, so the table is asked for it once more.
+//! The table is read first: whatever it counts as read was in the sink by then. Records found only in the sink were
+//! published meanwhile, so the table is asked for them once more.
 
 use super::sink::tail::Tail;
 pub use super::sink::tail::TailEntry;
@@ -19,7 +19,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const AT_ONCE: u32 = 10_000;
 
-/// Verifying has failed; this says nothing about what was published.
+/// Verification failed; this says nothing about what was published.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
@@ -58,12 +58,12 @@ impl VerifyError {
     }
 }
 
-/// The type of events, the topic that they name, and whether somebody has redirected them there.
+/// Event type, its topic, and whether that was redirected.
 pub type Destination = (String, String, bool);
 
-/// What was published, read back round by round. It blocks.
+/// Reads what was published, round by round. Blocking.
 pub trait ReadBack: Send + std::fmt::Debug + 'static {
-    /// Tells of all that is new, up to where it ends now. `destinations` are those of the events of the table, if they are
+    /// Reports everything new. `destinations` are those of the events in the table, if they are
     /// [wanted](Self::wants_destinations).
     fn read(
         &mut self,
@@ -71,17 +71,17 @@ pub trait ReadBack: Send + std::fmt::Debug + 'static {
         found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), VerifyError>;
 
-    /// Whether it has to know where events go; asking for that takes time.
+    /// Whether it needs the destinations of events, which are expensive to query.
     fn wants_destinations(&self) -> bool {
         false
     }
 
-    /// Where something has only begun so far.
+    /// Where a record has only begun so far.
     fn unfinished(&self) -> Vec<Place> {
         Vec::new()
     }
 
-    /// A part of it that was never there. What is in it counts as lost.
+    /// A part that never existed. Its records count as lost.
     fn missing(&self) -> Option<&Path> {
         None
     }
@@ -95,7 +95,7 @@ impl ReadBack for Tail {
         _: &[Destination],
         found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), VerifyError> {
-        // All files are read one after the other.
+        // Files are read in sequence, so there is one lane.
         Self::read(self, |place, what| found(Lane::default(), place, what)).map_err(VerifyError::File)
     }
 
@@ -114,17 +114,15 @@ impl ReadBack for Tail {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
-    /// How many of each kind, and the first of them.
     pub verdict: Verdict,
-    /// What the first lost events happened to.
+    /// Aggregates of the first lost events.
     pub lost: HashMap<EventId, Aggregate>,
 }
 
-/// Compares a sink with the table, round by round.
 #[derive(Debug)]
 pub struct Verifier {
     store: Store,
-    /// Away only while it is read.
+    /// None only while it is read.
     sink: Option<Box<dyn ReadBack>>,
     auditor: Auditor,
     from: AuditFrom,
@@ -132,7 +130,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Reads these sinks: the files of one, the oldest first.
+    /// Reads the files of a sink, the oldest first.
     pub fn new<'a>(
         store: Store,
         sinks: impl IntoIterator<Item = &'a SinkAddress>,
@@ -150,7 +148,6 @@ impl Verifier {
         Self { store, sink: Some(Box::new(sink)), auditor, from, destinations: Vec::new() }
     }
 
-    /// Looks at what is new in the table and in the files, and tells what is known now.
     #[crate::boxed]
     pub async fn look(&mut self) -> Result<Verified, VerifyError> {
         self.read_table().await?;
@@ -168,7 +165,7 @@ impl Verifier {
         Ok(Verified { verdict, lost })
     }
 
-    /// The first of the named files that was never there. What is in it counts as lost.
+    /// The first named file that never existed. Its records count as lost.
     pub fn missing(&self) -> Option<&Path> {
         self.sink.as_ref()?.missing()
     }
@@ -211,7 +208,7 @@ impl Verifier {
                 }
             }
         }
-        // What was read stays so; the rest, and what had not committed, is looked at again.
+        // Read events stay read; the rest is looked at again.
         self.from = AuditFrom::before(first_open);
         Ok(())
     }
@@ -234,7 +231,7 @@ impl Verifier {
         read
     }
 
-    /// What was published and is not in the snapshot is looked for in the table as it is now.
+    /// Looks up published events that are not in the snapshot in the current table.
     async fn confirm(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
         self.auditor.lowest(tx.outbox().lowest().await?);

@@ -1,4 +1,4 @@
-//! What is asked of pools.
+//! Requests for units.
 
 use crate::clock::SystemIds;
 use std::num::NonZeroU32;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use tidemill_domain::pool::command::{Acquire, Part};
 use tidemill_domain::pool::{Class, Holder, PoolName};
 
-/// A request for units of one pool, or of several at once: then it gets all of them or waits for all of them.
+/// A request for units of one pool, or of several at once: it gets all of them or waits for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
     pub parts: Vec<AskPart>,
     pub holder: Holder,
     pub class: Class,
-    /// The table that will be read; it says how long the run will take.
+    /// The table that will be read; the duration is estimated from its earlier runs.
     pub table: String,
     pub hint: Option<String>,
-    /// Set when the holder will send heartbeats: how long it may be silent.
+    /// Heartbeat timeout, if the holder sends heartbeats.
     pub lease_for: Option<Duration>,
-    /// Names the call, the same in each of its attempts over the network.
+    /// Identifies the call in all its attempts over the network.
     pub call: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskPart {
     pub pool: PoolName,
-    /// The degree of parallelism; the pool's default when it is not said.
+    /// Degree of parallelism; the pool's default otherwise.
     pub parallel: Option<NonZeroU32>,
-    /// The number of sessions; one when it is not said.
+    /// Number of sessions; 1 by default.
     pub sessions: Option<NonZeroU32>,
-    /// The least that would do; the pool's when it is not said.
+    /// Minimum that is acceptable; the pool's default otherwise.
     pub least: Option<NonZeroU32>,
 }
 
@@ -51,7 +51,7 @@ impl Ask {
         }
     }
 
-    /// The command for it, of somebody who stays so long for the answer.
+    /// `stays` is how long the caller waits for the answer.
     pub(super) fn command(&self, stays: Duration) -> Acquire {
         let request = SystemIds.ticket();
         let part = |part: &AskPart| Part {

@@ -1,5 +1,5 @@
-//! The task that decides: it gathers what has come, makes a pass over all of it, and tells the answers once they are
-//! durable. Between requests it looks for tickets whose time is over, and for what other processes have decided.
+//! The task that decides: gathers commands, decides them in one pass, and answers after the commit. In between it
+//! expires tickets, and looks for decisions of other processes.
 
 use super::error::PoolError;
 use super::metering::Meter;
@@ -21,19 +21,17 @@ use tokio::time::MissedTickBehavior;
 
 const AT_ONCE: usize = 256;
 
-/// How often it looks for tickets whose time is over, and lets queues have their turn that only time moves.
+/// How often tickets expire, and queues advance that only time moves.
 const TICK: Duration = Duration::from_secs(2);
 
-/// How often it looks for what others have decided, when nobody calls, while somebody waits here.
+/// How often to look for decisions of other processes if no wake-up arrives, while requests wait here.
 const LOOK: Duration = Duration::from_millis(500);
 
 type Reply = oneshot::Sender<Result<Answer, PoolError>>;
 
 #[derive(Debug)]
 pub(super) enum Call {
-    /// A command, and who waits for the answer.
     Command(Box<Command>, Reply),
-    /// Somebody who wants to be called.
     Watch(Watch),
 }
 
@@ -61,7 +59,7 @@ pub(super) async fn run(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // First, so that no flood of requests keeps lapsed tickets alive.
+            // First, so that a flood of requests does not keep expired tickets alive.
             biased;
             _instant = ticks.tick() => decider.tick().await,
             count = calls.recv_many(&mut gathered, AT_ONCE) => {
@@ -83,7 +81,7 @@ struct Decider {
     clock: SystemClock,
     cache: PoolCache,
     watches: Watches,
-    /// Claimed for somebody who was gone before it could be told.
+    /// Granted to callers that were gone before the answer.
     unclaimed: Vec<Command>,
     failures: FailureLog,
 }
@@ -117,7 +115,7 @@ impl Decider {
         self.watches.call(&self.cache);
     }
 
-    /// Heartbeats of those who run as they think need no pass; the others go on to one.
+    /// Renews tickets that are running, which needs no pass; the other heartbeats remain for one.
     async fn beats(&self, commands: &mut Vec<Command>, replies: &mut Vec<Option<Reply>>) {
         let beats: Vec<(TicketId, Epoch)> = commands
             .iter()
@@ -131,7 +129,7 @@ impl Decider {
         }
         let alive = match self.renew(&beats).await {
             Ok(alive) => alive,
-            // The pass will tell the same, to those whom it concerns.
+            // The pass will return the same error.
             Err(error) => return tracing::debug!(%error, "heartbeats could not be stored"),
         };
         let (mut left, mut waiting) = (Vec::new(), Vec::new());
@@ -139,7 +137,7 @@ impl Decider {
             match &command {
                 Command::Heartbeat { ticket, .. } if alive.contains(ticket) => {
                     if let Some(reply) = reply {
-                        // Who has gone needs no answer.
+                        // The caller may be gone.
                         let _gone = reply.send(Ok(Answer::Alive));
                     }
                 }
@@ -159,12 +157,12 @@ impl Decider {
         Ok(alive)
     }
 
-    /// One pass over all pools that the commands are about, and more where one was not enough.
+    /// One pass over all pools of the commands, or one per command if that fails.
     async fn passes(&mut self, commands: &[Command], lapses: Lapses) -> Vec<Result<Answer, PoolError>> {
         let pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
         match self.pass(&pools, commands, lapses).await {
             Ok(answers) => answers,
-            // What one command or one pool brings about must not stop the others.
+            // One bad command or pool must not stop the others.
             Err(error) if commands.len() > 1 && !is_of_the_database(&error) => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in commands {
@@ -184,8 +182,8 @@ impl Decider {
         }
     }
 
-    /// A pass, and another over more pools as long as the first of a queue needs them. What the first has decided stays
-    /// so, whatever becomes of the others.
+    /// A pass, repeated over more pools while the head of a queue needs them. Decisions of the first pass stay, even if
+    /// a later one fails.
     async fn pass(
         &mut self,
         pools: &BTreeSet<PoolName>,
@@ -245,7 +243,7 @@ impl Decider {
         Ok(outcome)
     }
 
-    /// Whoever is gone before it hears of its units has them set aside for a while.
+    /// Units granted to a caller that is gone are set aside for a while.
     fn tell(&mut self, reply: Reply, answer: Result<Answer, PoolError>) {
         let Err(Ok(Answer::Admitted { parts, is_duplicate: false })) = reply.send(answer) else { return };
         self.unclaimed.extend(parts.into_iter().map(|part| Command::Unclaim {
@@ -255,7 +253,7 @@ impl Decider {
         }));
     }
 
-    /// Looks at what others have decided about pools that somebody waits for here.
+    /// Looks for decisions of other processes about pools that requests here wait for.
     async fn look(&mut self) {
         let pools = self.watches.pools();
         if pools.is_empty() {
@@ -270,7 +268,7 @@ impl Decider {
         }
     }
 
-    /// Lets those lapse whose time is over, and the queues have their turn.
+    /// Expires tickets, and advances the queues.
     async fn tick(&mut self) {
         let due = self.due().await;
         self.note(&due);
@@ -299,7 +297,7 @@ impl Decider {
     }
 }
 
-/// Whether the failure is about the database as a whole: then every other command would fail as well.
+/// Whether the error concerns the whole database: then every other command would fail as well.
 fn is_of_the_database(error: &StoreError) -> bool {
     matches!(
         error,

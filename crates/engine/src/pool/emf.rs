@@ -1,5 +1,4 @@
-//! The metrics of pools in CloudWatch's embedded metric format, under the names of the document: one JSON object per
-//! pool, each on a line of its own. Pure; who prints it is another matter.
+//! Pool metrics in CloudWatch's embedded metric format, with the names of the EMR Batch Agent: one JSON line per pool.
 //!
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
@@ -10,20 +9,16 @@ use tidemill_store::pool::PoolLevel;
 
 pub const NAMESPACE: &str = "EmrBatchAgent";
 
-/// The dimension by which pools are told apart: their external id, or their name when they have none.
+/// The external id of the pool, or its name if it has none.
 pub const DIMENSION: &str = "src_db_id";
 
-/// The metrics, with the document's names.
+/// The metric names of the EMR Batch Agent.
 pub const USAGE: &str = "ConnectionUsage";
-/// Units in use, in percent of those that there are.
 pub const UTILIZATION: &str = "ConnectionUtilization";
-/// How long requests waited on average that got units after a wait.
 pub const AVERAGE_WAIT: &str = "AvgWaitTime";
-/// Requests that left the queue without units.
 pub const TIMEOUTS: &str = "AcquireTimeout";
 
-/// The line of a pool: how full it is at this instant, and what happened to its requests since the last line. Without
-/// anybody that waited there is no average of waits, and none is told.
+/// The current level of a pool, and its requests since the last line. Without waits there is no average.
 pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums) -> String {
     let settings = &seen.settings;
     let mut metrics = vec![

@@ -1,10 +1,10 @@
-//! What can go wrong with pools.
+//! Errors of pools.
 
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_store::StoreError;
 
-/// What can go wrong with pools. Cheap to clone, because one failure is told to all whom it concerns.
+/// Cheap to clone, because one failure is returned to many callers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {

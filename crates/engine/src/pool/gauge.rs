@@ -1,5 +1,4 @@
-//! How full pools are, for those who scrape this process. Read from the database, so that every server says the same,
-//! also of pools about which it has never decided anything.
+//! Gauges of pools for Prometheus. Read from the database, so that every server reports the same.
 
 use super::metrics;
 use crate::service::Service;
@@ -9,10 +8,9 @@ use tidemill_domain::pool::PoolName;
 use tidemill_store::pool::PoolLevel;
 use tidemill_store::{Store, StoreError};
 
-/// Pause between two looks; those who scrape come less often.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Most pools that are measured: each is a handful of time series.
+/// Maximum number of pools measured: each is a handful of time series.
 pub const POOLS_MAX: u32 = 1_000;
 
 #[crate::boxed]
@@ -20,7 +18,7 @@ pub async fn run(store: Store) {
     let mut gauges = Gauges::default();
     let mut service = Service::new("measuring pools", PAUSE);
     while service.is_due().await {
-        // After a failure the metrics keep what they said.
+        // After a failure the gauges keep their values.
         service.ended(levels(&store).await.map(|levels| gauges.set(&levels)));
     }
 }
@@ -29,7 +27,7 @@ pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
     store.read().await?.pools().levels(POOLS_MAX).await
 }
 
-/// The pools of which something was said, so that those which are removed do not stay full for ever.
+/// The pools with gauges, so that those of removed pools are reset.
 #[derive(Debug, Default)]
 struct Gauges {
     told: BTreeSet<PoolName>,

@@ -1,4 +1,4 @@
-//! Units that this process uses itself: it says that it is alive for as long as it has them, and gives them back.
+//! Units that this process uses itself, with heartbeats until they are released.
 
 use super::ask::Ask;
 use super::error::PoolError;
@@ -11,14 +11,13 @@ use tidemill_domain::pool::command::{Admitted, Answer, Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tokio::task::JoinHandle;
 
-/// How long units are kept of a process that has died.
+/// How long the units of a dead process are kept.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// How often, and after which pauses, units are given back to a database that cannot take them just now.
 const TRIES: u32 = 120;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// Units in use. Given back by [`release`](Self::release); dropped without it, they come back too, a little later.
+/// Units in use. Released by [`release`](Self::release), or a little later after a drop.
 #[derive(Debug)]
 pub struct Hold {
     pools: Pools,
@@ -29,7 +28,7 @@ pub struct Hold {
 }
 
 impl Pools {
-    /// Asks for units and keeps them alive; the answer is another one when there are none.
+    /// Acquires units and keeps them alive; any other answer is the error.
     #[crate::boxed]
     pub async fn hold(&self, mut ask: Ask, wait: Duration) -> Result<Result<Hold, Answer>, PoolError> {
         ask.lease_for.get_or_insert(LEASE);
@@ -52,14 +51,14 @@ impl Hold {
         &self.parts
     }
 
-    /// Whether somebody has taken them back in the meantime.
+    /// Whether the units were taken back meanwhile.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
     #[crate::boxed]
     pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
-        // In a task of its own: who stops waiting for it does not stop it.
+        // In a task, so that cancelling the caller does not stop it.
         self.is_released = true;
         self.beating.abort();
         let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
@@ -101,7 +100,7 @@ async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<()
     outcome
 }
 
-/// What is given back twice, because nobody knows whether it was, is given back once.
+/// Repeats are harmless: units are released once.
 async fn give_back_one(pools: &Pools, release: Release) -> Result<(), PoolError> {
     for _ in 1..TRIES {
         match pools.release(release.clone()).await {

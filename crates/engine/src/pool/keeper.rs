@@ -1,7 +1,6 @@
-//! The keeper of pools: notes how full they are, and forgets what is old of them.
+//! Maintenance of pools: records usage, and deletes old data.
 //!
-//! Any number of servers may run it; the one that has the lease `pool/keeper` does the work, and its writes count only
-//! while it has it.
+//! Of several servers, the one that holds the lease `pool/keeper` does the work.
 
 use crate::error::EngineError;
 use crate::lease::{HeldLease, Leader, begin_under, until_lost};
@@ -16,15 +15,15 @@ const KIND: &str = "pool";
 
 const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
 
-/// What is old is looked for in one round out of so many.
+/// Old data is deleted every 30 rounds.
 const ROUNDS_BETWEEN_TIDYING: u32 = 30;
 
-/// How often all that there is of a pool goes into its log.
+/// How often the whole state of a pool is written to its log.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
 
 const BATCH: u32 = 1_000;
 
-/// What a keeper lets others do between two transactions.
+/// Pause between two transactions, for others.
 const BREATH: Duration = Duration::from_millis(20);
 
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
@@ -33,13 +32,11 @@ const LEASE_PAUSE: Duration = Duration::from_secs(10);
 pub struct Tidied {
     pub snapshots: u64,
     pub tickets: u64,
-    /// Records of logs that were.
     pub records: u64,
-    /// Steps of usage that were.
     pub steps: u64,
 }
 
-/// Keeps pools on whichever server has the lease, until `process` ends. What ended longer ago than `history` goes.
+/// Runs on the server that holds the lease, until `process` ends. Deletes what ended longer ago than `history`.
 pub async fn run(process: Process, history: Duration) {
     let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
@@ -71,7 +68,7 @@ pub async fn sample(store: &Store, lease: Option<&HeldLease>) -> Result<(), Engi
     Ok(())
 }
 
-/// Forgets what is old of all pools, in many small transactions.
+/// Deletes old data of all pools, in many small transactions.
 #[crate::boxed]
 pub async fn tidy(
     store: &Store,

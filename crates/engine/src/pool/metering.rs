@@ -1,5 +1,4 @@
-//! What happened to requests in a pass, as numbers. Pure but for [`Meter`], which keeps the sums until somebody fetches
-//! them.
+//! Counts what a pass did with requests. [`Meter`] keeps the sums until they are fetched.
 
 use super::metrics;
 use crate::locked;
@@ -12,25 +11,23 @@ use tidemill_domain::pool::pass::Outcome;
 use tidemill_domain::pool::reason::Reason;
 use tidemill_domain::pool::{PoolName, Ticket, TicketId};
 
-/// What happened to the requests of one pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// New ones. Who asks again for the same is no new one.
+    /// New requests; repeats do not count.
     pub requests: u64,
-    /// Those that got all that they asked for, at once.
+    /// Got everything at once.
     pub allowed: u64,
-    /// Those that got less than they asked for, at once or after a wait.
+    /// Got less than requested, at once or after a wait.
     pub downgraded: u64,
-    /// Those that got units after a wait, all or less.
+    /// Got units after a wait, all or less.
     pub waited: u64,
-    /// Those that left the queue without units: they gave up, or no longer asked.
+    /// Left the queue without units.
     pub timeouts: u64,
     /// How long each waited that got units after a wait.
     pub waits: Vec<Duration>,
 }
 
-/// What a pass did with the requests of each pool. A pool that there is not never appears: its name is whatever a
-/// caller has made up.
+/// By pool. Unknown pools are left out, because callers may invent names.
 pub fn happened(commands: &[Command], outcome: &Outcome) -> BTreeMap<PoolName, Tally> {
     let mut tallies: BTreeMap<PoolName, Tally> = BTreeMap::new();
     for (command, answer) in commands.iter().zip(&outcome.answers) {
@@ -83,23 +80,22 @@ fn of_records<'t>(records: &[Record], ticket: impl Fn(TicketId) -> Option<&'t Ti
     tally
 }
 
-/// Sums of what happened since they were last fetched.
+/// Sums since the last fetch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
     pub requests: u64,
-    /// Those that got all at once.
+    /// Got everything at once.
     pub allowed: u64,
     pub downgraded: u64,
-    /// Those that got units after a wait.
+    /// Got units after a wait.
     pub waited: u64,
-    /// Those that left without units.
+    /// Left without units.
     pub timeouts: u64,
-    /// How long those waited, together, that got units after a wait.
+    /// Total wait of those that got units after a wait.
     pub wait: Duration,
 }
 
 impl Sums {
-    /// With what happened in one more pass.
     pub fn add(&mut self, tally: &Tally) {
         self.requests += tally.requests;
         self.allowed += tally.allowed;
@@ -109,21 +105,20 @@ impl Sums {
         self.wait = tally.waits.iter().fold(self.wait, |sum, wait| sum.saturating_add(*wait));
     }
 
-    /// How long they waited on average; none when nobody did.
+    /// None if no request waited.
     pub fn average_wait(&self) -> Option<Duration> {
         let waited = u32::try_from(self.waited).unwrap_or(u32::MAX);
         self.wait.checked_div(waited)
     }
 }
 
-/// Counts for this process: for those who scrape it, and for one who fetches the sums.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     sums: Mutex<BTreeMap<PoolName, Sums>>,
 }
 
 impl Meter {
-    /// Counts a pass that is durable.
+    /// Counts a pass after its commit.
     pub(super) fn note(&self, commands: &[Command], outcome: &Outcome, took: Duration) {
         metrics::passed(took, commands.len());
         let happened = happened(commands, outcome);
@@ -137,7 +132,7 @@ impl Meter {
         }
     }
 
-    /// What happened since the last call.
+    /// The sums since the last call.
     pub(super) fn take(&self) -> BTreeMap<PoolName, Sums> {
         std::mem::take(&mut *locked(&self.sums))
     }

@@ -1,4 +1,4 @@
-//! The metrics of pools. The only label is the name of a pool that exists, so there are as many as somebody made.
+//! The metrics of pools. The only label is the name of an existing pool, so their number is bounded.
 
 use super::metering::Tally;
 use crate::metrics::number;
@@ -67,7 +67,7 @@ pub(super) fn measured(pool: &str, seen: &PoolLevel) {
     gauge!(OLDEST_WAIT, "pool" => pool.to_owned()).set(seen.oldest_wait.as_secs_f64());
 }
 
-/// A pool is gone: what is left of it is nothing.
+/// Resets the gauges of a removed pool.
 pub(super) fn forgotten(pool: &str) {
     gauge!(IN_USE, "pool" => pool.to_owned()).set(0.0);
     gauge!(CAPACITY, "pool" => pool.to_owned()).set(0.0);

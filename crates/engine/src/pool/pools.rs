@@ -1,4 +1,4 @@
-//! The handle by which units are asked for and given back.
+//! The handle to acquire and release units.
 
 use super::ask::Ask;
 use super::decider::{self, Call};
@@ -17,16 +17,16 @@ use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_store::Store;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// More requests than this do not wait for a decision: who comes then is told at once.
+/// Maximum number of requests waiting for a decision; more are refused at once.
 const WAITING_MOST: usize = 16_384;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolOptions {
-    /// How pollers are told to wait.
+    /// The polling pace told to callers.
     pub pace: Pace,
 }
 
-/// The pools of one database, as this process sees them. Cheap to clone; the task behind it ends with the last handle.
+/// The pools of one database. Cheap to clone; the decider ends with the last handle.
 #[derive(Clone, Debug)]
 pub struct Pools {
     calls: mpsc::Sender<Call>,
@@ -36,7 +36,7 @@ pub struct Pools {
     clock: SystemClock,
 }
 
-/// Which pool has which external id.
+/// Pools by external id.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     names: RwLock<HashMap<i64, PoolName>>,
@@ -53,7 +53,7 @@ impl Directory {
 }
 
 impl Pools {
-    /// Starts the task that decides.
+    /// Starts the decider.
     pub fn start(store: Store, options: PoolOptions) -> Self {
         let (calls, arriving) = mpsc::channel(WAITING_MOST);
         let directory = Arc::new(Directory::default());
@@ -67,12 +67,12 @@ impl Pools {
         &self.store
     }
 
-    /// Asks for units and waits for them, at most for `wait`. Whoever is still in the queue then is told its place, and
-    /// keeps it if it asks again in time.
+    /// Waits at most `wait` for the units. A request that is still queued then gets its position, and keeps it if it is
+    /// repeated in time.
     #[crate::boxed]
     pub async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Answer, PoolError> {
         let deadline = self.clock.monotonic().plus(wait);
-        // However often it asks below, for its holder this is one attempt.
+        // All attempts below are one call of the holder.
         let mut ask = ask.clone();
         ask.call.get_or_insert_with(|| SystemIds.request());
         loop {
@@ -86,7 +86,7 @@ impl Pools {
             let call = Arc::new(Notify::new());
             let watch = Watch { pool, ticket, call: Arc::clone(&call) };
             self.send(Call::Watch(watch)).await?;
-            // Over time or called: asking again says which.
+            // The next attempt tells whether the time is over or the units are there.
             let _woken = tokio::time::timeout(left, call.notified()).await;
         }
     }
@@ -95,7 +95,7 @@ impl Pools {
         self.submit(Command::Release(Box::new(release))).await
     }
 
-    /// Says that a holder is alive. False when its units are no longer its own.
+    /// False if the units are no longer the holder's.
     pub async fn heartbeat(
         &self,
         pool: &PoolName,
@@ -106,7 +106,7 @@ impl Pools {
         Ok(answer == Answer::Alive)
     }
 
-    /// Says how many sessions a probe has counted of a holder.
+    /// Reports how many sessions of a holder a probe has counted.
     pub async fn probed(
         &self,
         pool: &PoolName,
@@ -148,8 +148,7 @@ impl Pools {
     }
 }
 
-/// The pools of a database, for those who may never need them: the task that decides starts when somebody first asks. All
-/// clones share one.
+/// Pools whose decider starts on first use. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolsOnDemand {
     store: Store,

@@ -1,8 +1,8 @@
-//! Probes: a program of the operator's counts the sessions of those who were not heard of, so that units come back whose
-//! holder is gone and stay with one that still works.
+//! Probes: a program of the operator counts the sessions of silent holders, so that units of dead ones come back, and
+//! live ones keep theirs.
 //!
-//! The program gets the leases in doubt as JSON on its standard input and answers with the sessions of each on its
-//! standard output. Of whom it says nothing, nothing is known and nothing changes; the same when it fails.
+//! The program gets the suspect leases as JSON on standard input, and writes the number of sessions of each to standard
+//! output. Leases that it leaves out do not change; nor does any if it fails.
 
 use super::error::PoolError;
 use super::pools::Pools;
@@ -34,9 +34,9 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
     pub pool: PoolName,
-    /// The program and its arguments. No shell is involved.
+    /// Program and arguments, run without a shell.
     pub command: Vec<String>,
-    /// How often it is run, while somebody is in doubt.
+    /// How often it runs while there are suspect leases.
     pub every: Duration,
     pub timeout: Duration,
 }
@@ -58,7 +58,7 @@ pub enum ProbeError {
     Pool(#[from] PoolError),
 }
 
-/// Probes whenever somebody is in doubt, on whichever server has the lease, until `process` ends.
+/// Probes suspect leases on the server that holds the lease, until `process` ends.
 pub async fn run(process: Process, pools: Pools, probe: Probe) {
     let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
@@ -80,7 +80,7 @@ async fn keep(pools: &Pools, probe: &Probe) {
     }
 }
 
-/// Asks the probe about all who are in doubt, if anybody is. Returns of how many it could tell.
+/// Probes all suspect leases, if there are any. Returns how many the probe knew.
 #[crate::boxed]
 pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeError> {
     let mut tx = pools.store().read().await.map_err(PoolError::from)?;
@@ -123,7 +123,7 @@ fn question(pool: &PoolName, suspects: &[TicketRecord]) -> Value {
     json!({ "pool": pool.as_str(), "leases": suspects.iter().map(lease).collect::<Vec<_>>() })
 }
 
-/// Runs the program with the question; what it wrote, if it ended well and in time.
+/// Returns the output, if the program succeeded in time.
 async fn ask(probe: &Probe, question: &Value) -> Result<Vec<u8>, ProbeError> {
     let (program, arguments) =
         probe.command.split_first().ok_or_else(|| io::Error::other("no program was named"))?;
@@ -138,7 +138,7 @@ async fn ask(probe: &Probe, question: &Value) -> Result<Vec<u8>, ProbeError> {
     let group = Group::form().await?;
     let child = group.spawn(command)?;
     let answered = tokio::time::timeout(probe.timeout, talk(child, question)).await;
-    // Whatever it has started ends with it.
+    // Also ends everything that it has started.
     group.disband().await;
     answered.map_err(|_| ProbeError::TimedOut(probe.timeout))?
 }
@@ -148,7 +148,7 @@ async fn talk(mut child: Child, question: &Value) -> Result<Vec<u8>, ProbeError>
     let text = question.to_string();
     let asking = async {
         if let Some(mut stdin) = stdin {
-            // Who does not want to read it need not.
+            // The program need not read it.
             let _unread = stdin.write_all(text.as_bytes()).await;
         }
     };

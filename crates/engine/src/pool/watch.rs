@@ -1,5 +1,4 @@
-//! Those who wait for their units. They are called when their ticket is no longer in the queue; what that means they find
-//! out by asking again.
+//! Requests that wait for units. They are notified when their ticket leaves the queue, and then ask again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,13 +8,12 @@ use tokio::sync::Notify;
 
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// Its ticket, or one of them: those of one request leave the queue together.
+    /// Its ticket, or one of them: all tickets of a request leave the queue together.
     pub(super) pool: PoolName,
     pub(super) ticket: TicketId,
     pub(super) call: Arc<Notify>,
 }
 
-/// All who wait in this process.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     tickets: HashMap<TicketId, Vec<Watch>>,
@@ -26,7 +24,7 @@ impl Watches {
         self.tickets.entry(watch.ticket).or_default().push(watch);
     }
 
-    /// The pools that somebody waits for. Who has gone away is forgotten here.
+    /// Pools with waiting requests. Drops requests whose caller is gone.
     pub(super) fn pools(&mut self) -> BTreeSet<PoolName> {
         self.tickets.retain(|_, watches| {
             watches.retain(|watch| Arc::strong_count(&watch.call) > 1);
@@ -35,7 +33,7 @@ impl Watches {
         self.tickets.values().flatten().map(|watch| watch.pool.clone()).collect()
     }
 
-    /// Calls those whose tickets are no longer in the queue.
+    /// Notifies requests whose tickets have left the queue.
     pub(super) fn call(&mut self, cache: &PoolCache) {
         self.tickets.retain(|ticket, watches| {
             let Some(first) = watches.first() else { return false };
@@ -48,7 +46,7 @@ impl Watches {
         });
     }
 
-    /// Calls everybody: their pool may be gone.
+    /// Notifies all: their pool may be gone.
     pub(super) fn call_all(&mut self) {
         for watch in self.tickets.drain().flat_map(|(_, watches)| watches) {
             watch.call.notify_one();

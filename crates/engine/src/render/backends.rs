@@ -15,33 +15,33 @@ pub struct Backends {
     pub storage: Arc<dyn Storage>,
 }
 
-/// A render farm: nexrender, or what stands for it in the demo. Its jobs go on whether or not anybody asks for them.
+/// A render farm: nexrender, or its stand-in in the demo. Its jobs run independently of us.
 pub trait Farm: fmt::Debug + Send + Sync {
-    /// What people call it, such as `http://render01:3000`. Holds no secret.
+    /// For people, such as `http://render01:3000`. Must not contain a secret.
     fn name(&self) -> String;
 
-    /// Whether it can be talked to: there, the right one, and our secret is right.
+    /// Whether it is reachable and accepts our secret.
     fn check(&self) -> Asking<'_, ()>;
 
-    /// How a job is, by the name that the farm has for it; none when it knows no such job.
+    /// The state of a job, by the farm's name for it; none if it has no such job.
     fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>>;
 
-    /// Lets it have a job. Looks first whether it has that already, and again when an answer was lost, so that there is
-    /// never a second one of this name. The farm may have another name for it, which is in the answer.
+    /// Submits a job. Looks first whether the farm already has it, and again if the answer was lost, so that there is
+    /// never a second one. The farm may give it another name, which is in the answer.
     fn submit<'a>(&'a self, uid: Uid, document: &'a Value) -> Asking<'a, RemoteJob>;
 
-    /// Takes a job out; that there is none is no trouble. A node that renders it already goes on.
+    /// Removes a job, if it exists. A node that already renders it continues.
     fn remove<'a>(&'a self, job: &'a str) -> Asking<'a, ()>;
 }
 
-/// Looks at files, without judging them: `domain::render::check` does.
+/// Inspects files without judging them: `domain::render::check` does.
 pub trait Inspector: fmt::Debug + Send + Sync {
     /// Whether the programs that it needs are there.
     fn check(&self) -> Asking<'_, ()>;
 
-    /// What there is to say about a file. One that cannot be read at all is `Failure::OutputInvalid`.
+    /// A file that cannot be read at all is `Failure::OutputInvalid`.
     fn inspect<'a>(&'a self, file: &'a LocalPath, profile: &'a Profile) -> Asking<'a, Probe>;
 
-    /// Writes a picture out of the middle of a file to `picture`.
+    /// Writes a frame from the middle of a file to `picture`.
     fn poster<'a>(&'a self, file: &'a LocalPath, picture: &'a LocalPath) -> Asking<'a, ()>;
 }

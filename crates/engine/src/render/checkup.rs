@@ -1,5 +1,4 @@
-//! Looks at the world now and then: nexrender, the NAS, ffprobe, the map of paths. A worker that knows that no render can
-//! succeed claims none.
+//! Regular checks of nexrender, the NAS, ffprobe and the path map. A worker claims nothing while no render can succeed.
 
 use super::health::Part;
 use super::worker_context::WorkerContext;
@@ -16,7 +15,7 @@ pub(super) async fn run(worker: Arc<WorkerContext>) {
     }
 }
 
-/// Looks once, and pauses or resumes.
+/// Checks once, and pauses or resumes.
 pub(super) async fn look(worker: &WorkerContext) {
     let (farm, storage, inspector) = tokio::join!(
         worker.asking("check", worker.farm.check()),
@@ -30,13 +29,13 @@ pub(super) async fn look(worker: &WorkerContext) {
         worker.vitals.looked(part, worker.now(), trouble);
     }
     troubles.extend(worker.options.places.check().err());
-    // What may pass by itself is left to the rules of each render.
+    // Temporary trouble is left to the rules of each render.
     let lasting = |trouble: &&Trouble| {
         matches!(worker.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
     };
     match troubles.iter().find(lasting) {
         Some(trouble) => worker.pause(trouble.code, &trouble.message),
-        // Whoever has paused goes on once all is well, not before.
+        // A paused worker resumes only when everything is fine.
         None if troubles.is_empty() => worker.resume(),
         None => {}
     }

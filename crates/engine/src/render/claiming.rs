@@ -1,4 +1,4 @@
-//! Getting renders: as many as there are free places at the farm, when somebody calls or after a while.
+//! Claiming renders: as many as the farm has free places, after a wake-up or a pause.
 
 use super::held::Held;
 use super::task::Task;
@@ -23,7 +23,7 @@ pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, st
     let mut empty = Empty::default();
     loop {
         tokio::select! {
-            // First, so that nobody who was told to stop looks again.
+            // First, so that nothing is claimed after a stop.
             biased;
             is_due = service.is_due() => if !is_due { return },
             () = worker.look_again.notified() => {}
@@ -43,7 +43,7 @@ pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, st
 async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<PollResult, StoreError> {
     let mut permits = worker.free_places();
     if worker.vitals.is_paused() || permits.is_empty() {
-        // It has looked, and wants nothing: whoever watches it must not take it for stuck.
+        // Counts as polled, so that an idle worker does not look stuck.
         worker.vitals.polled(worker.now());
         return Ok(PollResult::Nothing);
     }
@@ -77,7 +77,7 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
     Ok(found)
 }
 
-/// A task that ended by itself has said what there was to say.
+/// A task that ended by itself has logged everything.
 pub(super) fn warn_of_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && error.is_panic()

@@ -1,5 +1,5 @@
-//! What is known of compositions, kept for up to an hour. Somebody who changes a mapping or a profile changes a number
-//! in the database, by which it is noticed at once.
+//! Cache of profiles and mappings, for up to an hour. Changing one changes a revision in the database, which is checked
+//! on every use.
 
 use crate::locked;
 use std::collections::HashMap;
@@ -11,21 +11,17 @@ use tidemill_domain::time::Monotonic;
 use tidemill_store::render::Revisions;
 use tidemill_store::{Store, StoreError};
 
-/// How long something is believed whose number has not changed.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 
-/// More compositions than this are not remembered at once.
 const KEPT_MAX: usize = 1_000;
 
-/// What is known of a composition.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Composition {
-    /// None when nobody has described it.
+    /// None if it has no profile.
     pub(super) profile: Option<Profile>,
     pub(super) mapping: Result<Mapping, BadMapping>,
 }
 
-/// What is known of compositions.
 #[derive(Debug, Default)]
 pub(super) struct CompositionCache {
     kept: Mutex<Kept>,
@@ -38,7 +34,6 @@ struct Kept {
 }
 
 impl Kept {
-    /// What is still believed, when these are the numbers of now.
     fn find(&mut self, composition: &str, revisions: Revisions, now: Monotonic) -> Option<Arc<Composition>> {
         if self.revisions != Some(revisions) {
             self.known.clear();
@@ -56,7 +51,6 @@ impl Kept {
 }
 
 impl CompositionCache {
-    /// What is known of a composition.
     pub(super) async fn of(
         &self,
         store: &Store,

@@ -1,5 +1,5 @@
-//! How renders stand, for those who scrape this process. Read from the database, so that every server says the same, also
-//! of workers that nobody can scrape.
+//! Gauges of renders for Prometheus. Read from the database, so that every server reports the same, including workers
+//! that cannot be scraped.
 
 use super::metrics;
 use crate::metrics::number;
@@ -10,19 +10,16 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{RenderCounts, RenderStanding, WorkerRecord};
 use tidemill_store::{Store, StoreError};
 
-/// Pause between two looks; those who scrape seldom come more often.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// A worker that was silent for longer is none: it says something every quarter of a minute.
+/// A worker that was silent for longer is not counted: it sends a heartbeat every 15 seconds.
 pub const WORKER_SEEN_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct RenderGauges {
     pub counts: RenderCounts,
-    /// What has ended lately, and what is wrong with the others.
     pub recent: RenderStanding,
     pub workers: Vec<WorkerRecord>,
-    /// When this was so.
     pub at: Timestamp,
 }
 
@@ -41,12 +38,12 @@ impl RenderGauges {
         self.counts.by_status.get(&status).copied().unwrap_or_default()
     }
 
-    /// How long the oldest has waited; nothing when none waits.
+    /// Zero if none waits.
     pub fn oldest_wait(&self) -> Duration {
         self.counts.oldest_pending.map(|since| self.at.since(since)).unwrap_or_default()
     }
 
-    /// Which part of the last 24 hours was completed; none when nothing has ended.
+    /// Completed renders of the last 24 hours, from 0 to 1; none if none has ended.
     pub fn success_ratio(&self) -> Option<f64> {
         let (completed, failed) = (number(self.recent.completed), number(self.recent.failed));
         let ended = completed + failed;

@@ -1,4 +1,4 @@
-//! How a worker is, for `/health`: not what it hopes, but what it last saw.
+//! The health of a worker, for `/health`, from what it last saw.
 
 use super::held::Registry;
 use crate::locked;
@@ -10,7 +10,7 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Phase, RenderId, Trouble};
 use tidemill_domain::time::Monotonic;
 
-/// A worker that has not heard of its database for so long is not well.
+/// Without an answer of the database for this long, a worker is unhealthy.
 const DATABASE_AGE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Debug)]
@@ -19,18 +19,18 @@ pub struct Health {
     pub process: ProcessId,
     pub is_stopping: bool,
     pub paused: Option<Paused>,
-    /// How long ago the database last answered.
+    /// Time since the last answer of the database.
     pub database_age: Option<Duration>,
-    /// How long ago leases were last seen to.
+    /// Time since leases were last renewed.
     pub lease_loop_age: Option<Duration>,
     pub lease_for: Duration,
-    /// How long ago it last looked for renders.
+    /// Time since it last looked for renders.
     pub last_poll_age: Option<Duration>,
     pub farm: Checked,
     pub storage: Checked,
     pub inspector: Checked,
     pub capacity: usize,
-    /// How many of these places are taken.
+    /// Places in use.
     pub busy: usize,
     pub in_flight: Vec<InFlight>,
     pub completed: u64,
@@ -45,10 +45,10 @@ pub struct Paused {
     pub since: Duration,
 }
 
-/// What the last look at a part of the world came to.
+/// The result of the last check of a backend.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// How long ago; none when nobody has looked yet.
+    /// None before the first check.
     pub age: Option<Duration>,
     pub trouble: Option<Trouble>,
 }
@@ -60,7 +60,7 @@ pub struct InFlight {
 }
 
 impl Health {
-    /// All that is wrong, in words; nothing when the worker is well.
+    /// Everything that is wrong, for people; empty if the worker is healthy.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let is_old = |age: Option<Duration>, most: Duration| age.is_none_or(|age| age > most);
@@ -88,7 +88,7 @@ impl Health {
     }
 }
 
-/// What a worker notes of itself as it goes.
+/// What a worker records about itself.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
     is_stopping: AtomicBool,
@@ -110,7 +110,7 @@ struct Noted {
 
 type Look = Option<(Monotonic, Option<Trouble>)>;
 
-/// A part of the world that is looked at now and then.
+/// A backend that is checked regularly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Farm,
@@ -157,7 +157,7 @@ impl Vitals {
         *look = Some((now, trouble));
     }
 
-    /// Claims nothing more; true when it did until now.
+    /// Returns whether it was not paused before.
     pub(super) fn pause(&self, code: Code, message: &str, now: Monotonic) -> bool {
         let mut noted = self.noted();
         let since = noted.paused.as_ref().map(|(_, _, since)| *since);
@@ -165,7 +165,7 @@ impl Vitals {
         since.is_none()
     }
 
-    /// Claims again; true when it did not until now.
+    /// Returns whether it was paused before.
     pub(super) fn resume(&self) -> bool {
         self.noted().paused.take().is_some()
     }
@@ -174,7 +174,6 @@ impl Vitals {
         self.noted().paused.is_some()
     }
 
-    /// All of it, as it is now.
     pub(super) fn read(&self, of: Reading<'_>, now: Monotonic) -> Health {
         let noted = self.noted();
         let age = |at: Option<Monotonic>| at.map(|at| now.since(at));
@@ -210,7 +209,6 @@ impl Vitals {
     }
 }
 
-/// What else a reading of the vitals needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'a> {
     pub(super) worker: &'a str,

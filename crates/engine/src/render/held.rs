@@ -1,4 +1,4 @@
-//! The renders that this worker holds: until when each may be acted on, and what its task is told from outside.
+//! The renders that this worker holds: until when it may act on each, and instructions to its task.
 
 use crate::lease_guard::LeaseGuard;
 use crate::locked;
@@ -9,17 +9,17 @@ use tidemill_domain::render::{Act, Phase, RenderId};
 use tidemill_domain::time::Monotonic;
 use tokio::sync::watch;
 
-/// What the task of a render is told from outside. A later word counts more than an earlier one.
+/// An instruction to the task of a render. A later variant overrides an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Instruction {
     Nothing,
     /// Give the render back, unless it is about to be published.
     Stop,
-    /// Give it back whatever it does.
+    /// Give it back in any case.
     StopNow,
-    /// Somebody does not want it any more: leave what is in hand and do this.
+    /// Cancelled: stop the current work and do this.
     Do(Act),
-    /// Somebody else has it: leave everything as it is.
+    /// Another worker has it: leave everything as it is.
     Lost,
 }
 
@@ -55,12 +55,11 @@ impl Held {
         }
     }
 
-    /// It was renewed by what was sent then.
     pub(super) fn renewed(&self, sent: Monotonic) {
         self.guard.renew(sent);
     }
 
-    /// Tells its task something, unless that was told something that counts more.
+    /// Instructs its task, unless a stronger instruction was given before.
     pub(super) fn tell(&self, told: Instruction) {
         self.instruction.send_if_modified(|current| {
             let is_more = told.rank() > current.rank();
@@ -71,7 +70,7 @@ impl Held {
         });
     }
 
-    /// Waits until its task is told to stop at least so urgently, or until nobody can be sure any more whose it is.
+    /// Waits for an instruction of at least this strength, or for the end of the lease.
     pub(super) async fn instructed(&self, at_least: Instruction) -> Instruction {
         let mut told = self.instruction.subscribe();
         let is_urgent = |told: &Instruction| told.rank() >= at_least.rank().max(1);
@@ -82,12 +81,11 @@ impl Held {
         }
     }
 
-    /// Whether it may still be acted on, by this host's own clock.
+    /// Whether this worker may still act on it, by its own clock.
     pub(super) fn is_trusted(&self) -> bool {
         self.guard.may_act() && *self.instruction.borrow() != Instruction::Lost
     }
 
-    /// Notes where it is, for those who look from outside.
     pub(super) fn is_at(&self, phase: Phase) {
         *locked(&self.phase) = phase;
     }
@@ -104,13 +102,13 @@ pub(super) struct Registry {
 
 impl Registry {
     pub(super) fn add(&self, held: Arc<Held>) {
-        // What was held of it before is a ghost: its epoch is older.
+        // An earlier claim of this render has an older epoch, so it is lost.
         if let Some(before) = locked(&self.held).insert(held.id, held) {
             before.tell(Instruction::Lost);
         }
     }
 
-    /// Forgets one, if it is still this one.
+    /// Removes it, unless it was claimed again.
     pub(super) fn remove(&self, held: &Held) {
         let mut all = locked(&self.held);
         if all.get(&held.id).is_some_and(|known| known.fence == held.fence) {

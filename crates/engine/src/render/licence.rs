@@ -1,7 +1,6 @@
-//! Licences of After Effects as units of a pool: a render holds some for as long as a node may be rendering it.
+//! After Effects licences as units of a pool: a render holds some while a node may be rendering it.
 //!
-//! The holder is one claim of a render: whoever lost the render, or tidies up after a worker that vanished, can give back
-//! what that claim had, and never what the next one has.
+//! The holder is one claim of a render, so cleaning up after a lost claim never releases the units of the next one.
 
 use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
 use std::num::NonZeroU32;
@@ -12,10 +11,10 @@ use tidemill_domain::pool::holder::Holder;
 use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
 use tidemill_domain::render::Uid;
 
-/// How the holder of a render begins.
+/// Prefix of the holder's name.
 const HOLDER: &str = "render";
 
-/// The pool that counts licences, and what one render takes of it.
+/// The pool that counts licences, and the units per render.
 #[derive(Clone, Debug)]
 pub struct Licence {
     pub pools: Pools,
@@ -26,17 +25,17 @@ pub struct Licence {
 #[derive(Debug)]
 pub(super) enum NoLicence {
     Busy,
-    /// There never will be one, unless somebody changes the pool or the configuration.
+    /// Permanent, until the pool or the configuration changes.
     Refused(Code, String),
     Failed(PoolError),
 }
 
 impl Licence {
-    /// Waits in the queue of the pool for at most so long.
+    /// Waits in the queue of the pool for at most `wait`.
     pub(super) async fn hold(&self, claim: Uid, wait: Duration) -> Result<Hold, NoLicence> {
         let part = AskPart { least: Some(self.units), ..AskPart::new(self.pool.clone(), Some(self.units)) };
         let mut ask = Ask::new(holder(claim), part);
-        // Estimates are made of earlier renders.
+        // Estimates are based on earlier renders.
         ask.table = HOLDER.to_owned();
         match self.pools.hold(ask, wait).await {
             Ok(Ok(hold)) => Ok(hold),
@@ -58,7 +57,7 @@ impl Licence {
         }
     }
 
-    /// Leaves the queue, and gives back what came at the last moment or what a worker that vanished has left.
+    /// Leaves the queue, and releases units granted at the last moment or left by a worker that disappeared.
     pub(super) async fn leave(&self, claim: Uid) {
         let release = Release {
             pool: self.pool.clone(),

@@ -1,5 +1,5 @@
-//! What a render is made of: its data, and the profile and field mapping of its composition. Whatever can be seen to be
-//! wrong with it is told before anybody waits for it.
+//! The material of a render: its data, and the profile and field mapping of its composition. Checked before it is
+//! queued.
 
 use serde_json::Value;
 use tidemill_domain::code::Code;
@@ -11,10 +11,9 @@ use tidemill_domain::render::profile::{UnsafeComposition, check_composition};
 use tidemill_domain::render::{AllowList, Mapping, NodePath, Profile, RenderId, Uid};
 use tidemill_store::{StoreError, Tx};
 
-/// What a render is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Material {
-    /// What it shows, as it was given.
+    /// The data as it was given.
     pub data: Value,
     pub gfx: GfxData,
     pub profile: Profile,
@@ -34,7 +33,6 @@ pub enum BadMaterial {
     UnknownComposition(String),
     #[error("the field mapping of the composition is damaged: {0}")]
     Mapping(#[from] BadMapping),
-    /// All that does not fit together.
     #[error(transparent)]
     Document(#[from] BadDocument),
     #[error(transparent)]
@@ -53,7 +51,7 @@ impl BadMaterial {
         }
     }
 
-    /// All that is wrong, each on its own.
+    /// Everything that is wrong, one entry each.
     pub fn problems(&self) -> Vec<String> {
         match self {
             Self::Document(bad) => bad.problems.iter().map(ToString::to_string).collect(),
@@ -88,7 +86,7 @@ impl BadMaterial {
 }
 
 impl Material {
-    /// Reads data, and fetches what is known of its composition: the one that is given, or the one that the data names.
+    /// Reads the data, and loads profile and mapping of the given composition, or of the one that the data names.
     #[crate::boxed]
     pub async fn read(tx: &mut Tx, text: &str, composition: Option<&str>) -> Result<Self, BadMaterial> {
         let (gfx, name) = understand(text, composition)?;
@@ -101,7 +99,7 @@ impl Material {
         Self::of(text, gfx, profile, &rows)
     }
 
-    /// The same with profiles and mappings that are not in the database.
+    /// [`read`](Self::read) with profiles and mappings that are not in the database.
     pub fn of_files(
         text: &str,
         composition: Option<&str>,
@@ -121,7 +119,7 @@ impl Material {
         Ok(Self { data, gfx, profile, mapping })
     }
 
-    /// Whether all of it fits together. What may be used is for workers to say, where nobody here knows it.
+    /// Whether everything fits together. Without an allow list, workers check what may be used.
     pub fn check(&self, allow: Option<&AllowList>) -> Result<(), BadMaterial> {
         let anything = AllowList::default();
         let staging = NodePath::parse("/").expect("the root is a path");

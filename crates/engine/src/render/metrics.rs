@@ -1,4 +1,4 @@
-//! The metrics of renders. What is not known is NaN, never 0.
+//! The metrics of renders. Unknown values are NaN, never 0.
 
 use super::gauge::RenderGauges;
 use crate::metrics::number;
@@ -56,7 +56,6 @@ pub(super) fn copied(took: Duration) {
     histogram!(COPY).record(took);
 }
 
-/// A render has ended, after so long if that is known.
 pub(super) fn ended(status: &'static str, took: Option<Duration>) {
     counter!(ENDED, "status" => status).increment(1);
     if let Some(took) = took {
@@ -68,7 +67,6 @@ pub(super) fn failed(code: &str) {
     counter!(FAILURES, "code" => code.to_owned()).increment(1);
 }
 
-/// The farm has answered, or not.
 pub(super) fn farm_asked(call: &'static str, took: Duration, failure: Option<Failure>) {
     let outcome = failure.map_or("answered", Failure::as_str);
     histogram!(FARM, "call" => call, "outcome" => outcome).record(took);
@@ -88,7 +86,7 @@ pub(super) fn recovered() {
     counter!(RECOVERIES).increment(1);
 }
 
-/// What a look at the queue has found; none when it failed.
+/// None after a failed sample.
 pub(super) fn measured(standing: Option<&RenderGauges>) {
     let found = |value: fn(&RenderGauges) -> f64| standing.map_or(f64::NAN, value);
     for status in Status::ALL.into_iter().filter(|status| !status.is_terminal()) {

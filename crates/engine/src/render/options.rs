@@ -1,4 +1,4 @@
-//! How a render worker works.
+//! The options of a render worker.
 
 use super::licence::Licence;
 use super::places::Places;
@@ -10,8 +10,7 @@ use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::{AllowList, Policy};
 use tidemill_domain::schedule::Zone;
 
-/// Pause between two looks for renders whose worker has vanished: what it had is to be adopted within five seconds of its
-/// lease's end.
+/// Renders of a worker that disappeared must be adopted within five seconds of the end of their lease.
 pub(crate) const REAP_PAUSE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Debug)]
@@ -19,38 +18,38 @@ pub struct WorkerOptions {
     pub process: ProcessId,
     pub name: String,
     pub capacity: NonZeroUsize,
-    /// The pool that counts licences; none when only the capacity limits.
+    /// The pool that counts licences, if there is one.
     pub licence: Option<Licence>,
-    /// What is tried again, when, and for how long a worker may be silent.
+    /// Retries and leases.
     pub policy: Policy,
     /// How long a job may wait, be silent and take.
     pub clocks: Clocks,
-    /// How often it looks for renders when nobody wakes it.
+    /// How often it looks for renders if no wake-up arrives.
     pub polling: Polling,
     pub places: Places,
     /// What a job may use.
     pub allow: AllowList,
     /// Which nodes may take its jobs.
     pub tags: Option<String>,
-    /// The zone whose day is the day of a broadcast, where nobody has said which.
+    /// Time zone of the broadcast day, if none was given.
     pub zone: Zone,
-    /// Pause between two questions about one job.
+    /// Pause between two polls of one job.
     pub farm_pause: Duration,
-    /// How long the farm may be silent before the render goes back to wait: it may only have been started again.
+    /// How long the farm may be down before the render goes back to the queue: it may only be restarting.
     pub farm_grace: Duration,
     /// Pause between two renewals of leases.
     pub renew_pause: Duration,
-    /// Pause between two looks for renders whose worker has vanished.
+    /// Pause between two searches for renders of workers that disappeared.
     pub reap_pause: Duration,
-    /// Pause between two looks at the world: nexrender, the NAS, ffprobe.
+    /// Pause between two checks of nexrender, the NAS and ffprobe.
     pub check_pause: Duration,
-    /// How long the size of a file has to be the same.
+    /// How long the size of a file must be stable.
     pub quiet: Duration,
-    /// How long a finished file may take to appear and to be quiet.
+    /// How long a finished file may take to appear and become stable.
     pub settle_for: Duration,
     /// How many files are checked and copied at once.
     pub uploads: NonZeroUsize,
-    /// How long what is about to be published may take when the worker is to stop.
+    /// How long publishing may take when the worker stops.
     pub drain_for: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Jobs that the farm still has and nobody needs: taken out together with their files, by whoever comes first.
+//! Jobs of the farm that are no longer needed: removed together with their files.
 
 use super::worker_context::WorkerContext;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use tidemill_store::render::{OrphanJob, RenderRecord};
 
 const PER_TURN: u32 = 100;
 
-/// How long a job is left to whoever watches it.
+/// How long a job is reserved for the worker that watches it.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Dropped {
-    /// It is out, and its file too if it had to be.
+    /// Removed, including its file if required.
     Gone,
-    /// It is out, and nothing renders it, but its file could not be removed yet.
+    /// Removed and not rendering, but its file could not be deleted yet.
     FileLeft(Trouble),
-    /// A node renders it, which nobody can stop.
+    /// A node renders it, which cannot be stopped.
     Running,
 }
 
-/// What was seen of a job that is to be dropped.
+/// Observations of a job that is to be removed.
 #[derive(Debug)]
 pub(super) struct Watching {
     begun: Monotonic,
@@ -39,7 +39,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// A job that others have watched for so long, and of which nothing was heard for so long.
+    /// `before` is how long other workers have watched it, `silent_before` how long it did not change.
     pub(super) fn new(now: Monotonic, before: Duration, silent_before: Duration) -> Self {
         Self { begun: now, before, silent_since: now, silent_before, last: None }
     }
@@ -58,7 +58,7 @@ impl Watching {
     }
 }
 
-/// Takes a job out, unless a node renders it: then the farm is the only one that knows when it ends.
+/// Removes a job, unless a node renders it: then only the farm knows when it ends.
 pub(super) async fn drop_once(
     worker: &WorkerContext,
     leftover: &OrphanJob,
@@ -66,7 +66,7 @@ pub(super) async fn drop_once(
 ) -> Result<Dropped, Trouble> {
     let name = leftover.remote_job.as_str();
     let job = worker.asking("look", worker.farm.look(name)).await?;
-    // What another queue has under this name is not ours to take out.
+    // A job of another queue with this name is not ours.
     let staged = leftover.staged_path.as_deref();
     if let Some(job) = job.filter(|job| job.may_leave(staged)) {
         let is_running = is_running(&job.report);
@@ -82,7 +82,7 @@ pub(super) async fn drop_once(
         return Ok(Dropped::FileLeft(trouble));
     }
     if let Err(error) = settle(worker, leftover).await {
-        // It is taken out once more, which does no harm.
+        // Removing it again does no harm.
         tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
     }
     Ok(Dropped::Gone)
@@ -98,7 +98,7 @@ fn is_running(report: &Report) -> bool {
 
 async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Trouble> {
     let Some(path) = &leftover.staged_path else { return Ok(()) };
-    // What lies elsewhere by now is out of our reach, and waiting would not change that.
+    // A file in another folder is out of reach, and waiting would not change that.
     if let Ok(Some(staged)) = worker.options.places.kept(path) {
         match worker.storage.discard(&staged.local).await {
             Err(trouble) if trouble.failure == Failure::PathNotMapped => {}
@@ -109,7 +109,7 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
     let title = output::title(in_data, record.composition);
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
-    // Whoever has completed it has no part left.
+    // A completed render has no part left.
     if record.render.status == Status::Completed {
         return Ok(());
     }
@@ -118,7 +118,6 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     worker.storage.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
 }
 
-/// Its row and its data.
 async fn read(
     worker: &WorkerContext,
     leftover: &OrphanJob,
@@ -135,7 +134,7 @@ async fn settle(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Stor
     tx.commit().await
 }
 
-/// Others leave it to us for another while.
+/// Reserves it for this worker for another while.
 pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
     let kept = async {
         let mut tx = worker.store.begin().await?;
@@ -147,13 +146,13 @@ pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
     }
 }
 
-/// Its job is gone, and its file is not. It is tried again: that is written down.
+/// It will be tried again: the job is still recorded.
 pub(super) fn file_left(leftover: &OrphanJob, trouble: &Trouble) {
     let (id, job) = (leftover.render, &leftover.remote_job);
     tracing::warn!(render.id = %id, "the file of job {job} of render {id} could not be removed yet: {}", trouble.message);
 }
 
-/// Takes out what nobody sees to. How many are gone.
+/// Removes jobs that no worker watches. Returns how many are gone.
 pub(super) async fn sweep(worker: &WorkerContext) -> Result<usize, StoreError> {
     let mut tx = worker.store.begin().await?;
     let leftovers = tx.renders().take_leftovers(PER_TURN, KEPT_FOR).await?;

@@ -1,4 +1,4 @@
-//! Where the files of a render lie: where its node leaves it, where it is published, and where its picture goes.
+//! Where the files of a render are: at its node, published, and its poster.
 
 use std::fmt;
 use tidemill_domain::render::output::{Output, Source, staging_name};
@@ -7,17 +7,17 @@ use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathM
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// Where nodes leave their files, as nodes see it.
+    /// Where nodes write their files, as nodes see it.
     pub staging: NodePath,
     /// Where files are published, as people and playout see it.
     pub output: NodePath,
-    /// Where pictures out of files are kept, as this host sees it; without it none is made.
+    /// Where posters are kept, as this host sees it; without it none are made.
     pub posters: Option<LocalPath>,
-    /// Which folder of a node is which one of this host.
+    /// Maps folders of nodes to folders of this host.
     pub paths: PathMap,
 }
 
-/// A file that a node leaves for us.
+/// A file written by a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staged {
     pub node: NodePath,
@@ -26,14 +26,13 @@ pub struct Staged {
 }
 
 impl Places {
-    /// Where the node leaves the file of a job.
+    /// Where the node writes the file of a job.
     pub fn staged(&self, uid: Uid, extension: &str) -> Result<Staged, Trouble> {
         let node = self.staging.join(&staging_name(uid, extension)).map_err(|bad| unusable(&bad))?;
         self.staged_at(node)
     }
 
-    /// The same, of a path that was written down when the job was made; none when nodes leave their files elsewhere by now,
-    /// so that nobody can get at it any more.
+    /// [`staged`](Self::staged) for a recorded path; none if nodes write elsewhere now, so that it is out of reach.
     pub fn kept(&self, path: &str) -> Result<Option<Staged>, Trouble> {
         let staging = self.staged_at(self.staging.clone())?.local;
         let staged = NodePath::parse(path).ok().and_then(|node| self.staged_at(node).ok());
@@ -59,12 +58,12 @@ impl Places {
         folder.join(&output.name).map_err(|bad| unusable(&bad))
     }
 
-    /// The picture of a job; none when none is made.
+    /// None if no posters are made.
     pub fn poster(&self, uid: Uid) -> Option<LocalPath> {
         self.posters.as_ref()?.join(&staging_name(uid, "jpg")).ok()
     }
 
-    /// Whether what nodes leave can be found here at all.
+    /// Whether files of nodes can be found here at all.
     pub fn check(&self) -> Result<(), Trouble> {
         self.staged_at(self.staging.clone()).map(drop)
     }

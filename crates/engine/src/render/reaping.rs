@@ -1,5 +1,5 @@
-//! What vanished workers leave behind: their renders go to others, their jobs out of the farm, their parts off the NAS. And
-//! what nodes leave behind that were too late for anybody.
+//! Cleans up after workers that disappeared: their renders go to others, their jobs and files are removed. Also removes
+//! files of nodes that were too late.
 
 use super::task::unexpected;
 use super::worker_context::WorkerContext;
@@ -11,19 +11,16 @@ use tidemill_domain::render::{Status, Trouble, Uid};
 use tidemill_store::StoreError;
 use tidemill_store::render::{RENDER_LEFTOVER, Reaped, Worked};
 
-/// Renders that are taken from vanished workers in one turn; more wait for the next.
 const PER_TURN: u32 = 200;
 
-/// How often files are looked for that nobody needs any more.
+/// How often old files are searched for.
 const FILES_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
-/// How old such a file is.
 const FILES_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Pause before they are looked for again after that failed.
+/// Pause before the next search after a failure.
 const FILES_PAUSE_FAILED: Duration = Duration::from_secs(600);
 
-/// Looks for renders whose worker has vanished, for as long as it is let.
 pub(super) async fn run(worker: Arc<WorkerContext>) {
     let mut service = Service::new("looking for renders of vanished workers", worker.options.reap_pause);
     while service.is_due().await {
@@ -42,7 +39,7 @@ async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
         metrics::recovered();
         tracing::warn!(render.id = %id, process.id = owner, "the worker of render {id} has vanished");
         if let Some(licence) = &worker.options.licence {
-            // Whoever goes on with it asks for its own.
+            // The next worker requests its own units.
             licence.leave(Uid::new(id, record.render.lease.epoch())).await;
         }
         let is_waiting = record.render.status == Status::Pending;
@@ -54,7 +51,6 @@ async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes jobs out of the farm that nobody needs, for as long as it is let.
 pub(super) async fn sweep_jobs(worker: Arc<WorkerContext>) {
     let mut service = Service::new("looking for jobs that nobody needs", worker.options.reap_pause)
         .wake_by(worker.store.wakeup(RENDER_LEFTOVER));
@@ -67,7 +63,6 @@ pub(super) async fn sweep_jobs(worker: Arc<WorkerContext>) {
     }
 }
 
-/// Removes files that nobody needs any more, for as long as it is let.
 pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
     let mut service = Service::new("removing old files", FILES_PAUSE);
     while service.is_due().await {
@@ -84,7 +79,7 @@ pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
     }
 }
 
-/// Removes what nodes have left for jobs that nobody goes on with: a job that nexrender had forgotten ends unseen.
+/// Removes files of jobs that were superseded: a job that nexrender had forgotten ends unnoticed.
 async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
     let mut removed = 0;
     for (uid, file) in worker.storage.left(FILES_AGE).await? {
@@ -96,7 +91,7 @@ async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
     Ok(removed)
 }
 
-/// Whether the render of a job goes on without it. One that is not there may be a render of another queue.
+/// Whether the render continues without this job. An unknown render may belong to another queue.
 async fn is_superseded(worker: &WorkerContext, uid: Uid) -> Result<bool, StoreError> {
     let record = worker.store.read().await?.renders().find(uid.render()).await?;
     Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))

@@ -1,5 +1,5 @@
-//! Leases are renewed by a task of its own, whatever renders do meanwhile. What cannot be renewed is told to its task at
-//! once: it is lost, or nobody wants it any more.
+//! Renews the leases of all renders, independently of their tasks. A lost or cancelled render is reported to its task
+//! at once.
 
 use super::held::{Held, Instruction};
 use super::worker_context::WorkerContext;
@@ -13,7 +13,7 @@ use tidemill_domain::render::{Act, RenderId, Work};
 use tidemill_store::StoreError;
 use tidemill_store::render::{Notes, RENDER_CANCELLED, WorkerBeat, WorkerState};
 
-/// A turn that takes longer has failed: there must be time for another one.
+/// A longer turn has failed: there must be time for another one.
 const TURN_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(worker: Arc<WorkerContext>) {
@@ -57,7 +57,7 @@ async fn ask(worker: &WorkerContext, held: &Held) -> Result<(), StoreError> {
         return Ok(());
     };
     match worked.decision.act {
-        // Its task has settled it a moment ago, or somebody else has it.
+        // Its task has just settled it, or another worker has it.
         Act::GiveUp => held.tell(Instruction::Lost),
         Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent),
         act => {

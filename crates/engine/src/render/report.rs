@@ -1,10 +1,9 @@
-//! What the checks of a file have found, as it is kept with the attempt.
+//! The result of the file checks, as it is stored with the attempt.
 
 use serde_json::{Value, json};
 use tidemill_domain::render::Probe;
 use tidemill_domain::render::check::{Decoded, Finding, Verdict};
 
-/// The report of one look at a file.
 pub(super) fn of(probe: &Probe, verdict: &Verdict) -> Value {
     let videos: Vec<Value> = probe
         .videos

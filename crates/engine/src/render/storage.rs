@@ -1,4 +1,4 @@
-//! Where files lie: the folder in which nodes leave them, and the NAS on which they are published.
+//! The file systems of renders: the folder in which nodes write files, and the NAS on which they are published.
 
 use super::Asking;
 use std::fmt;
@@ -6,51 +6,49 @@ use std::time::Duration;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{LocalPath, Uid};
 
-/// What a file holds, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
     pub bytes: u64,
-    /// The SHA-256 of it, in hexadecimal digits.
+    /// Hexadecimal.
     pub sha256: String,
 }
 
-/// What a file looks like without being read: the same for as long as nobody writes to it.
+/// Identifies the state of a file without reading it: the same while it is not written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sight {
     pub bytes: u64,
-    /// When it was last written to, in seconds and nanoseconds of whoever keeps it. Only compared.
+    /// Modification time, in seconds and nanoseconds of the file server's clock. Only compared.
     pub touched: (i64, i64),
 }
 
-/// The file systems that a render touches. Each call may hang for as long as a NAS does, so each has its own end.
+/// Each call may hang as long as a NAS does, so each has its own timeout.
 pub trait Storage: fmt::Debug + Send + Sync {
-    /// Whether the NAS is really mounted and can be written.
+    /// Whether the NAS is really mounted and writable.
     fn check(&self) -> Asking<'_, ()>;
 
-    /// The file that a node has left, once it has been the same for `quiet`; none when there is no file, or one that still
-    /// grows.
+    /// The file of a node, once it has been stable for `quiet`; none if there is no file, or it still grows.
     fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<Sight>>;
 
-    /// Copies a file beside its final place, durably, under the name of a part; a part that is there already is written
-    /// anew. On the same file system this may be another name for the same file.
+    /// Copies a file durably next to its final place, as a part; an existing part is overwritten. On the same file
+    /// system this may be a hard link.
     fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content>;
 
-    /// Gives the part its final name, durably. A file with that name and the same content is success; one with another
-    /// content is `Failure::OutputConflict` and stays as it is.
+    /// Renames the part to its final name, durably. An existing file with the same content is a success; one with
+    /// another content is `Failure::OutputConflict` and stays as it is.
     fn publish<'a>(&'a self, output: &'a Output, content: &'a Content) -> Asking<'a, LocalPath>;
 
-    /// What the file with the final name holds; none when there is none.
+    /// The content of the published file; none if there is none.
     fn published<'a>(&'a self, output: &'a Output) -> Asking<'a, Option<Content>>;
 
-    /// Removes a file that a node has left; that there is none is no trouble.
+    /// Removes the file of a node, if it exists.
     fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()>;
 
-    /// Removes the part of a render that is given up; that there is none is no trouble.
+    /// Removes the part of a render that was given up, if it exists.
     fn discard_part<'a>(&'a self, output: &'a Output) -> Asking<'a, ()>;
 
-    /// Files that nodes have left and nobody has touched for `age`, and whose they are.
+    /// Files of nodes that were not touched for `age`, with their jobs.
     fn left(&self, age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>>;
 
-    /// Removes parts that nobody has touched for `age`; how many.
+    /// Removes parts that were not touched for `age`. Returns how many.
     fn sweep(&self, age: Duration) -> Asking<'_, u64>;
 }

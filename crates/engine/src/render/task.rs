@@ -1,4 +1,4 @@
-//! One render in hand: does what the rules say, tells the database what came of it, and is told what is next. It has no
+//! One claimed render: does what the rules say, reports the result to the database, and gets the next action. It has no
 //! rules of its own.
 
 mod file;
@@ -27,10 +27,10 @@ use tidemill_store::render::{Claimed, Notes, OrphanJob, RenderRecord, Worked};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How long a render that was claimed waits for a licence before somebody more urgent may be claimed instead.
+/// How long a claimed render waits for a licence before a more urgent one may be claimed instead.
 const LICENCE_WAIT: Duration = Duration::from_secs(60);
 
-/// A database that refuses what is said more often than this has it said by somebody else.
+/// After this many refusals by the database, another worker has to report the result.
 const REFUSALS_MAX: u32 = 3;
 
 #[derive(Debug)]
@@ -38,18 +38,18 @@ pub(super) struct Task {
     worker: Arc<WorkerContext>,
     held: Arc<Held>,
     record: RenderRecord,
-    /// The clock of the database when it last answered.
+    /// The database's time when it last answered.
     at: Timestamp,
     place: Option<Place>,
     licence: Option<Hold>,
     document: Option<Value>,
     is_wait_told: bool,
     words_told: WordsTold,
-    /// The file that was found good.
+    /// The file that passed the checks.
     checked: Option<Sight>,
 }
 
-/// What came of what was done: what is said, and what is written beside it.
+/// The result of an action, and what is recorded with it.
 #[derive(Clone, PartialEq, Debug)]
 struct Done {
     work: Work,
@@ -67,7 +67,7 @@ struct Noted {
     output_bytes: Option<u64>,
     output_sha256: Option<String>,
     output_path: Option<String>,
-    /// Remembered, not written: it means nothing to another worker.
+    /// Kept in memory: it means nothing to another worker.
     checked: Option<Sight>,
 }
 
@@ -100,7 +100,7 @@ impl From<Trouble> for Done {
 }
 
 impl Task {
-    /// A render that was just claimed, with the place that was kept for it.
+    /// `permit` is the place that was reserved for it.
     pub(super) fn new(
         worker: Arc<WorkerContext>,
         held: Arc<Held>,
@@ -123,7 +123,7 @@ impl Task {
         }
     }
 
-    /// Goes on until somebody else has the render or nobody has to.
+    /// Runs until another worker has the render, or it needs nothing more.
     pub(super) async fn run(mut self, first: Act) {
         let mut act = first;
         while let Some(next) = self.step(act).await {
@@ -131,7 +131,7 @@ impl Task {
         }
     }
 
-    /// Does one thing. What is next; none at the end.
+    /// Does one action. Returns the next; none at the end.
     async fn step(&mut self, act: Act) -> Option<Act> {
         match act {
             Act::Nothing | Act::GiveUp => return None,
@@ -162,8 +162,7 @@ impl Task {
         } else {
             self.free_place();
         }
-        // What is about to be published is not left lying for the little time that it takes, and what nexrender is about to
-        // get is not left to arrive when nobody looks for it any more.
+        // Publishing is finished because it takes little time, and a submission because the job would arrive unnoticed.
         let least = match act {
             Act::Submit | Act::Copy | Act::Publish | Act::LookAtFinal => Instruction::StopNow,
             _ => Instruction::Stop,
@@ -212,7 +211,7 @@ impl Task {
         done.unwrap_or_else(Done::from)
     }
 
-    /// Says what came of it, until the database has heard it or nobody can be sure any more whose the render is.
+    /// Reports the result until the database has it, or the lease may be lost.
     async fn say(&mut self, mut done: Done) -> Option<Act> {
         let (mut failures, mut refusals) = (0_u32, 0_u32);
         while self.held.is_trusted() {
@@ -254,7 +253,7 @@ impl Task {
         let mut tx = self.worker.store.begin().await?;
         let worked = tx.renders().work(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
         let at = match done.work {
-            // The clocks are looked at next.
+            // Needed by the clocks that are checked next.
             Work::Reported(_) | Work::Submitted => tx.now().await?,
             _ => self.at,
         };
@@ -280,14 +279,13 @@ impl Task {
         self.checked = done.noted.checked.or(self.checked);
         self.held.is_at(worked.record.render.phase);
         match act {
-            // What is to be dropped is in the row as it was.
+            // The job to be removed is in the row as it was.
             Act::DropJob { .. } => {}
             _ => self.record = worked.record,
         }
         Some(act)
     }
 
-    /// Somebody else has the render.
     fn lost(&self) -> Option<Act> {
         let id = self.held.id;
         crate::metrics::fencing_rejected(tell::KIND);
@@ -295,7 +293,7 @@ impl Task {
         None
     }
 
-    /// Sees to a place at the farm and a licence. What happened instead, if it did.
+    /// Waits for a place at the farm and a licence. Returns what happened instead, if it did.
     async fn take_place(&mut self) -> Option<Instead> {
         let (worker, held) = (self.worker.clone(), self.held.clone());
         if self.place.is_none() {
@@ -336,14 +334,14 @@ impl Task {
         Some(Instead::Done(Box::new(work.into())))
     }
 
-    /// Lets others have the place and the licence.
+    /// Releases the place and the licence.
     fn free_place(&mut self) {
         if self.place.take().is_some() {
             self.worker.look_again.notify_one();
         }
         let (worker, id) = (self.worker.clone(), self.held.id);
         if let Some(hold) = self.licence.take() {
-            // In a task of its own: the render does not wait for it.
+            // In a task, because the render need not wait for it.
             tokio::spawn(async move {
                 if let Err(error) = hold.release(false).await {
                     tracing::warn!(render.id = %id, %error, "the licence of render {id} could not be given back; it lapses by itself");
@@ -361,17 +359,16 @@ impl Task {
         }
     }
 
-    /// The name of the job that it has, or is about to have.
+    /// The name of its current or next job.
     fn uid(&self) -> Uid {
         Uid::new(self.held.id, self.record.render.job.unwrap_or(self.held.fence.epoch))
     }
 
-    /// What the farm calls its job.
+    /// The farm's name for its job.
     fn remote_job(&self) -> String {
         self.record.remote_job.clone().unwrap_or_else(|| self.uid().to_string())
     }
 
-    /// Its job as it is to be dropped.
     fn leftover(&self, epoch: Epoch, slot: Slot, file: File) -> OrphanJob {
         let is_known = self.record.render.job == Some(epoch);
         let remote_job = self.record.remote_job.clone().filter(|_| is_known);
@@ -392,19 +389,18 @@ enum Instead {
     Instructed(Instruction),
 }
 
-/// Whether a node may be rendering while this is done.
+/// Whether a node may be rendering during this action.
 fn needs_place(act: Act) -> bool {
     matches!(act, Act::Prepare | Act::Submit | Act::LookAtJob | Act::Poll | Act::LookForOutput(_))
 }
 
-/// Something that the database does not let us do.
 pub(super) fn unexpected(error: &StoreError) -> Trouble {
     Trouble { code: error.code(), ..Trouble::new(Failure::Unexpected, &error.to_string()) }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // Also after a panic: nobody may go on renewing what nobody works on.
+        // Also after a panic: the lease must not be renewed without a task.
         self.worker.registry.remove(&self.held);
         self.worker.look_again.notify_one();
     }

@@ -1,14 +1,13 @@
-//! What people hear of renders: the log, the metrics, and what only a person can mend.
+//! Logs and metrics of renders, and what only a person can fix.
 
 use super::metrics;
 use super::worker_context::WorkerContext;
 use tidemill_domain::render::{Concern, Render, RenderId, Status};
 use tidemill_store::render::Worked;
 
-/// What the leases of renders are called where kinds of leases are counted.
+/// The kind of lease, as a metric label.
 pub(super) const KIND: &str = "render";
 
-/// A render was decided about.
 pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: &Worked) {
     let (record, decision) = (&worked.record, &worked.decision);
     let render = &record.render;
@@ -54,7 +53,7 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
     }
 }
 
-/// Something that a person should hear of. Alerts look at the rows; this is for those who read logs.
+/// For people who read logs. Alerts are based on the rows.
 pub(super) fn concerned(id: RenderId, concern: Concern) {
     match concern {
         Concern::Failure(failure) => {

@@ -1,10 +1,10 @@
-//! A render worker: claims renders, has them rendered, checks and publishes their files, and gives back what it has when
-//! it is to stop.
+//! A render worker: claims renders, has them rendered, checks and publishes their files, and gives them back when it
+//! stops.
 //!
 //! ```text
 //!   claiming ──a task for each render──► task ──► farm, inspector, storage
-//!   renewal  ──lost, cancelled─────────► task         every word about a render goes through the database,
-//!   reaping  ◄── what vanished workers leave          which decides by the rules and says what is next
+//!   renewal  ──lost, cancelled─────────► task         every result goes through the database,
+//!   reaping  ◄── what vanished workers leave          which decides by the rules what is next
 //!   checkup  ──pause, resume──► claiming
 //! ```
 
@@ -21,7 +21,6 @@ use tidemill_store::{Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long giving back may take, after all that could be brought to its end was.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub struct Worker {
     context: Arc<WorkerContext>,
 }
 
-/// What others may ask of a worker, whether it runs or not. Cheap to clone.
+/// A handle to a worker, whether it runs or not. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
     context: Arc<WorkerContext>,
@@ -54,14 +53,14 @@ impl Worker {
         WorkerHandle { context: self.context.clone() }
     }
 
-    /// Works until told to stop; then what is about to be published is brought to its end, and the rest is given back:
-    /// jobs go on at the farm, and the next worker adopts them. Dropped, it leaves everything as it is.
+    /// Works until told to stop, then finishes publishing and gives back the rest: jobs continue at the farm, and the
+    /// next worker adopts them. Dropping it leaves everything as it is.
     #[crate::boxed]
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let context = &self.context;
         let (name, farm, capacity) = (&context.options.name, context.farm.name(), context.options.capacity);
         tracing::info!(worker = name, "render worker {name} works with {farm}, on {capacity} at once");
-        // Before anything is claimed that could only be given back.
+        // Before anything is claimed that would have to be given back.
         tokio::select! {
             () = checkup::look(context) => {}
             _told = stop.wait_for(|stop| *stop) => return,
@@ -86,7 +85,7 @@ impl Worker {
         tracing::info!(worker = name, "render worker {name} has stopped");
     }
 
-    /// Brings to its end what is about to be published, and gives back the rest.
+    /// Finishes what is about to be published, and gives back the rest.
     async fn drain(&self, tasks: &mut JoinSet<()>) {
         let context = &self.context;
         context.vitals.stops();

@@ -1,4 +1,4 @@
-//! What all tasks of a worker share.
+//! The state that all tasks of a worker share.
 
 use super::backends::{Backends, Farm, Inspector};
 use super::composition_cache::CompositionCache;
@@ -17,10 +17,10 @@ use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::Store;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-/// For each place at the farm so many renders may be in hand: those that are checked and published need no place.
+/// Renders per place at the farm: those being checked and published need no place.
 const IN_HAND_PER_PLACE: usize = 4;
 
-/// What a question to nexrender counts for that got no answer, however soon that was known.
+/// Response time recorded for nexrender when it is down, however soon that was known.
 const UNANSWERED: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -35,19 +35,18 @@ pub(super) struct WorkerContext {
     pub(super) compositions: CompositionCache,
     pub(super) vitals: Vitals,
     pub(super) places: Arc<Semaphore>,
-    /// How many of them are taken, by renders and by jobs that nobody can stop.
+    /// Places taken, by renders and by jobs that cannot be stopped.
     pub(super) taken: Arc<AtomicUsize>,
-    /// Files that are looked at or copied.
+    /// Limits files being checked or copied.
     pub(super) uploads: Semaphore,
     /// Renders that have a place and wait for a licence.
     pub(super) waiting_for_licence: AtomicUsize,
-    /// Somebody wants the worker to look for renders at once.
+    /// Wakes the claiming loop.
     pub(super) look_again: Notify,
     pub(super) is_stopping: watch::Sender<bool>,
     took: Mutex<Took>,
 }
 
-/// A place at the farm that is taken.
 #[derive(Debug)]
 pub(super) struct Place {
     taken: Arc<AtomicUsize>,
@@ -60,12 +59,10 @@ impl Drop for Place {
     }
 }
 
-/// How long the last of each took.
+/// The last duration of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Took {
-    /// An answer of the farm.
     pub(super) farm: Option<Duration>,
-    /// A copy to the NAS.
     pub(super) copy: Option<Duration>,
 }
 
@@ -102,12 +99,12 @@ impl WorkerContext {
         self.clock.monotonic()
     }
 
-    /// Places at the farm for which a render may be claimed now.
+    /// Places for which a render may be claimed now.
     pub(super) fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
         let in_hand_max = self.options.capacity.get().saturating_mul(IN_HAND_PER_PLACE);
         let mut most = in_hand_max.saturating_sub(self.registry.len());
         if self.options.licence.is_some() {
-            // One after the other, so that whoever waits for a licence is always the most urgent.
+            // One at a time, so that the most urgent render waits for the next licence.
             most = most.min(1_usize.saturating_sub(self.waiting_for_licence.load(Ordering::Acquire)));
         }
         std::iter::from_fn(|| self.places.clone().try_acquire_owned().ok()).take(most).collect()
@@ -118,7 +115,7 @@ impl WorkerContext {
         Place { taken: self.taken.clone(), _permit: permit }
     }
 
-    /// Claims nothing more until the world is as it should be.
+    /// Claims nothing more until the backends work again.
     pub(super) fn pause(&self, code: Code, message: &str) {
         if self.vitals.pause(code, message, self.now()) {
             metrics::paused(true);
@@ -136,7 +133,7 @@ impl WorkerContext {
         }
     }
 
-    /// Asks the farm something, and measures how long that takes.
+    /// Calls the farm, and measures the response time.
     pub(super) async fn asking<T>(
         &self,
         call: &'static str,
@@ -146,7 +143,7 @@ impl WorkerContext {
         let answer = asking.await;
         let took = self.now().since(begun);
         metrics::farm_asked(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
-        // That nobody is there is known at once, and is worse than any wait.
+        // That the farm is down is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
         let counted = if is_down { took.max(UNANSWERED) } else { took };
         locked(&self.took).farm = Some(counted);

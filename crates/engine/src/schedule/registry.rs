@@ -1,4 +1,4 @@
-//! The schedules of a program, and how they come into the database.
+//! Registering the schedules of a program.
 
 use crate::job::definition::JobRegistry;
 use crate::job::error::JobError;
@@ -16,7 +16,7 @@ pub struct ScheduleRegistry {
 }
 
 impl ScheduleRegistry {
-    /// A registry of these schedules, which have to make sense for these jobs.
+    /// Checks the schedules against the jobs.
     ///
     /// ```
     /// use tidemill_engine::job::JobRegistry;
@@ -40,19 +40,19 @@ impl ScheduleRegistry {
         Ok(Self { schedules: Arc::new(known) })
     }
 
-    /// Whether there is none.
+    /// Whether there are no schedules.
     pub fn is_empty(&self) -> bool {
         self.schedules.is_empty()
     }
 
-    /// All schedules, by name.
+    /// All schedules, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Schedule> {
         self.schedules.values().map(|(schedule, _)| schedule)
     }
 }
 
-/// Brings the schedules of this program into the database. Those that nobody changed keep their next tick and their
-/// pause; those that other programs brought stay.
+/// Registers the schedules of this program in the database. Unchanged ones keep their next tick and their pause;
+/// those of other programs stay.
 #[crate::boxed]
 pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
     for (schedule, plan) in schedules.schedules.values() {

@@ -1,5 +1,5 @@
-//! The signals of the outbox; of what attached tables share with it the subject is `table/SCHEMA.NAME`. All are read from the
-//! rows, so it does not matter which process has the watch and which one relays.
+//! Signals of the outbox. Values of attached tables have the subject `table/SCHEMA.NAME`. All are read from the
+//! database, so any process can evaluate them.
 
 use super::{Observation, Observing, Signal, whole};
 use crate::error::EngineError;
@@ -12,20 +12,19 @@ use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
     pub enum OutboxSignal {
-        /// Seconds since the oldest event was written that no relay has read yet, or since a row of an attached table is due.
+        /// Age of the oldest event not yet read by a relay, or of the oldest due row of an attached table.
         LagSeconds = "outbox_lag_seconds",
-        /// Events, or rows of an attached table, that nobody tries to publish any more.
+        /// Parked events, or parked rows of an attached table.
         Parked = "outbox_parked",
-        /// Events in the default partition.
         DefaultRows = "outbox_default_rows",
-        /// Slots that no live relay has, while the outbox is in use.
+        /// Slots without a live relay, while the outbox is in use.
         UnownedSlots = "outbox_unowned_slots",
-        /// Fixed shares that no live relay has.
+        /// Fixed shares without a live relay.
         MissingShares = "outbox_missing_shares",
     }
 }
 
-/// How far is counted; the oldest come first.
+/// Counting stops here.
 const COUNT_MAX: u32 = 1_000;
 
 impl Signal for OutboxSignal {
@@ -54,14 +53,14 @@ impl OutboxSignal {
             Self::Parked => {
                 super::number(tx.outbox().failed_event_counts(COUNT_MAX).await?.parked.rows.least())
             }
-            // Where there are no partitions there is nothing to see.
+            // A database without partitions has no value.
             Self::DefaultRows => match tx.outbox().default_rows(COUNT_MAX).await? {
                 Some(count) => super::number(count.least()),
                 None => return Ok(Vec::new()),
             },
             Self::UnownedSlots => {
                 let unowned = tx.outbox().unowned_slots().await?;
-                // Where nobody writes events, nobody has to relay them.
+                // If no events are written, no relay is needed.
                 let is_used = tx.outbox().relays_alive().await?.0 > 0
                     || backlog(tx).await?.is_none_or(|backlog| backlog.rows.least() > 0);
                 if is_used { super::number(unowned) } else { 0.0 }
@@ -72,7 +71,7 @@ impl OutboxSignal {
         Ok(seen)
     }
 
-    /// Of each attached table. What nobody knows of one is no number.
+    /// A value for each attached table; NaN if it is unknown.
     async fn look_at_attached(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let values: Vec<(TableName, Option<f64>)> = match self {
             Self::LagSeconds => {

@@ -1,5 +1,4 @@
-//! The signals of pools; the subject is `pool/NAME`. All are read from the rows, so it does not matter which server has
-//! the watch and which one decides.
+//! Signals of pools; the subject is `pool/NAME`. All are read from the database, so any process can evaluate them.
 
 use super::{Observation, Observing, Signal};
 use crate::error::EngineError;
@@ -12,15 +11,14 @@ use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
     pub enum PoolSignal {
-        /// Units in use, in percent of those that there are.
+        /// Units in use, in percent of the capacity.
         UtilizationPercent = "pool_utilization_percent",
-        /// Seconds that those waited on average who had to wait and got units in the last five minutes.
+        /// Average wait of the requests that got units in the last five minutes after waiting.
         WaitSeconds = "pool_wait_seconds",
-        /// Seconds that the oldest request of the queue has waited.
         OldestWaitSeconds = "pool_oldest_wait_seconds",
         /// Requests that left the queue without units in the last minute.
         Timeouts = "pool_timeouts",
-        /// Leases whose holders have not been heard of.
+        /// Leases whose holders stopped their heartbeats.
         SuspectLeases = "pool_suspect_leases",
     }
 }
@@ -48,7 +46,7 @@ impl Signal for PoolSignal {
 }
 
 impl PoolSignal {
-    /// Of every pool, also of those to which nothing happened.
+    /// Includes idle pools.
     async fn values(self, tx: &mut Tx) -> Result<BTreeMap<PoolName, f64>, EngineError> {
         let waits = match self {
             Self::WaitSeconds => tx.pools().waits(WAITS_WITHIN).await?,

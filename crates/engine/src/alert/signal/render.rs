@@ -1,5 +1,4 @@
-//! The signals of renders. All are read from the rows, so it does not matter which process has the watch and which one
-//! renders.
+//! Signals of renders. All are read from the database, so any process can evaluate them.
 
 use super::{Observing, Signal, number, whole};
 use crate::render::gauge::RenderGauges;
@@ -14,30 +13,30 @@ use tokio::sync::Mutex;
 
 tidemill_domain::words! {
     pub enum RenderSignal {
-        /// Renders that wait for a worker.
+        /// Renders waiting for a worker.
         Pending = "render_pending",
-        /// Seconds that the longest render took of those that were completed in the last hour.
+        /// The longest duration of the renders completed in the last hour.
         Seconds = "render_seconds",
-        /// Renders that were completed, in percent of those that ended in the last 24 hours.
+        /// Completed renders in percent of those that ended in the last 24 hours.
         SuccessPercent = "render_success_percent",
-        /// Workers that are alive and not paused, while there are workers or renders wait.
+        /// Live workers that are not paused; no value while there are neither workers nor waiting renders.
         Workers = "render_workers",
-        /// Seconds that nexrender took to answer, of the slowest worker.
+        /// Response time of nexrender at the slowest worker.
         NexrenderSeconds = "render_nexrender_seconds",
-        /// Seconds that the last copy to the NAS took, of the slowest worker.
+        /// Duration of the last copy to the NAS at the slowest worker.
         CopySeconds = "render_copy_seconds",
-        /// Renders that failed in the last hour, or wait, for a reason that does not mend itself.
+        /// Renders that failed in the last hour, or wait, for a reason that needs a person.
         Failures = "render_failures",
-        /// Renders whose workers vanish, one after the other.
+        /// Renders that lost their worker more than once.
         Recovering = "render_recovering",
-        /// Renders that are not ready when they should be on air, or cannot be.
+        /// Renders that are not ready at their air time, or cannot be.
         Late = "render_late",
-        /// Seconds that the oldest job has waited for a render node.
+        /// How long the oldest job has waited for a render node.
         NodeWaitSeconds = "render_node_wait_seconds",
     }
 }
 
-/// How long a look is good for: all signals are looked at one right after the other.
+/// How long the sample is reused: all signals are sampled one right after the other.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
 pub(super) fn signals(clock: &Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
@@ -51,7 +50,7 @@ struct Render {
     look: Arc<Look>,
 }
 
-/// A look at the queue that all of them share.
+/// The sample that all render signals share.
 #[derive(Debug)]
 struct Look {
     clock: Arc<dyn Clock>,
@@ -73,7 +72,6 @@ impl Look {
 }
 
 impl RenderSignal {
-    /// What it says; none when there is nothing to see.
     fn see(self, standing: &RenderGauges) -> Option<f64> {
         let recent = &standing.recent;
         let longest = |took: Option<Duration>| took.map(|took| took.as_secs_f64());
@@ -81,7 +79,7 @@ impl RenderSignal {
             Self::Pending => Some(number(standing.count(Status::Pending))),
             Self::Seconds => recent.longest_seconds,
             Self::SuccessPercent => standing.success_ratio().map(|ratio| ratio * 100.0),
-            // Where nothing waits, nobody has to be there.
+            // Without work no worker is needed.
             Self::Workers => {
                 let is_used = !standing.workers.is_empty() || standing.count(Status::Pending) > 0;
                 is_used.then(|| {

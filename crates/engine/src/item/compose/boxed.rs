@@ -1,5 +1,4 @@
-//! Readers, processors and writers whose types are forgotten, so that different ones can stand in one list, or be
-//! chosen when a job is built.
+//! Type-erased readers, processors and writers, for lists and for parts that are chosen when a job is built.
 
 use crate::job::component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
@@ -10,19 +9,18 @@ use tidemill_domain::job::ExecutionContext;
 
 type Boxing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
 
-/// A part of a step whose type is forgotten.
+/// A type-erased part of a step.
 pub struct Boxed<S: ?Sized>(Box<S>);
 
-/// Some reader of `I`.
+/// Any reader of `I`.
 pub type BoxReader<I> = Boxed<dyn AnyReader<I>>;
 
-/// Some processor from `I` to `O`.
+/// Any processor from `I` to `O`.
 pub type BoxProcessor<I, O> = Boxed<dyn AnyProcessor<I, O>>;
 
-/// Some writer of `O`.
+/// Any writer of `O`.
 pub type BoxWriter<O> = Boxed<dyn AnyWriter<O>>;
 
-/// [`ItemStream`] with futures in boxes.
 #[doc(hidden)]
 pub trait AnyStream: Send {
     fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxing<'a, ()>;
@@ -58,7 +56,6 @@ impl<S: AnyStream + ?Sized + 'static> ItemStream for Boxed<S> {
     }
 }
 
-/// [`ItemReader`] with futures in boxes.
 #[doc(hidden)]
 pub trait AnyReader<I>: AnyStream {
     fn read(&mut self) -> Boxing<'_, Option<I>>;
@@ -81,7 +78,7 @@ impl<R: ItemReader> AnyReader<R::Item> for R {
 }
 
 impl<I: Send + Sync + 'static> BoxReader<I> {
-    /// Forgets the type of a reader.
+    /// Erases the type of a reader.
     pub fn new(reader: impl ItemReader<Item = I>) -> Self {
         Self(Box::new(reader))
     }
@@ -103,7 +100,6 @@ impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
     }
 }
 
-/// [`ItemProcessor`] with futures in boxes.
 #[doc(hidden)]
 pub trait AnyProcessor<I, O>: Send {
     fn process<'a>(&'a mut self, item: &'a I) -> Boxing<'a, Option<O>>;
@@ -116,7 +112,7 @@ impl<I: Sync, P: ItemProcessor<I>> AnyProcessor<I, P::Output> for P {
 }
 
 impl<I: Sync + 'static, O: Send + Sync + 'static> BoxProcessor<I, O> {
-    /// Forgets the type of a processor.
+    /// Erases the type of a processor.
     pub fn new(processor: impl ItemProcessor<I, Output = O>) -> Self {
         Self(Box::new(processor))
     }
@@ -130,7 +126,6 @@ impl<I: Sync + 'static, O: Send + Sync + 'static> ItemProcessor<I> for BoxProces
     }
 }
 
-/// [`ItemWriter`] with futures in boxes.
 #[doc(hidden)]
 pub trait AnyWriter<O>: AnyStream {
     fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxing<'a, ()>;
@@ -158,7 +153,7 @@ impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
 }
 
 impl<O: Sync + 'static> BoxWriter<O> {
-    /// Forgets the type of a writer.
+    /// Erases the type of a writer.
     pub fn new(writer: impl ItemWriter<O>) -> Self {
         Self(Box::new(writer))
     }

@@ -1,11 +1,10 @@
-//! Processors that are made of a closure: one that checks items, and one that has to wait.
+//! Processors made of a closure: one that validates items, and one that is async.
 
 use crate::job::component::ItemProcessor;
 use std::future::Future;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// Lets those items pass that a closure finds right. The others are errors of the kind
-/// [`ErrorKind::VALIDATION`], or are dropped.
+/// Passes valid items on. Invalid ones are errors of the kind [`ErrorKind::VALIDATION`], or are dropped.
 ///
 /// ```
 /// use tidemill_engine::item::ValidatingProcessor;
@@ -20,7 +19,6 @@ pub struct ValidatingProcessor<F> {
     invalid: Invalid,
 }
 
-/// What becomes of an item that is not right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Invalid {
     Fails,
@@ -28,7 +26,7 @@ enum Invalid {
 }
 
 impl<F> ValidatingProcessor<F> {
-    /// The closure says what is wrong with an item, in words for whoever has to mend it.
+    /// The closure returns what is wrong with an item.
     pub fn new<I>(check: F) -> Self
     where
         F: FnMut(&I) -> Result<(), String> + Send + 'static,
@@ -36,7 +34,7 @@ impl<F> ValidatingProcessor<F> {
         Self { check, invalid: Invalid::Fails }
     }
 
-    /// Drops what is not right, instead of failing. It is counted as filtered.
+    /// Drops invalid items instead of failing. They count as filtered.
     #[must_use]
     pub fn filter(mut self) -> Self {
         self.invalid = Invalid::Dropped;
@@ -60,10 +58,9 @@ where
     }
 }
 
-/// Processes items with a closure that returns a future: for work that waits, such as a call to another
-/// system.
+/// Processes items with an async closure, for work that waits, such as a call to another system.
 ///
-/// The future must not borrow the item; clone what it needs before the `async move`.
+/// The future must not borrow the item: clone what it needs before the `async move`.
 ///
 /// ```
 /// use tidemill_domain::item::ItemError;

@@ -1,13 +1,13 @@
-//! A reader whose items are turned into a type of the author's own as they are read.
+//! A reader that converts each item as it is read.
 
 use crate::job::component::{ItemPlace, ItemReader, ItemStream};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-/// Adds to every reader.
+/// Methods for every reader.
 pub trait ReaderExt: ItemReader + Sized {
-    /// Turns each item into another as it is read. An error is an error of reading: it can be skipped, and the next
-    /// read goes on behind it.
+    /// Converts each item as it is read. An error counts as a read error: it can be skipped, and reading continues
+    /// after it.
     ///
     /// ```
     /// # use tidemill_engine::item::{ItemsReader, ReaderExt};
@@ -25,7 +25,7 @@ pub trait ReaderExt: ItemReader + Sized {
 
 impl<R: ItemReader> ReaderExt for R {}
 
-/// A reader and what is made of its items.
+/// A reader with a conversion; made by [`ReaderExt::map`].
 #[derive(Clone, Debug)]
 pub struct MappedReader<R, F> {
     reader: R,

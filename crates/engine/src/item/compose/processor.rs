@@ -1,11 +1,11 @@
-//! Processors made of others: one behind the other, or a closure picks one for each item.
+//! Processors composed of others: in sequence, or picked for each item by a closure.
 
 use super::boxed::BoxProcessor;
 use crate::job::component::ItemProcessor;
 use std::fmt::Debug;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// Puts processors together.
+/// Combines processors.
 ///
 /// ```
 /// use tidemill_domain::item::ItemError;
@@ -16,8 +16,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 /// let processor = halve.then(show);
 /// ```
 pub trait ProcessorExt<I>: ItemProcessor<I> + Sized {
-    /// This processor, and behind it the next, which gets what comes out of this one. What this one drops
-    /// does not reach it.
+    /// Runs `next` on the output of this processor. Items that this one drops do not reach it.
     fn then<N: ItemProcessor<Self::Output>>(self, next: N) -> CompositeProcessor<Self, N> {
         CompositeProcessor { first: self, second: next }
     }
@@ -25,7 +24,7 @@ pub trait ProcessorExt<I>: ItemProcessor<I> + Sized {
 
 impl<I, P: ItemProcessor<I>> ProcessorExt<I> for P {}
 
-/// Two processors, one behind the other; made by [`ProcessorExt::then`].
+/// Two processors in sequence; made by [`ProcessorExt::then`].
 #[derive(Clone)]
 pub struct CompositeProcessor<A, B> {
     first: A,
@@ -48,8 +47,8 @@ where
     }
 }
 
-/// Gives each item to one of several processors, which a closure picks by a key. An item whose key has none
-/// goes to [`otherwise`](Self::otherwise), or is an error.
+/// Gives each item to one of several processors, picked by a key. An item whose key has none goes to
+/// [`otherwise`](Self::otherwise), or is an error.
 #[must_use]
 pub struct ClassifierProcessor<I, O, K> {
     classify: Box<dyn FnMut(&I) -> K + Send>,
@@ -63,7 +62,7 @@ where
     O: Send + Sync + 'static,
     K: PartialEq + Debug + Send + 'static,
 {
-    /// Without processors.
+    /// Starts without processors; `classify` returns the key of an item.
     pub fn new(classify: impl FnMut(&I) -> K + Send + 'static) -> Self {
         Self { classify: Box::new(classify), parts: Vec::new(), otherwise: None }
     }

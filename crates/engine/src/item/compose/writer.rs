@@ -1,4 +1,4 @@
-//! One writer made of several: each gets every item, or a closure picks one for each item.
+//! One writer composed of several: each gets every item, or a closure picks one for each item.
 
 use super::boxed::BoxWriter;
 use crate::job::component::{Delivery, ItemStream, ItemWriter};
@@ -7,9 +7,8 @@ use std::fmt::Debug;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;
 
-/// Gives every item to each of several writers, in the order in which they were added.
-///
-/// It promises as much as the weakest of them.
+/// Gives every item to each of several writers, in the order in which they were added. It is exactly once only if all
+/// of them are.
 ///
 /// ```
 /// use tidemill_engine::item::{CompositeWriter, JsonLinesWriter, TextWriter};
@@ -20,10 +19,10 @@ use tidemill_domain::job::ExecutionContext;
 /// ```
 pub type CompositeWriter<O> = Writers<O, ToAll>;
 
-/// Gives each item to one of several writers, which a closure picks by a key.
+/// Gives each item to one of several writers, picked by a key.
 ///
-/// Each writer gets its items of a chunk at once, in their order; items are copied for that. An item whose
-/// key has no writer goes to [`otherwise`](Writers::otherwise), or is an error.
+/// Each writer gets its items of a chunk together, in order; items are cloned for that. An item whose key has no writer
+/// goes to [`otherwise`](Writers::otherwise), or is an error.
 ///
 /// ```
 /// use tidemill_engine::item::{ClassifierWriter, JsonLinesWriter};
@@ -34,21 +33,19 @@ pub type CompositeWriter<O> = Writers<O, ToAll>;
 /// ```
 pub type ClassifierWriter<O, K> = Writers<O, ByKey<O, K>>;
 
-/// Several writers that are opened, updated, rolled back and closed as one; see [`CompositeWriter`] and
-/// [`ClassifierWriter`].
+/// Several writers that act as one; see [`CompositeWriter`] and [`ClassifierWriter`].
 #[must_use]
 pub struct Writers<O, D> {
     parts: Vec<BoxWriter<O>>,
     deal: D,
 }
 
-/// Deals the items of a chunk out to writers, which it knows by their numbers.
+/// Distributes the items of a chunk to writers, identified by index.
 pub trait Deal<O>: Send + 'static {
     #[doc(hidden)]
     fn deal<'a>(&mut self, items: &'a [O], writers: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError>;
 }
 
-/// What one writer gets of a chunk.
 #[doc(hidden)]
 pub enum Share<'a, O> {
     All(&'a [O]),
@@ -65,7 +62,7 @@ impl<O> Deal<O> for ToAll {
 }
 
 impl<O: Send + Sync + 'static> CompositeWriter<O> {
-    /// Without writers.
+    /// Starts without writers.
     pub fn new() -> Self {
         Self { parts: Vec::new(), deal: ToAll }
     }
@@ -89,7 +86,6 @@ where
     O: Clone + 'static,
     K: PartialEq + Debug + Send + 'static,
 {
-    /// In the order in which the first items of each writer come.
     fn deal<'a>(&mut self, items: &'a [O], _: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError> {
         let mut groups: Vec<(usize, Vec<O>)> = Vec::new();
         for item in items {
@@ -112,7 +108,7 @@ where
     O: Clone + Send + Sync + 'static,
     K: PartialEq + Debug + Send + 'static,
 {
-    /// Without writers.
+    /// Starts without writers; `classify` returns the key of an item.
     pub fn new(classify: impl FnMut(&O) -> K + Send + 'static) -> Self {
         let deal = ByKey { classify: Box::new(classify), keys: Vec::new(), otherwise: None };
         Self { parts: Vec::new(), deal }
@@ -145,8 +141,8 @@ impl<O: Sync + 'static, D: Send + 'static> ItemStream for Writers<O, D> {
         self.parts.iter_mut().try_for_each(|part| part.update(context))
     }
 
-    /// Closes all of them, whatever becomes of one. Behind one that failed, none counts as complete: the step
-    /// has failed, and its next run needs what they have.
+    /// Closes all of them, even after an error. After an error the rest are closed as incomplete, because the step has
+    /// failed and its next run needs their state.
     async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
         let mut closed = Ok(());
         for part in &mut self.parts {
@@ -158,8 +154,7 @@ impl<O: Sync + 'static, D: Send + 'static> ItemStream for Writers<O, D> {
 }
 
 impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
-    /// All or nothing: where one part failed, the others take back what they have of this chunk, because an error
-    /// that needs no rollback is not followed by one.
+    /// All or nothing: if one part fails, the others undo this chunk here, because not every error causes a rollback.
     async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
         for (number, share) in self.deal.deal(items, self.parts.len())? {
             let Some(part) = self.parts.get_mut(number) else { continue };
@@ -175,7 +170,7 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
         Ok(())
     }
 
-    /// Rolls all of them back, whatever becomes of one.
+    /// Rolls all of them back, even after an error.
     async fn roll_back(&mut self) -> Result<(), ItemError> {
         let mut rolled_back = Ok(());
         for part in &mut self.parts {
@@ -188,7 +183,6 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
         self.parts.iter().all(ItemWriter::is_concurrent)
     }
 
-    /// The weakest promise of all.
     fn delivery(&self) -> Delivery {
         let is_exact = self.parts.iter().all(|part| part.delivery() == Delivery::ExactlyOnce);
         if is_exact { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce }

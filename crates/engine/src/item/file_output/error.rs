@@ -1,4 +1,4 @@
-//! Why a file cannot be written. Each says what helps.
+//! Why a file cannot be written, and what helps.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub(super) enum OutputError {
     Write { path: String, source: io::Error },
     #[error("the finished output file cannot be renamed to {path}; check its folder, then restart the job")]
     Publish { path: String, source: io::Error },
-    /// There is more to write although it has its name already.
+    /// More items after the file got its final name.
     #[error(
         "the output file {path} was already published by an earlier run, but there are more items now; \
          start the job anew, with another name"

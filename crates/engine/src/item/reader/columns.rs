@@ -1,12 +1,11 @@
-//! From the fields of a record to an item: by the names of the columns, as a type of the author's or as a
-//! row.
+//! From the fields of a record to an item: a serde type or a row.
 
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tidemill_domain::item::{Row, Value};
 
-/// The names of the columns, in both of the forms in which they are needed.
+/// Column names, in the two forms that are needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     record: StringRecord,
@@ -24,7 +23,6 @@ impl Columns {
     }
 }
 
-/// What becomes of an empty field of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Empty {
     #[default]
@@ -32,7 +30,7 @@ pub(crate) enum Empty {
     Null,
 }
 
-/// An item of a type that serde knows: by the names of the columns, or in their order when they have none.
+/// Matches fields by column name, or by order when there are no names.
 pub(crate) fn decode_typed<T: DeserializeOwned>(
     fields: &StringRecord,
     columns: Option<&Columns>,
@@ -54,7 +52,7 @@ pub(crate) fn decode_row(fields: &StringRecord, columns: Option<&Columns>, empty
 
 fn explain(error: &csv::Error, columns: Option<&Columns>) -> String {
     let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return error.to_string() };
-    // The library counts fields from 0.
+    // The csv crate counts fields from 0.
     match err.field().and_then(|field| usize::try_from(field).ok()) {
         Some(field) => match columns.and_then(|columns| columns.shared.get(field)) {
             Some(name) => format!("column {name:?}: {}", err.kind()),

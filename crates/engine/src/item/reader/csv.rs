@@ -8,13 +8,12 @@ use csv::StringRecord;
 use serde::de::DeserializeOwned;
 use tidemill_domain::item::Row;
 
-/// Reads delimited files: a record per line, unless quotes hold a line end; fields separated by a comma or
-/// whatever [`delimiter`](FileReader::delimiter) says.
+/// Reads delimited files: one record per line (quoted fields may contain line ends), fields separated by a comma or
+/// another [`delimiter`](FileReader::delimiter).
 ///
-/// The first record names the columns, and items are made by these names. A record with more or fewer fields
-/// than there are columns is a parse error; so is text behind a closing quote. A quote that is never closed
-/// ends the step, because nobody could say how much of the file it has swallowed. Empty lines are passed
-/// over.
+/// The first record names the columns, which items are built from. A record with more or fewer fields than columns is a
+/// parse error; so is text after a closing quote. A quote that is never closed ends the step, because it is unknown how
+/// much of the file it has swallowed. Empty lines are skipped.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -44,19 +43,19 @@ pub struct Csv {
     empty: Empty,
 }
 
-/// Whether a file begins with the names of its columns.
+/// How the first record is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// It does, and they count.
+    /// It names the columns.
     Names,
-    /// It does, but we have our own.
+    /// It names the columns, but other names were given.
     Ignored,
-    /// It does not.
+    /// It is data.
     None,
 }
 
 impl CsvReader<Row> {
-    /// Makes an empty field no value, instead of an empty text.
+    /// Reads empty fields as null instead of empty text.
     pub fn empty_as_null(mut self) -> Self {
         self.format.empty = Empty::Null;
         self
@@ -64,47 +63,46 @@ impl CsvReader<Row> {
 }
 
 impl<T> CsvReader<T> {
-    /// What separates fields; a comma unless said. Letters and digits cannot.
+    /// Field separator; a comma by default. Letters and digits are not allowed.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.format.scanner.delimiter = delimiter;
         self
     }
 
-    /// What fields are quoted with; `"` unless said. None when quotes are text like any other.
+    /// Quote character; `"` by default. None treats quotes as text.
     pub fn quote(mut self, quote: impl Into<Option<u8>>) -> Self {
         self.format.scanner.quote = quote.into();
         self
     }
 
-    /// What a line begins with that is to be passed over.
+    /// Skips lines that begin with this character.
     pub fn comment(mut self, mark: u8) -> Self {
         self.format.scanner.comment = Some(mark);
         self
     }
 
-    /// Drops white space around fields, but not inside of quotes.
+    /// Trims white space around fields, but not inside quotes.
     pub fn trim(mut self) -> Self {
         self.format.scanner.is_trimming = true;
         self
     }
 
-    /// Says that the first record is data. Without [`columns`](Self::columns), items are made by the order of
-    /// the fields, and the columns of rows are called by their numbers from 1.
+    /// Treats the first record as data. Without [`columns`](Self::columns), items are built by the order of the fields,
+    /// and the columns of rows are named by number, from 1.
     pub fn no_headers(mut self) -> Self {
         self.format.header = Header::None;
         self
     }
 
-    /// Names the columns of a file whose first record is data. If that has names too, but others, say
-    /// [`has_headers`](Self::has_headers) behind this.
+    /// Names the columns, and treats the first record as data. If that is a header too, call
+    /// [`has_headers`](Self::has_headers) after this.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.format.header = Header::None;
         self.format.columns = Some(Columns::new(names));
         self
     }
 
-    /// Says that the first record has the names of the columns; where [`columns`](Self::columns) gave others,
-    /// it is passed over.
+    /// Treats the first record as a header; it is skipped if [`columns`](Self::columns) gave names.
     pub fn has_headers(mut self) -> Self {
         self.format.header = if self.format.columns.is_some() { Header::Ignored } else { Header::Names };
         self
@@ -124,7 +122,7 @@ impl Default for Csv {
 }
 
 impl Csv {
-    /// Takes the fields out of a record, one for each column.
+    /// Splits a record into one field per column.
     fn split_by_columns(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
         self.split(bytes, encoding)?;
         let fields = self.fields.len();
@@ -160,7 +158,7 @@ impl Csv {
     }
 }
 
-/// Adds a field as it is meant: without padding, and with doubled quotes made one.
+/// Adds a field, trimmed if required, and with doubled quotes made one.
 fn push(fields: &mut StringRecord, text: &str, style: Style, scanner: &CsvScanner) {
     match (style, scanner.quote) {
         (Style::Plain, _) if scanner.is_trimming => fields.push_field(text.trim()),

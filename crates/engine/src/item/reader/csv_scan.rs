@@ -1,13 +1,13 @@
-//! The fields of a delimited record, found in one pass over its bytes.
+//! Finds the fields of a delimited record in one pass over its bytes.
 //!
-//! A field is quoted when it begins with the quote; inside, two quotes stand for one, and delimiters and line
-//! ends are text. A quote in the middle of a field is text too. What follows a closing quote is a fault: it
-//! is nearly always the sign of a quote that was not doubled, and guessing would change data.
+//! A field is quoted when it begins with the quote; inside, two quotes mean one, and delimiters and line ends are text.
+//! A quote in the middle of a field is text too. Text after a closing quote is an error: it nearly always means that a
+//! quote was not doubled.
 
 use super::record::{Inside, Rest, Scan, Scanner, without_return};
 use memchr::{memchr, memchr_iter, memchr2};
 
-/// Finds fields. The last record's are kept until the next one is looked for.
+/// Finds fields. Those of the last record are kept until the next scan.
 #[derive(Clone, Debug)]
 pub struct CsvScanner {
     pub(crate) delimiter: u8,
@@ -18,7 +18,7 @@ pub struct CsvScanner {
     has_text_after_quote: bool,
 }
 
-/// Where a field is, counted from the beginning of its record, and how it is written.
+/// Offsets within the record, and how the field is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Field {
     pub(crate) start: usize,
@@ -29,13 +29,11 @@ pub(crate) struct Field {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Style {
     Plain,
-    /// In quotes, which are not part of it.
+    /// In quotes, which are outside of the range.
     Quoted,
-    /// In quotes, with doubled quotes inside.
     Doubled,
 }
 
-/// What ended a field.
 enum End {
     Field(usize),
     Record(usize),
@@ -78,11 +76,11 @@ impl CsvScanner {
         }
     }
 
-    /// Why it cannot work with these characters.
+    /// Why these special characters cannot work.
     pub(crate) fn refusal(&self) -> Option<String> {
         let special = [Some(self.delimiter), self.quote, self.comment];
         let chosen: Vec<u8> = special.into_iter().flatten().collect();
-        // Letters and digits can be the second byte of a Korean character, other bytes a part of any.
+        // Letters and digits can be the second byte of a Korean character, other bytes part of any.
         let unfit =
             |byte: &&u8| !byte.is_ascii() || byte.is_ascii_alphanumeric() || matches!(**byte, b'\r' | b'\n');
         if let Some(byte) = chosen.iter().find(unfit) {
@@ -117,7 +115,6 @@ impl CsvScanner {
         }
     }
 
-    /// Notes the field that begins at `start`.
     fn field(&mut self, bytes: &[u8], start: usize, rest: Rest) -> End {
         let first = self.past_spaces(bytes, start);
         match bytes.get(first) {
@@ -151,7 +148,7 @@ impl CsvScanner {
                     style = Style::Doubled;
                     from = found + 2;
                 }
-                // The quote that would double this one may be among the bytes that were not yet read.
+                // A second quote may be in the bytes that were not read yet.
                 None if rest == Rest::Possible => return End::Open(Inside::Quotes),
                 _ => break found,
             }
@@ -180,7 +177,7 @@ impl CsvScanner {
         }
     }
 
-    /// The first place from `start` on that is not to be trimmed.
+    /// The first position from `start` on that is not trimmed.
     fn past_spaces(&self, bytes: &[u8], start: usize) -> usize {
         if !self.is_trimming {
             return start;

@@ -1,10 +1,11 @@
-//! Why a file cannot be read at all, or not from where the last run stopped. Each says what helps.
+//! Why a file cannot be read, or not from where the last run stopped, and what helps.
 
 use crate::item::roots::RootsError;
 use std::io;
 use tidemill_domain::item::ItemError;
 
-/// All of these end the step; one bad record does not, see [`ErrorKind::PARSE`](tidemill_domain::item::ErrorKind::PARSE).
+/// All of these end the step. An invalid record does not: see
+/// [`ErrorKind::PARSE`](tidemill_domain::item::ErrorKind::PARSE).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error(
@@ -42,7 +43,7 @@ pub(crate) enum InputError {
     Name { path: String },
     #[error("the input file {path} is UTF-16; convert it to UTF-8, for example with iconv")]
     Utf16 { path: String },
-    /// Nobody can say where the next record begins.
+    /// It is unknown where the next record begins.
     #[error(
         "the quote that opens in the record at {path} line {line} is not closed within {max} bytes or \
          before the end of the file; close it, then restart the job"

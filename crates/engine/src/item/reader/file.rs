@@ -1,9 +1,7 @@
-//! The reader of files: whatever their format, it finds them, cuts them into records and remembers how far it
-//! is.
+//! The reader of files, for all formats: finds files, cuts them into records and saves its position.
 //!
-//! What it saves, under its name: `.read.count`, how often it was asked for an item, as Spring Batch counts;
-//! `.position` and `.line`, where the next record begins; and for a pattern `.file` and `.file.finished`. A
-//! restart goes straight to the position.
+//! It saves, under its name: `.read.count`, the number of reads, counted as in Spring Batch; `.position` and `.line` of
+//! the next record; and for a pattern `.file` and `.file.finished`. A restart seeks to the position.
 
 use super::error::InputError;
 use super::files::{Files, Stopped, left};
@@ -19,52 +17,50 @@ use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row};
 use tidemill_domain::job::ExecutionContext;
 
-/// What the records of a file look like. Ours are [`Csv`](super::csv::Csv),
-/// [`FixedWidth`](super::fixed_width::FixedWidth) and [`JsonLines`](super::json_lines::JsonLines).
+/// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth) or
+/// [`JsonLines`](super::json_lines::JsonLines).
 pub trait Format: Clone + Default + Send + 'static {
-    /// What finds the ends of its records.
+    /// Finds the ends of records.
     #[doc(hidden)]
     type Scanner: Scanner;
 
-    /// Why it cannot work as it was set up.
+    /// Why these options cannot work.
     #[doc(hidden)]
     fn refusal(&self) -> Option<String> {
         None
     }
 
-    /// What finds the ends of its records.
     #[doc(hidden)]
     fn scanner(&mut self) -> &mut Self::Scanner;
 
-    /// Whether each file begins with a record that names the columns.
+    /// Whether each file begins with a header.
     #[doc(hidden)]
     fn has_header(&self) -> bool {
         false
     }
 
-    /// Takes the names of the columns from that record.
+    /// Takes the column names from the header.
     #[doc(hidden)]
     fn take_header(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
         let (_no_header, _) = (bytes, encoding);
         Ok(())
     }
 
-    /// Makes an item of a type that serde knows of a record that the scanner has just found.
+    /// Makes a serde type of a record that the scanner has just found.
     #[doc(hidden)]
     fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String>;
 
-    /// Makes a row of such a record.
     #[doc(hidden)]
     fn row(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Row, String>;
 }
 
 type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 
-/// Reads the records of one file, or of many; see [`CsvReader`](super::CsvReader),
+/// Reads the records of one file or of many; see [`CsvReader`](super::CsvReader),
 /// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
 ///
-/// Files may be packed with gzip; that is seen from their name (`.gz`) or their first bytes. Lines end with a
-/// line feed, with or without a carriage return. A record of more than a mebibyte is an error.
+/// Gzip files are recognized by their name (`.gz`) or first bytes. Lines end with LF or CRLF. A record of more than 1
+/// MiB is an error.
 #[must_use]
 pub struct FileReader<F, T> {
     name: String,
@@ -78,23 +74,22 @@ pub struct FileReader<F, T> {
     queue: VecDeque<PathBuf>,
     current: Option<Current>,
     read_count: u64,
-    /// Where the last run stopped, as long as no file is open behind it.
+    /// Where the last run stopped.
     saved: Option<Saved>,
     total: Option<u64>,
 }
 
 struct Current {
     input: Input,
-    /// Its name, as the items that came from it tell it.
     name: Arc<str>,
-    /// The line in which the record began that was read last.
+    /// The line in which the last record began.
     line: u64,
     is_finished: bool,
 }
 
 impl Current {
-    /// The file as it is saved. It is finished as soon as nothing is left in it, whether or not a read has
-    /// found that: it may then be moved away.
+    /// A file counts as finished as soon as nothing is left in it, even before a read returns its end: it may then be
+    /// moved away.
     fn stopped(&mut self) -> Result<Stopped, InputError> {
         let is_finished = self.is_finished || self.input.is_at_end()?;
         Ok(Stopped { file: self.input.path().to_owned(), is_finished })
@@ -116,7 +111,7 @@ struct Keys {
 }
 
 impl<F: Format, T: DeserializeOwned> FileReader<F, T> {
-    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
+    /// Reads one file. Its position is saved under `name`, which must be unique within the step.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         Self::of(name.into(), Files::One(path.into()), F::typed)
     }
@@ -128,7 +123,7 @@ impl<F: Format, T: DeserializeOwned> FileReader<F, T> {
 }
 
 impl<F: Format> FileReader<F, Row> {
-    /// Reads one file as rows. Their values are texts, unless the file itself has types.
+    /// Reads one file as rows. Values are text, unless the file itself has types.
     pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         Self::of(name.into(), Files::One(path.into()), F::row)
     }
@@ -140,7 +135,7 @@ impl<F: Format> FileReader<F, Row> {
 }
 
 impl<F: Format, T> Clone for FileReader<F, T> {
-    /// One that is not open, whatever this one is.
+    /// The clone is not open.
     fn clone(&self) -> Self {
         Self {
             encoding: self.encoding,
@@ -179,25 +174,25 @@ impl<F: Format, T> FileReader<F, T> {
         }
     }
 
-    /// How the text is encoded; UTF-8 unless said. Bytes that are not of this encoding are a parse error.
+    /// Text encoding; UTF-8 by default. Invalid bytes are a parse error.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
-    /// Counts all records before the first is read, for the progress bar. That reads every file once more.
+    /// Counts all records before the first read, for the progress bar. This reads every file twice.
     pub fn count_total(mut self) -> Self {
         self.is_counting = true;
         self
     }
 
-    /// Reads only files that lie in these folders.
+    /// Reads only files in these folders.
     pub fn within(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
     }
 
-    /// Makes it fine that no file matches the pattern: then there are no items.
+    /// Allows the pattern to match no file: then there are no items.
     pub fn allow_none(mut self) -> Self {
         if let Files::Pattern { may_be_none, .. } = &mut self.files {
             *may_be_none = true;
@@ -224,8 +219,8 @@ impl<F: Format, T> FileReader<F, T> {
         }
     }
 
-    /// Opens the next file of the queue, at a place in it. False when there is none; the last one then stays
-    /// open, because its position is saved once more.
+    /// Opens the next file of the queue at `place`. False if there is none; the last file then stays open, because its
+    /// position is saved once more.
     fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
         let mut input = Input::open(&file, self.encoding, self.roots.as_ref()).map_err(InputError::ending)?;
@@ -267,7 +262,7 @@ impl<F: Format, T> FileReader<F, T> {
         Ok(Saved { read_count: number(&self.keys.read_count)?.unwrap_or(0), stopped, place })
     }
 
-    /// Drops as many records as were read, when only that number was saved, as Spring Batch does.
+    /// Skips records when only their number was saved, as Spring Batch does.
     fn drop_first(&mut self, records: u64) -> Result<(), ItemError> {
         let mut left = records;
         while left > 0 {
@@ -294,7 +289,7 @@ impl<F: Format, T> FileReader<F, T> {
     }
 }
 
-/// How many records there are. One that is too long counts too, because reading it is an error of its own.
+/// Counts records that are too long too, because reading them returns an error each.
 fn count_records(
     files: &[PathBuf],
     encoding: Encoding,
@@ -358,7 +353,7 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
                 };
                 (Some(current.input.place()), stopped)
             }
-            // All files were finished before: what was saved still holds.
+            // All files were finished before: the saved position still holds.
             (None, Some(saved)) => (saved.place, saved.stopped.clone()),
             (None, None) => (None, None),
         };

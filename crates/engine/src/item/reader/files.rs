@@ -1,13 +1,13 @@
-//! Which files are read, and in which order: one by its name, or all that match a pattern, sorted by name.
+//! Which files are read: one, or all that match a pattern, sorted by name.
 //!
-//! A restart goes on in the file whose *name* was saved, and then with those that sort behind it. So files
-//! that have come meanwhile are read when they sort behind, and no file is read twice.
+//! A restart continues in the file whose name was saved, then with those that sort after it. So no file is read twice,
+//! and files that appeared meanwhile are read if they sort after it.
 
 use super::error::InputError;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// How many files a pattern may match.
+/// Maximum number of files that a pattern may match.
 pub const FILES_MAX: usize = 100_000;
 
 #[derive(Clone, Debug)]
@@ -19,9 +19,7 @@ pub(crate) enum Files {
 /// The file that a run stopped in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stopped {
-    /// Its name.
     pub(crate) file: String,
-    /// Whether it had been read to its end.
     pub(crate) is_finished: bool,
 }
 
@@ -37,8 +35,7 @@ impl Files {
         }
     }
 
-    /// All of them, in order. There may be none for a run that goes on after another: those that were
-    /// finished can have been moved away.
+    /// All files, sorted. After a restart there may be none: finished files can have been moved away.
     pub(crate) fn list(&self, stopped: Option<&Stopped>) -> Result<Vec<PathBuf>, InputError> {
         match self {
             Self::One(path) => Ok(vec![path.clone()]),
@@ -53,12 +50,12 @@ impl Files {
     }
 }
 
-/// The files that match a pattern, sorted by name; an error when there is none.
+/// Sorted by name; an error if there is none.
 pub(crate) fn matching_files(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
     Files::matching(pattern).list(None)
 }
 
-/// Those of `files` that are left for a run that goes on after another.
+/// The files that a restart still has to read.
 pub(crate) fn left(files: Vec<PathBuf>, stopped: &Stopped) -> Result<VecDeque<PathBuf>, InputError> {
     let is_there = files.iter().any(|file| file.to_str() == Some(&stopped.file));
     if !stopped.is_finished && !is_there {

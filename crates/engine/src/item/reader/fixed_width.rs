@@ -1,4 +1,4 @@
-//! Reading files whose columns are places in the line.
+//! Reading files with fixed-width columns.
 
 use super::columns::{Columns, Empty, decode_row, decode_typed};
 use super::file::{FileReader, Format};
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use std::ops::Range;
 use tidemill_domain::item::Row;
 
-/// Reads files whose columns are places in the line, such as characters 0 to 8.
+/// Reads files with fixed-width columns.
 ///
-/// Spaces around a value are padding and dropped. A line that ends before the last column does is a parse
-/// error; what follows the last column is not looked at. Empty lines are passed over.
+/// Spaces around a value are trimmed. A line that is shorter than its last column is a parse error; text after the last
+/// column is ignored. Empty lines are skipped.
 ///
 /// ```
 /// use tidemill_engine::item::{Encoding, FixedWidthReader};
@@ -25,7 +25,7 @@ use tidemill_domain::item::Row;
 /// ```
 pub type FixedWidthReader<T> = FileReader<FixedWidth, T>;
 
-/// The format of files whose columns are places in the line.
+/// The fixed-width format.
 #[derive(Clone)]
 pub struct FixedWidth {
     scanner: LineScanner,
@@ -44,7 +44,7 @@ enum Unit {
 }
 
 impl FixedWidthReader<Row> {
-    /// Makes a column of nothing but padding no value, instead of an empty text.
+    /// Reads blank columns as null instead of empty text.
     pub fn empty_as_null(mut self) -> Self {
         self.format.empty = Empty::Null;
         self
@@ -52,7 +52,7 @@ impl FixedWidthReader<Row> {
 }
 
 impl<T> FixedWidthReader<T> {
-    /// Adds a column: its name and its place, counted from 0, the end not included.
+    /// Adds a column and its range, counted from 0, end excluded.
     pub fn column(mut self, name: impl Into<String>, range: Range<usize>) -> Self {
         self.format.names.push(name.into());
         self.format.ranges.push(range);
@@ -60,8 +60,7 @@ impl<T> FixedWidthReader<T> {
         self
     }
 
-    /// Counts places in bytes of the file instead of characters, as formats do that come from mainframes:
-    /// there a Korean character takes two.
+    /// Counts ranges in bytes instead of characters, as mainframe formats do: a Korean character then takes two.
     pub fn in_bytes(mut self) -> Self {
         self.format.unit = Unit::Bytes;
         self
@@ -101,7 +100,7 @@ impl FixedWidth {
     }
 
     fn split_characters(&mut self, text: &str) -> Result<(), String> {
-        // Where each character begins, and the end; not needed when each is one byte.
+        // Where each character begins, and the end; not needed for ASCII.
         let starts: Option<Vec<usize>> = (!text.is_ascii())
             .then(|| text.char_indices().map(|(start, _)| start).chain([text.len()]).collect());
         for (range, name) in self.ranges.iter().zip(&self.names) {

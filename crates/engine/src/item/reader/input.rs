@@ -1,7 +1,6 @@
-//! One open file: its bytes, unpacked, cut into records; and where in it the next record begins.
+//! One open file: its unpacked bytes, cut into records, and the position of the next record.
 //!
-//! Positions count unpacked bytes. In a plain file they are places to seek to; in a packed one, what lies
-//! before has to be unpacked again and dropped.
+//! Positions count unpacked bytes. A plain file is seeked; a packed one has to be unpacked again up to the position.
 
 use super::error::InputError;
 use super::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
@@ -16,7 +15,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Bytes of a record that is too long, as they are shown.
+/// How much of a record that is too long is shown.
 const SHOWN_BYTES: usize = 256;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -26,12 +25,12 @@ pub(crate) struct Input {
     path: String,
     source: Source,
     buffer: Vec<u8>,
-    /// Where the next record begins and the bytes that were read end, in the buffer.
+    /// Start of the next record and end of the read bytes, within the buffer.
     start: usize,
     end: usize,
-    /// Where the next record begins, in the file.
+    /// Start of the next record, within the file.
     position: u64,
-    /// The line in which it begins, from 1.
+    /// Line of the next record, from 1.
     line: u64,
     rest: Rest,
 }
@@ -41,16 +40,14 @@ enum Source {
     Packed(Box<MultiGzDecoder<File>>),
 }
 
-/// Where a run stopped reading.
+/// Start of the next record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Byte at which the next record begins.
     pub(crate) position: u64,
-    /// Line in which it begins.
     pub(crate) line: u64,
 }
 
-/// A record that was cut off: where it is in the buffer, until the next is cut.
+/// A record in the buffer, valid until the next is cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     range: Range<usize>,
@@ -58,14 +55,13 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// The line in which it begins, from 1.
     pub(crate) const fn line(&self) -> u64 {
         self.line
     }
 }
 
 impl Input {
-    /// Opens a file, which has to lie within `roots`, and stands behind its byte order mark, if it is UTF-8 and has one.
+    /// Opens a file, which must be within `roots`, and skips a UTF-8 byte order mark.
     pub(crate) fn open(path: &Path, encoding: Encoding, roots: Option<&Roots>) -> Result<Self, InputError> {
         let shown = path.display().to_string();
         let cannot_open = |source| InputError::Open { path: shown.clone(), source };
@@ -112,12 +108,11 @@ impl Input {
         &self.path
     }
 
-    /// Where the next record begins.
     pub(crate) const fn place(&self) -> Place {
         Place { position: self.position, line: self.line }
     }
 
-    /// Goes to where an earlier run stopped. The position must not lie before the present one.
+    /// Goes to where an earlier run stopped, which must not be before the current position.
     pub(crate) fn go_to(&mut self, place: Place) -> Result<(), InputError> {
         let Some(behind) = place.position.checked_sub(self.position) else {
             return Err(InputError::Changed { path: self.path.clone(), position: place.position });
@@ -126,7 +121,7 @@ impl Input {
             self.line = place.line;
             return Ok(());
         }
-        // One byte less, because the one before a record has to end a line.
+        // One byte less, because the byte before a record must end a line.
         match &mut self.source {
             Source::Plain(file) if behind > (self.end - self.start) as u64 => {
                 let before = SeekFrom::Start(place.position - 1);
@@ -153,8 +148,8 @@ impl Input {
         Ok(self.start == self.end)
     }
 
-    /// Cuts off the next record; none at the end. A record that is too long is an error, and the next call
-    /// goes on behind it.
+    /// Cuts off the next record; none at the end. A record that is too long is an error, and the next call continues
+    /// after it.
     pub(crate) fn cut(&mut self, scanner: &mut impl Scanner) -> Result<Option<Cut>, ItemError> {
         loop {
             if self.start == self.end {
@@ -186,7 +181,7 @@ impl Input {
         format!("{} line {}", self.path, cut.line)
     }
 
-    /// Reads on behind what is there, because a record does not end in it.
+    /// Reads more, because the record does not end in the buffer.
     fn extend(&mut self, inside: Inside) -> Result<(), ItemError> {
         let is_too_long = self.end - self.start > RECORD_BYTES_MAX;
         if inside == Inside::Quotes && (is_too_long || self.rest == Rest::None) {
@@ -213,7 +208,6 @@ impl Input {
         ItemError::new(ErrorKind::PARSE, message).at(self.place_of(cut), format!("{shown}…"))
     }
 
-    /// Drops the rest of the line without keeping it.
     fn drop_line(&mut self) -> Result<(), InputError> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', self.bytes_left()) {
@@ -249,12 +243,11 @@ impl Input {
         self.line += lines;
     }
 
-    /// Fills the buffer when nothing is left in it.
     fn fill(&mut self) -> Result<(), InputError> {
         if self.start == self.end { self.fill_more() } else { Ok(()) }
     }
 
-    /// Reads until the buffer is full or the file ends; makes room first, and more of it when there is none.
+    /// Reads until the buffer is full or the file ends; makes room first, and grows the buffer if there is none.
     fn fill_more(&mut self) -> Result<(), InputError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -281,7 +274,6 @@ fn cannot_read(path: &str, source: io::Error) -> InputError {
     InputError::Read { path: path.to_owned(), source }
 }
 
-/// Reads until the buffer is full or nothing comes any more.
 fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

@@ -1,4 +1,4 @@
-//! Reading items that are already there: for tests and small jobs.
+//! A reader of items in memory, for tests and small jobs.
 
 use crate::job::component::{ItemReader, ItemStream};
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use tidemill_domain::job::ExecutionContext;
 
 /// Reads items from a list or another iterator.
 ///
-/// It counts as Spring Batch's counting readers do: `<name>.read.count` grows with every call, also with one
-/// that fails, and with the one that finds the end. After N items it is therefore N + 1. A restart reads that
-/// many and drops them.
+/// It counts as Spring Batch's readers do: `<name>.read.count` grows with every call, including failed ones and the one
+/// that returns the end. After N items it is N + 1. A restart skips that many.
 ///
 /// ```
 /// use tidemill_engine::item::ItemsReader;
@@ -28,7 +27,7 @@ pub struct ItemsReader<T> {
 type Items<T> = Box<dyn Iterator<Item = Result<T, ItemError>> + Send>;
 
 impl<T: Send + Sync + 'static> ItemsReader<T> {
-    /// Reads these items. They must be the same in a restart.
+    /// Reads these items, which must be the same in a restart.
     pub fn new<I>(name: &str, items: I) -> Self
     where
         I: IntoIterator<Item = T> + Clone + Send + Sync + 'static,
@@ -37,7 +36,7 @@ impl<T: Send + Sync + 'static> ItemsReader<T> {
         Self::results(name, move || items.clone().into_iter().map(Ok))
     }
 
-    /// Reads what `make` returns, of which some items fail. It is called when the reader is made, and for each run of the step.
+    /// Reads what `make` returns, including errors. `make` is called now and for each run of the step.
     pub fn results<I>(name: &str, make: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = Result<T, ItemError>>,
@@ -55,7 +54,7 @@ impl<T: Send + Sync + 'static> ItemsReader<T> {
         Self { key, make, items, is_at_end: false, read_count: 0, total }
     }
 
-    /// Makes reading fail for some items, for tests. The kind of the error is [`ErrorKind::READ`].
+    /// Fails on some items with [`ErrorKind::READ`], for tests.
     #[must_use]
     pub fn failing_on(self, is_failing: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         let (make, is_failing) = (self.make, Arc::new(is_failing));
@@ -83,7 +82,7 @@ impl<T: Send + Sync + 'static> ItemsReader<T> {
 }
 
 impl<T: Send + Sync + 'static> Clone for ItemsReader<T> {
-    /// One that begins with the first item.
+    /// The clone begins with the first item.
     fn clone(&self) -> Self {
         Self::of(self.key.clone(), self.make.clone())
     }

@@ -1,4 +1,4 @@
-//! Reading files with a JSON document in each line.
+//! Reading files with a JSON document per line.
 
 use super::file::{FileReader, Format};
 use super::record::LineScanner;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tidemill_domain::item::Row;
 
-/// Reads files with a JSON document in each line. Blank lines are passed over.
+/// Reads files with a JSON document per line. Blank lines are skipped.
 ///
 /// ```
 /// use tidemill_engine::item::JsonLinesReader;
@@ -16,11 +16,11 @@ use tidemill_domain::item::Row;
 /// ```
 pub type JsonLinesReader<T> = FileReader<JsonLines, T>;
 
-/// The format of files with a JSON document in each line. As a row, a document is an object, whose keys are the columns.
+/// The JSON lines format. As a row, a document is an object, whose keys are the columns.
 #[derive(Clone)]
 pub struct JsonLines {
     scanner: LineScanner,
-    /// The names of the row before, which those of one file share.
+    /// Column names of the previous row, which rows of one file share.
     names: Arc<[String]>,
 }
 
@@ -39,7 +39,7 @@ impl Format for JsonLines {
 
     fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
         serde_json::from_str(&encoding.decode(bytes)?).map_err(|error| {
-            // The library counts lines within the record, which would mislead next to the line of the file.
+            // serde_json counts lines within the record, which would mislead next to the line of the file.
             let text = error.to_string();
             let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
             format!("{what} (character {})", error.column())

@@ -1,62 +1,61 @@
-//! Where a record ends, in the bytes of a file. Nothing is decoded here.
+//! Where a record ends, in the bytes of a file.
 
 use memchr::memchr;
 
-/// Longest record, in bytes. What is longer is an error, so that a broken file cannot eat up the memory.
+/// Longest record, in bytes, so that a broken file cannot exhaust memory.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 
-/// What stands at the beginning of some bytes.
+/// The result of scanning the beginning of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scan {
-    /// Something to pass over: an empty line, a comment.
+    /// An empty line or a comment.
     Blank {
-        /// Its bytes, with the end of the line.
+        /// Length, including the line end.
         len: usize,
     },
     /// A record.
     Record {
-        /// Its bytes, with the end of the line.
+        /// Length, including the line end.
         len: usize,
-        /// Its bytes without that.
+        /// Length without the line end.
         body: usize,
-        /// How many lines it takes.
+        /// Number of lines.
         lines: u64,
     },
-    /// The end of the record is not among these bytes.
+    /// The record does not end in these bytes.
     Open(Inside),
 }
 
-/// What the bytes end in the middle of.
+/// What is not closed at the end of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside {
     /// A line: the next record begins at the next line.
     Line,
-    /// Quotes: nobody knows where the next record begins.
+    /// Quotes: it is unknown where the next record begins.
     Quotes,
 }
 
 /// Whether more bytes can follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// Perhaps.
+    /// The file may go on.
     Possible,
-    /// No: the file ends here.
+    /// The file ends here.
     None,
 }
 
 /// Finds the ends of records.
 pub trait Scanner: Clone + Send + 'static {
-    /// What stands at the beginning of `bytes`, of which there is at least one. Where no bytes can follow,
-    /// only quotes can be open.
+    /// Scans the beginning of `bytes`, which is not empty. With [`Rest::None`] only quotes can be open.
     fn scan(&mut self, bytes: &[u8], rest: Rest) -> Scan;
 }
 
-/// Takes each line for a record, except for blank ones.
+/// Takes each line that is not blank as a record.
 #[derive(Clone, Copy, Debug)]
 pub enum LineScanner {
-    /// Blank is a line without characters.
+    /// Blank means empty.
     Empty,
-    /// Blank is also a line of nothing but white space.
+    /// Blank includes white space.
     Blank,
 }
 
@@ -78,7 +77,7 @@ fn scan_line(bytes: &[u8], rest: Rest, is_blank: impl Fn(&[u8]) -> bool) -> Scan
     if is_blank(&bytes[..body]) { Scan::Blank { len } } else { Scan::Record { len, body, lines: 1 } }
 }
 
-/// How many bytes of a line are left without a carriage return at its end.
+/// Length of a line without a carriage return at its end.
 pub(crate) fn without_return(line: &[u8]) -> usize {
     line.strip_suffix(b"\r").unwrap_or(line).len()
 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
-/// Writes delimited files, with a first line that names the columns.
+/// Writes delimited files, with a header.
 ///
-/// The names are those of the fields of the first item. Whoever wants them in a file without items gives them
-/// with [`columns`](FileWriter::columns).
+/// Column names are the field names of the first item. To write a header even without items, name the
+/// [`columns`](FileWriter::columns).
 ///
 /// ```
 /// use serde::Serialize;
@@ -40,22 +40,19 @@ impl<T> Clone for CsvLines<T> {
     }
 }
 
-/// Adds items. The names of their columns come before the first one, if the lines were told to have them.
+/// Adds items, after the header if it is required.
 type Add<T> = fn(&[T], NamesOfItems, &mut Lines) -> Result<(), csv::Error>;
 
 type Lines<'a> = Writer<&'a mut Vec<u8>>;
 
-/// The line that names the columns.
 #[derive(Clone)]
 enum Header {
     OfItems,
-    /// These.
     Given(Vec<String>),
-    /// None.
     None,
 }
 
-/// Whether the names of the columns are to be taken from the items now.
+/// Whether a header is taken from the items now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamesOfItems {
     First,
@@ -63,39 +60,39 @@ enum NamesOfItems {
 }
 
 impl<T: Serialize + Send + Sync + 'static> CsvWriter<T> {
-    /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
+    /// Writes a file. Its length is saved under `name`, which must be unique within the step.
     pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
         Self::of(name, path, CsvLines::new(add_typed))
     }
 }
 
 impl CsvWriter<Row> {
-    /// Writes a file of rows. No value is an empty field; bytes are hexadecimal.
+    /// Writes a file of rows. Null is an empty field; bytes are hexadecimal.
     pub fn rows(name: &str, path: impl Into<PathBuf>) -> Self {
         Self::of(name, path, CsvLines::new(add_rows))
     }
 }
 
 impl<T: Send + Sync + 'static> CsvWriter<T> {
-    /// What separates fields; a comma unless said.
+    /// Field separator; a comma by default.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.layout.delimiter = delimiter;
         self
     }
 
-    /// Writes no line that names the columns.
+    /// Writes no header.
     pub fn no_headers(mut self) -> Self {
         self.layout.header = Header::None;
         self
     }
 
-    /// Names the columns, in the order of the fields. They are written even when there are no items.
+    /// Names the columns, in the order of the fields. The header is written even without items.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.layout.header = Header::Given(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Ends lines with a carriage return and a line feed.
+    /// Ends lines with CRLF.
     pub fn crlf(mut self) -> Self {
         self.layout.terminator = Terminator::CRLF;
         self
@@ -125,7 +122,7 @@ impl<T> CsvLines<T> {
     }
 }
 
-/// The library itself takes the names from the first item.
+// The csv crate takes the names from the first item.
 fn add_typed<T: Serialize>(items: &[T], _: NamesOfItems, lines: &mut Lines<'_>) -> Result<(), csv::Error> {
     items.iter().try_for_each(|item| lines.serialize(item))
 }

@@ -1,5 +1,4 @@
-//! The writer of files: whatever their format, they appear under their name when the step completes, with
-//! each item in them exactly once.
+//! The writer of files, for all formats: the file gets its name when the step completes, with each item exactly once.
 
 use crate::item::encoding::Encoding;
 use crate::item::file_output::{Creation, Existing, FileOutput, OutputOptions};
@@ -10,12 +9,12 @@ use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;
 
-/// How items are written down.
+/// How items are written.
 pub trait Layout: Clone + Send + 'static {
-    /// What is written.
+    /// The type of the items.
     type Item: Send + Sync + 'static;
 
-    /// Adds these items to the text of the file; `beginning` when nothing is in it yet.
+    /// Adds items to the text of the file.
     #[doc(hidden)]
     fn add(
         &mut self,
@@ -25,26 +24,24 @@ pub trait Layout: Clone + Send + 'static {
     ) -> Result<(), ItemError>;
 }
 
-/// Whether something is in the file already.
+/// Whether the file is still empty.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beginning {
-    /// No.
+    /// It is empty.
     OfFile,
-    /// Yes.
+    /// It has text.
     OfChunk,
 }
 
-/// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter)
-/// and [`TextWriter`](super::TextWriter).
+/// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter) and
+/// [`TextWriter`](super::TextWriter).
 ///
-/// It writes into `<path>.part`, and gives the file its name when the step completes: whoever finds it there
-/// finds all of it. Each chunk is on the disk before it commits; a restart cuts the part back to the last
-/// chunk that did. So every item is in the file exactly once. It saves `<name>.current.count`, the length,
-/// and `<name>.written`, the number of items.
+/// It writes to `<path>.part`, and renames the file when the step completes, so the file is always complete. Each chunk
+/// is on disk before it commits; a restart truncates the part to the last committed chunk. So every item is in the file
+/// exactly once. It saves its length as `<name>.current.count` and the number of items as `<name>.written`.
 ///
-/// A file that is there already is refused, unless [`overwrite`](Self::overwrite) allows to replace it. A clone of it is
-/// one that is not open.
+/// An existing file is an error, unless [`overwrite`](Self::overwrite) is set. A clone is not open.
 #[derive(Clone)]
 #[must_use]
 pub struct FileWriter<L: Layout> {
@@ -54,7 +51,7 @@ pub struct FileWriter<L: Layout> {
     text: Vec<u8>,
     written_key: String,
     written: u64,
-    /// How many there were at the last update.
+    /// Number of items at the last update.
     kept: u64,
     is_skipping_empty: bool,
 }
@@ -75,7 +72,7 @@ impl<L: Layout> FileWriter<L> {
         }
     }
 
-    /// Replaces a file that is there already, once the new one is complete.
+    /// Replaces an existing file, once the new one is complete.
     pub fn overwrite(mut self) -> Self {
         self.output.options().existing = Existing::Replace;
         self
@@ -87,22 +84,20 @@ impl<L: Layout> FileWriter<L> {
         self
     }
 
-    /// Publishes no file when no item was written. A file that is there already is then left alone.
+    /// Writes no file when there are no items. An existing file is then left alone.
     pub fn skip_if_empty(mut self) -> Self {
         self.is_skipping_empty = true;
         self
     }
 
-    /// How the text is encoded; UTF-8 unless said. An item with a character that the encoding does not have
-    /// is an error.
+    /// Text encoding; UTF-8 by default. Characters that it does not have are an error.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
-    /// Whether each chunk is written through to the disk before it commits; it is unless said. Without, a
-    /// power failure can lose what has committed; the next run then refuses to go on. The death of a process
-    /// cannot.
+    /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
+    /// items, and the next run then refuses to continue. A crash of the process cannot.
     pub fn sync(mut self, is_syncing: bool) -> Self {
         self.output.options().is_syncing = is_syncing;
         self

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-/// Keeps what is written in memory. Clones share it, so a test keeps one and gives the other to the step.
+/// Keeps items in memory. Clones share them, so a test keeps one and gives the other to the step.
 #[derive(Debug)]
 pub struct ItemsWriter<T> {
     kept: Arc<Mutex<Kept<T>>>,
@@ -16,7 +16,7 @@ pub struct ItemsWriter<T> {
 #[derive(Debug)]
 struct Kept<T> {
     items: Vec<T>,
-    /// How many of them belong to chunks that are done.
+    /// Number of items in completed chunks.
     settled: usize,
 }
 
@@ -33,7 +33,7 @@ impl<T> Clone for ItemsWriter<T> {
 }
 
 impl<T: Clone> ItemsWriter<T> {
-    /// What was written and not rolled back.
+    /// Items that were written and not rolled back.
     pub fn items(&self) -> Vec<T> {
         self.kept().items.clone()
     }

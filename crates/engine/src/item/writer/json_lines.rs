@@ -1,11 +1,11 @@
-//! Writing files with a JSON document in each line.
+//! Writing files with a JSON document per line.
 
 use super::file::{Beginning, FileWriter, Layout};
 use serde::Serialize;
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
-/// Writes files with a JSON document in each line.
+/// Writes files with a JSON document per line.
 ///
 /// ```
 /// use tidemill_engine::item::JsonLinesWriter;
@@ -14,7 +14,7 @@ use tidemill_domain::item::{ErrorKind, ItemError, Row};
 /// ```
 pub type JsonLinesWriter<T> = FileWriter<JsonDocuments<T>>;
 
-/// Items as JSON documents, one in each line.
+/// Items as JSON documents, one per line.
 pub struct JsonDocuments<T> {
     add: Add<T>,
 }
@@ -28,14 +28,14 @@ impl<T> Clone for JsonDocuments<T> {
 type Add<T> = fn(&T, &mut Vec<u8>) -> serde_json::Result<()>;
 
 impl<T: Serialize + Send + Sync + 'static> JsonLinesWriter<T> {
-    /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
+    /// Writes a file. Its length is saved under `name`, which must be unique within the step.
     pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
         Self::of(name, path, JsonDocuments { add: |item, text| serde_json::to_writer(text, item) })
     }
 }
 
 impl JsonLinesWriter<Row> {
-    /// Writes a file of rows, each as an object. Decimals, days and the like are texts.
+    /// Writes a file of rows, each as an object. Decimals, dates and the like are text.
     pub fn rows(name: &str, path: impl Into<PathBuf>) -> Self {
         Self::of(name, path, JsonDocuments { add: |row, text| serde_json::to_writer(text, &row.to_json()) })
     }

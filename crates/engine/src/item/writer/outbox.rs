@@ -1,15 +1,14 @@
-//! Writing events, which relays publish once the chunk has committed.
+//! Writing events, which relays publish after the chunk commits.
 
 use crate::job::component::{Delivery, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::outbox::{BadEvent, NewEvent};
 
-/// Writes an event for each item to the outbox, in the transaction of the chunk: each is there exactly once, and none
-/// without the rows that were written with it. With a table in a
-/// [`CompositeWriter`](crate::item::CompositeWriter), rows and events commit together.
+/// Writes an event for each item to the outbox, in the chunk's transaction: exactly once. In a
+/// [`CompositeWriter`](crate::item::CompositeWriter) with a table, rows and events commit together.
 ///
-/// An event that is not accepted is an error of the item, of kind [`ErrorKind::VALIDATION`], so that it can be skipped.
+/// An invalid event is an error of the kind [`ErrorKind::VALIDATION`], so it can be skipped.
 ///
 /// ```
 /// use tidemill_domain::outbox::{NewEvent, Payload};
@@ -26,7 +25,6 @@ pub struct OutboxWriter<F> {
     event: F,
 }
 
-/// An event of an item that is not accepted, with the code that people find its page by.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: the event is not accepted: {why}", why.code())]
 struct Refused {
@@ -59,8 +57,7 @@ where
         Ok(())
     }
 
-    /// Not so: events are published in the order of their numbers, which a chunk that is written ahead would draw too
-    /// early.
+    /// Events are published in the order of their numbers, which a chunk written ahead would draw too early.
     fn is_concurrent(&self) -> bool {
         false
     }

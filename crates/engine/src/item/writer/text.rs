@@ -1,11 +1,11 @@
-//! Writing files whose lines a closure makes.
+//! Writing text files whose lines a closure makes.
 
 use super::file::{Beginning, FileWriter, Layout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 
-/// Writes files whose lines a closure makes.
+/// Writes text files whose lines a closure makes.
 ///
 /// ```
 /// use tidemill_engine::item::TextWriter;
@@ -14,7 +14,7 @@ use tidemill_domain::item::ItemError;
 /// ```
 pub type TextWriter<T> = FileWriter<TextLines<T>>;
 
-/// Items as the lines that a closure makes of them.
+/// Items as lines that a closure makes.
 pub struct TextLines<T> {
     line_of: Arc<dyn Fn(&T) -> String + Send + Sync>,
 }
@@ -26,8 +26,8 @@ impl<T> Clone for TextLines<T> {
 }
 
 impl<T: Send + Sync + 'static> TextWriter<T> {
-    /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
-    /// The closure makes a line without its end.
+    /// Writes a file. Its length is saved under `name`, which must be unique within the step. The closure returns a
+    /// line without its end.
     pub fn new(
         name: &str,
         path: impl Into<PathBuf>,

@@ -1,9 +1,10 @@
-//! The process group of a command: whatever the command starts is in it, and none of it outlives us.
+//! The process group of a command, which also contains everything the command starts. It is killed when this process
+//! ends.
 //!
-//! The group is led by a guard, a shell of one line that waits at a pipe whose other end only this process has.
-//! However this process ends, kill -9 included, the kernel closes that end, and the guard kills the group. A
-//! parent-death signal would reach only the command itself, not what it has started, and needs `unsafe` or another
-//! program to be set. The guard also lets the group be recorded before the command is in it.
+//! The group leader is a guard: a one-line shell that reads from a pipe whose other end only this process has. However
+//! this process ends, even by kill -9, the kernel closes the pipe and the guard kills the group. A parent-death signal
+//! would reach only the command itself, and needs `unsafe`. The guard also lets us record the group before the command
+//! starts.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
@@ -14,22 +15,22 @@ use tokio::process::{Child, Command};
 
 const SHELL: &str = "/bin/sh";
 
-/// Deaf to what is sent to the group; says that it is; waits for our end; ends the group and with it itself.
+/// Ignores signals to the group, reports that it is ready, waits for our end, and kills the group including itself.
 const GUARD: &str = "trap '' HUP INT QUIT TERM; echo; read -r _; kill -KILL 0";
 
-/// How long a guard may take to stand.
+/// How long the guard may take to start.
 const STANDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A process group that is killed when its value is dropped.
+/// A process group that is killed on drop.
 #[derive(Debug)]
 pub struct Group {
     id: Pid,
-    // Not waited for before the group is done with: as long as it is not, nobody else can get its number.
+    // Not waited for until the group is done, so that its process id is not reused.
     guard: Child,
 }
 
 impl Group {
-    /// Forms a group with nobody but its guard in it.
+    /// Forms a group that contains only its guard.
     #[crate::boxed]
     pub async fn form() -> io::Result<Self> {
         let mut command = Command::new(SHELL);
@@ -58,7 +59,7 @@ impl Group {
         command.process_group(self.id.as_raw_nonzero().get()).spawn()
     }
 
-    /// Sends a signal to all. The guard hears only the one that cannot be ignored.
+    /// Signals all members. The guard ignores all but SIGKILL.
     pub fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.id, signal) {
             let id = self.id;
@@ -66,7 +67,7 @@ impl Group {
         }
     }
 
-    /// Ends all, and waits for the guard.
+    /// Kills all members, and waits for the guard.
     pub async fn disband(mut self) {
         self.signal(Signal::KILL);
         let _ended = self.guard.wait().await;
@@ -79,7 +80,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Once the guard has been waited for, its number may be somebody else's.
+        // Once the guard has been waited for, its process id may be reused.
         if self.guard.id().is_some() {
             self.signal(Signal::KILL);
         }

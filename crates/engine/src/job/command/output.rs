@@ -1,5 +1,5 @@
-//! What a command writes: into the log as far as that bears it, the end of it into memory, all of it into a file if
-//! the author wants that. However much it is, memory is bounded.
+//! The output of a command: some of it into the log, its end into memory, and all of it into a file if the author wants
+//! that. Memory is bounded.
 
 use crate::locked;
 use std::fs::{File, OpenOptions};
@@ -15,24 +15,24 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A line that is longer is taken for several.
+/// A longer line is split.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// How much of a line gets into the log or into the reason of a failure.
+/// How much of a line goes into the log or a failure message.
 const LINE_CHARS_MAX: usize = 300;
 
 const EXCERPT_LINES: usize = 20;
 
-/// How many lines the log takes at once, and how long it takes to be ready for another.
+/// The log takes this many lines at once, and one more every 20 ms.
 const LOGGED_AT_ONCE: u32 = 100;
 const LOGGED_EVERY: Duration = Duration::from_millis(20);
 
-/// What both streams of a command have said.
+/// The output of both streams.
 pub(super) struct Output {
     clock: Arc<dyn Clock>,
     tail: Vec<u8>,
     allowance: Allowance,
-    /// Lines that the log did not take.
+    /// Lines left out of the log.
     unlogged: u64,
     file: Option<File>,
 }
@@ -47,7 +47,7 @@ impl Output {
         Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file: file.map(open).transpose()?, clock })
     }
 
-    /// Its last lines without those that tell nothing, one below the other.
+    /// The last lines without chatter.
     pub(super) fn excerpt(&self, is_chatter: fn(&str) -> bool) -> String {
         let kept = &self.tail[self.tail.len().saturating_sub(KEPT_BYTES)..];
         let lines = kept.split(|byte| *byte == b'\n').rev().map(|line| readable(line, LINE_CHARS_MAX));
@@ -56,7 +56,6 @@ impl Output {
         lines.join("\n")
     }
 
-    /// Takes a block as it came.
     fn write_to_file(&mut self, block: &[u8]) {
         if let Some(file) = &mut self.file
             && let Err(error) = file.write_all(block)
@@ -118,7 +117,7 @@ async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Opt
         };
         let mut output = locked(output);
         output.write_to_file(read);
-        // The end of a line may come with a later block, and something of the other stream before it.
+        // A line may end in a later block, after output of the other stream.
         let whole = memchr::memrchr(b'\n', read).map_or(0, |at| at + 1);
         if whole > 0 {
             begun.extend_from_slice(&read[..whole]);

@@ -1,7 +1,7 @@
-//! What an earlier run of the step may have left running, and how it is ended before the command runs again.
+//! Ends what an earlier run of the step may have left running, before the command runs again.
 //!
-//! A process that dies takes its commands with it. One that is frozen does not, and its execution is restarted by
-//! somebody else: on the same machine that one ends what it finds.
+//! A process that dies takes its commands with it. A frozen process does not; when its execution is restarted on the
+//! same machine, the new run ends the old command.
 
 use crate::job::step::{StepFailure, StepTask};
 use rustix::io::Errno;
@@ -11,26 +11,26 @@ use std::fs;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 
-/// Where a step remembers the group of its command while that runs.
+/// Context key of the process group while the command runs.
 const RUNNING: &str = "command.running";
 
-/// How long what was killed may take to be gone.
+/// How long a killed group may take to end.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What tells a process group from all others that have had its number.
+/// Identifies a process group even if its number is reused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct GroupTrace {
-    /// The boot of the machine, and the namespace that counts the processes.
+    /// The boot of the machine, and the PID namespace.
     machine: String,
     group: Pid,
-    /// When its leader started, in ticks since the boot.
+    /// Start of its leader, in ticks since the boot.
     started: u64,
 }
 
 impl GroupTrace {
-    /// Of a group whose leader lives; none where the system does not tell.
+    /// None if the system does not provide the data.
     fn of(group: Pid) -> Option<Self> {
         Some(Self { machine: machine()?, group, started: status(group)?.started })
     }
@@ -47,19 +47,17 @@ impl GroupTrace {
         let group = saved.get("group")?.as_i64().and_then(|group| i32::try_from(group).ok());
         Some(Self {
             machine: saved.get("machine")?.as_str()?.to_owned(),
-            // 1 is everybody's parent, and what is below means everybody.
+            // 1 is init, and lower numbers mean every process.
             group: group.filter(|group| *group > 1).and_then(Pid::from_raw)?,
             started: saved.get("started")?.as_u64()?,
         })
     }
 
-    /// Whether it is on this machine and still the same.
     fn is_alive(&self) -> bool {
         Self::of(self.group).is_some_and(|found| found == *self)
     }
 }
 
-/// Remembers the group until the next commit.
 pub(super) fn remember(task: &mut StepTask, group: Pid) {
     match GroupTrace::of(group) {
         Some(trace) => task.context.put(RUNNING, trace.written()),
@@ -71,7 +69,6 @@ pub(super) fn forget(task: &mut StepTask) {
     task.context.remove(RUNNING);
 }
 
-/// Ends what an earlier run has left on this machine.
 pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
     let Some(saved) = task.context.remove(RUNNING) else { return Ok(()) };
     let Some(trace) = GroupTrace::read(&saved).filter(GroupTrace::is_alive) else { return Ok(()) };
@@ -82,7 +79,7 @@ pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
         StepFailure::failed(Code::CommandFailed, text)
     };
     match kill_process_group(group, Signal::KILL) {
-        // It may have ended in this moment.
+        // It may have just ended.
         Ok(()) | Err(Errno::SRCH) => {}
         Err(error) => return Err(failed(format!("cannot be ended: {error}"))),
     }
@@ -94,7 +91,7 @@ pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
     tokio::time::timeout(GONE_WITHIN, gone).await.map_err(|_| failed("does not end".to_owned()))
 }
 
-/// This boot of this machine, and the namespace that its processes are counted in; none where there is no `/proc`.
+/// The boot and the PID namespace; none without `/proc`.
 fn machine() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
@@ -112,19 +109,18 @@ fn status(process: Pid) -> Option<Status> {
     parse(&fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?)
 }
 
-/// Reads a line of `/proc/PID/stat`. The second field is a name in parentheses, which may have any in it.
+/// Parses `/proc/PID/stat`. The second field is a name in parentheses, which may itself contain parentheses.
 fn parse(stat: &str) -> Option<Status> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     Some(Status {
-        // Who is dead and not yet waited for does nothing any more.
+        // Zombies do nothing any more.
         is_running: !matches!(*fields.first()?, "Z" | "X" | "x"),
         group: fields.get(2)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }
 
-/// Whether anybody of the group still does something.
 fn has_members(group: Pid) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries

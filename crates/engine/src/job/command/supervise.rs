@@ -1,4 +1,4 @@
-//! A command that runs: it ends by itself, or because its time is over, or because the step shall stop.
+//! A running command: it ends by itself, by its timeout, or because the step stops.
 
 use super::group::Group;
 use super::output::{self, Output};
@@ -13,11 +13,11 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::sleep;
 
-/// How long to wait for the end of what was written, when everybody who could write has been killed. Only who has
-/// left the group can still hold it open.
+/// How long to wait for the end of the output after the group was killed. Only a process that left the group can still
+/// hold it open.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a command may run, and how long it has between being asked to end and being killed.
+/// `kill_after` is the time between SIGTERM and SIGKILL.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) timeout: Option<Duration>,
@@ -34,7 +34,7 @@ pub(super) enum CommandEnd {
     Stopped,
 }
 
-/// Waits for the end of a command, hastens it when it has to end, and ends what it has left in its group.
+/// Waits for the end of a command, ends it when it has to, and ends what is left in its group.
 pub(super) async fn to_the_end(
     mut child: Child,
     group: Group,
@@ -50,7 +50,7 @@ pub(super) async fn to_the_end(
     let mut reason = None;
     let status: ExitStatus = loop {
         tokio::select! {
-            // In this order: a command that never ceases to write must not use up the turn of the others.
+            // In this order, so that a command that never stops writing does not starve the others.
             biased;
             status = child.wait() => break status?,
             () = &mut grace_is_over => {

@@ -1,4 +1,4 @@
-//! The divided step itself: makes the partitions, runs some of them, and waits for all.
+//! The divided step: creates the partitions, runs some of them, and waits for all.
 
 use super::run_partition::{self, DividedExecution};
 use super::{Grid, PartitionedStep};
@@ -20,10 +20,10 @@ use tidemill_store::job::{
 };
 use tokio::task::JoinSet;
 
-/// Where the size of the grid is kept, so that a restart divides like the first run. Spring Batch's name.
+/// Context key of the grid, so that a restart divides like the first run. Named by Spring Batch.
 const GRID_KEY: &str = "SimpleStepExecutionSplitter.GRID_SIZE";
 
-/// How often to look for partitions that came free or ended elsewhere, when nobody calls.
+/// How often to check for free or ended partitions if no wake-up arrives.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl StepBody for PartitionedStep {
@@ -78,7 +78,7 @@ async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<Outcome, Ste
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or_else(|| step.grid_of(task.scope.granted()));
     task.context.put(GRID_KEY, i64::try_from(grid).unwrap_or(i64::MAX));
-    // Not counted: the step counts what its partitions do.
+    // Not counted: the step's counters are those of its partitions.
     let mut chunk = task.chunk(None);
     task.commit(&mut chunk, Counters::default()).await?;
     let partitions = (step.partitions)(&task.scope, grid).await?;
@@ -91,11 +91,10 @@ async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<Outcome, Ste
     manager.end(&chains).await
 }
 
-/// A divided step at work.
 struct PartitionManager<'a> {
     step: &'a PartitionedStep,
     task: &'a mut StepTask,
-    /// What every partition remembers from its start on.
+    /// Initial context of every partition.
     seed: ExecutionContext,
     is_stopping: bool,
 }
@@ -105,7 +104,6 @@ impl PartitionManager<'_> {
         self.task.scope.step_execution()
     }
 
-    /// The worker step, and what it is written under.
     fn worker(&self) -> StepRequest<'_> {
         let (scope, lease) = (&self.task.scope, &self.task.resources.lease);
         StepRequest {
@@ -119,7 +117,7 @@ impl PartitionManager<'_> {
         }
     }
 
-    /// Makes the partitions, and answers the chains of runs that count for this step.
+    /// Creates the partitions, and returns the chains of runs that count for this step.
     async fn start(&self, partitions: &[(String, ExecutionContext)]) -> Result<Vec<i64>, StepFailure> {
         let request = PartitionRequest {
             worker: self.worker(),
@@ -127,7 +125,7 @@ impl PartitionManager<'_> {
             manager: self.id(),
             partitions,
             is_fixed: self.step.is_fixed,
-            // Units are held by this process, so others must not use them.
+            // Units are held by this process, so other processes must not use them.
             only: (self.step.is_local || self.task.scope.granted().is_some())
                 .then(|| self.task.resources.lease.process().id()),
         };
@@ -144,10 +142,10 @@ impl PartitionManager<'_> {
         }
     }
 
-    /// Until every partition has ended, here or elsewhere.
+    /// Waits until every partition has ended, here or elsewhere.
     async fn all(&mut self) -> Result<(), StepFailure> {
         let mut ended = self.task.scope.store().wakeup(&partition_ended_topic(self.id()));
-        // Whoever ends this step by force ends what runs here; what runs elsewhere is ended with the execution.
+        // Aborting this step aborts what runs here; partitions elsewhere end with the execution.
         let mut running = JoinSet::new();
         loop {
             self.task.check()?;
@@ -171,7 +169,7 @@ impl PartitionManager<'_> {
         }
     }
 
-    /// Runs as many more partitions here as there is room for.
+    /// Runs as many more partitions as there is room for.
     async fn claim(&self, running: &mut JoinSet<()>) -> Result<(), StepFailure> {
         let room = self.step.concurrency_here(self.task.scope.granted()).saturating_sub(running.len());
         if room == 0 {
@@ -190,7 +188,7 @@ impl PartitionManager<'_> {
         };
         let claimed = match run_partition::claim(scope.store(), process, &claim).await {
             Ok(claimed) => claimed,
-            // The next round tries again, as long as the lease on the execution is ours.
+            // The next round tries again, while we hold the lease of the execution.
             Err(error) if error.is_transient() => {
                 tracing::warn!(%error, "partitions could not be taken; will try again");
                 return Ok(());
@@ -212,7 +210,7 @@ impl PartitionManager<'_> {
         Ok(())
     }
 
-    /// Makes the stop known to those who run partitions elsewhere, and ends the partitions that nobody runs.
+    /// Requests a stop from other processes, and ends the partitions that are not running.
     async fn stop(&mut self) -> Result<(), StepFailure> {
         let name = format!("job {}", self.task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
@@ -221,7 +219,7 @@ impl PartitionManager<'_> {
         if is_ours { Ok(()) } else { Err(StepFailure::LeaseLost) }
     }
 
-    /// As the worst of them ended, with what all of them have counted.
+    /// Ends with the worst result, and the sum of all counters.
     async fn end(&mut self, chains: &[i64]) -> Result<Outcome, StepFailure> {
         let sum = || async {
             let mut tx = self.task.scope.store().read().await?;
@@ -243,7 +241,7 @@ impl PartitionManager<'_> {
         Ok(true)
     }
 
-    /// Repeats an attempt, however long the database is away. It may happen twice, when the first answer was lost.
+    /// Repeats an attempt while the database is away. It may happen twice if the first answer was lost.
     async fn patiently<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StepFailure>
     where
         F: Future<Output = Result<T, StoreError>>,
@@ -255,7 +253,6 @@ impl PartitionManager<'_> {
     }
 }
 
-/// How the whole ended.
 fn summary(outcomes: &[PartitionOutcome]) -> Result<Outcome, StepFailure> {
     let all: u64 = outcomes.iter().map(|outcome| outcome.count).sum();
     let of = |status: BatchStatus| outcomes.iter().filter(move |outcome| outcome.status == status);

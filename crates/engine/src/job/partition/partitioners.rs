@@ -1,4 +1,4 @@
-//! Ready-made ways to divide a step: one partition per file, or ranges of a column.
+//! Ready-made partitioners: one partition per file, or ranges of a column.
 
 use super::{Partition, Partitioner};
 use crate::item::reader::matching_files;
@@ -10,12 +10,12 @@ use tidemill_domain::item::ItemError;
 use tidemill_domain::job::partition::ranges;
 use tidemill_store::item::Database;
 
-/// Characters of a file's name that become part of a key; the whole has to fit a column.
+/// Characters of a file name in a key, which has to fit a column.
 const NAME_CHARS: usize = 48;
 
 impl Partition {
-    /// One for each file that matches a pattern such as `in/*.csv`, sorted; the step finds the path under `file`. It is
-    /// an error when there is none.
+    /// One for each file that matches a pattern such as `in/*.csv`, sorted; the path is in the context as `file`. No
+    /// match is an error.
     ///
     /// ```
     /// # use tidemill_engine::job::{Partition, Step};
@@ -28,7 +28,7 @@ impl Partition {
         Ok(matching_files(pattern)?.iter().map(|file| Self::file(file)).collect())
     }
 
-    /// [`files`](Self::files) that have to lie in these folders; it is an error when one does not.
+    /// [`files`](Self::files) that must be in these folders.
     pub fn files_within(pattern: &str, roots: &Roots) -> Result<Vec<Self>, ItemError> {
         let files = matching_files(pattern)?;
         for file in &files {
@@ -37,7 +37,7 @@ impl Partition {
         Ok(files.iter().map(|file| Self::file(file)).collect())
     }
 
-    /// Its key depends on its own path alone: a file that comes beside it must not make it another one.
+    /// The key depends only on the path, so that other files cannot change it.
     fn file(path: &Path) -> Self {
         let shown = path.to_string_lossy();
         let digest = Sha256::digest(shown.as_bytes());
@@ -45,8 +45,8 @@ impl Partition {
         Self::new(format!("{}-{mark}", plain_name(path))).with("file", shown.as_ref())
     }
 
-    /// Ranges of the numbers from `least` to `greatest`, at most `count`; the step finds the bounds, both of which belong
-    /// to it, under `from` and `to`.
+    /// At most `count` ranges of the numbers from `least` to `greatest`; the inclusive bounds are in the context as
+    /// `from` and `to`.
     pub fn ranges(least: i64, greatest: i64, count: usize) -> Vec<Self> {
         let ranges = ranges(least, greatest, count);
         let part = |(n, (from, to)): (usize, (i64, i64))| {
@@ -56,15 +56,15 @@ impl Partition {
     }
 }
 
-/// The name of a file, with `_` for what a key cannot have, cut to what fits.
+/// The file name, with `_` for characters that a key cannot have, truncated.
 fn plain_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
     name.chars().map(allowed).take(NAME_CHARS).collect()
 }
 
-/// Ranges of a whole-numbered column of a table, as many as the grid: from the least to the greatest value that it has
-/// when the step first runs. A restart keeps them; what was added behind them meanwhile belongs to another run.
+/// Ranges of an integer column, from the least to the greatest value when the step first runs. A restart keeps them;
+/// rows added outside of them belong to another run.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RangePartitioner {
@@ -74,12 +74,12 @@ pub struct RangePartitioner {
 }
 
 impl RangePartitioner {
-    /// Ranges of a column of a table in the database that the job is recorded in.
+    /// Ranges of a column of a table in the job's own database.
     pub fn new(table: impl Into<String>, column: impl Into<String>) -> Self {
         Self { database: None, table: table.into(), column: column.into() }
     }
 
-    /// The table is in this database.
+    /// Uses a table of this database.
     pub fn database(mut self, database: Database) -> Self {
         self.database = Some(database);
         self

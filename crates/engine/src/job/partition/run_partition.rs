@@ -16,20 +16,20 @@ use tidemill_store::job::{Claim, Claimed, StepEnd, StoredContext};
 use tidemill_store::{Store, StoreError, crash_point};
 use tokio::task::JoinSet;
 
-/// How often a partition may be begun. One that kills every process that runs it must not go on for ever.
+/// Maximum number of starts, so that a partition that crashes every process does not run forever.
 const BEGUN_MAX: i64 = 25;
 
 const WORN_OUT: &str =
     "the partition was begun many times, and whoever ran it died or was stopped each time before its end";
 const NOT_UNDERSTOOD: &str = "what the partition remembers is not understood, so it cannot go on";
 
-/// Takes partitions that nobody runs.
+/// Claims partitions that are not running.
 pub(super) async fn claim(
     store: &Store,
     process: &Process,
     claim: &Claim<'_>,
 ) -> Result<Vec<(Claimed, HeldLease)>, StoreError> {
-    // Between the commit and our note of it, the heartbeat would take our own leases for forgotten ones.
+    // Between the commit and `attach`, the heartbeat would release our leases as unknown ones.
     let _one_at_a_time = process.acquiring().lock().await;
     let sent = process.clock().monotonic();
     let mut tx = store.begin().await?;
@@ -43,7 +43,6 @@ pub(super) async fn claim(
     Ok(claimed.into_iter().map(held).collect())
 }
 
-/// The execution that partitions belong to.
 #[derive(Clone)]
 pub(super) struct DividedExecution {
     pub(super) store: Store,
@@ -51,12 +50,12 @@ pub(super) struct DividedExecution {
     pub(super) parameters: JobParameters,
     pub(super) job_context: ExecutionContext,
     pub(super) fingerprint: Option<String>,
-    /// What the divided step was granted.
+    /// Units granted to the divided step.
     pub(super) granted: Option<Granted>,
 }
 
 impl DividedExecution {
-    /// Runs a partition to its end, and records that. One that only this process has to let go of is handed back.
+    /// Runs a partition and records its end. One that this process has to let go of is handed back.
     pub(super) async fn run(self, worker: Step, claimed: Claimed, resources: StepResources) {
         let (context, hindrance) = match claimed.context {
             StoredContext::Ours(context) => (context, None),
@@ -112,14 +111,14 @@ async fn run_step(
         context: ExecutionContext::new(),
     };
     let (scope, resources) = (scope.clone(), resources.clone());
-    // A task of its own: a listener that panics must leave a trace, or the partition would be begun for ever.
+    // In a task, so that a panic of a listener is recorded; otherwise the partition would start again and again.
     let mut running = JoinSet::new();
     running.spawn(async move {
         let mut ended = match hindrance {
             None => run_body(&resources, &worker, &scope, counters).await?,
             Some(why) => failed(why.to_owned()),
         };
-        // What a listener puts into what the job remembers stays here: other processes run other partitions.
+        // Changes of listeners to the job context are dropped: other processes run other partitions.
         ended.tell_listeners(&worker, &scope, &mut scope.job_context().clone());
         Ok(ended)
     });
@@ -132,7 +131,7 @@ async fn run_step(
 
 enum Recorded {
     Ended,
-    /// The lease is given back when it is dropped, and somebody else goes on.
+    /// Dropping the lease releases it, and another process continues.
     HandedBack,
     Fenced,
 }

@@ -17,11 +17,11 @@ use tidemill_store::job::{Claim, Claimed, KnownWorker, StoredContext};
 use tidemill_store::lease::freed_topic;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How often to look for partitions, when nobody calls.
+/// How often to look for partitions if no wake-up arrives.
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(1) };
 
-/// Runs partitions of the launcher's jobs, at most `slots` at once, until its process ends or it is told to stop.
-/// Those that it has to let go of are handed back at the end of their chunk.
+/// Runs partitions of the launcher's jobs, at most `slots` at once, until its process ends or it is stopped. Partitions
+/// it has to let go of are handed back at the end of their chunk.
 #[crate::boxed]
 pub async fn run(launcher: Launcher, slots: usize) {
     let divided = |job: &&Job| job.steps().iter().any(|step| step.worker().is_some());
@@ -37,7 +37,7 @@ pub async fn run(launcher: Launcher, slots: usize) {
     let mut executions = Executions::new();
     loop {
         tokio::select! {
-            // First, so that nobody who was told to stop takes another one.
+            // First, so that no partition is claimed after a stop.
             biased;
             _ended = process.ended() => return,
             () = stop.asked(Urgency::AtChunkEnd) => break,
@@ -50,7 +50,7 @@ pub async fn run(launcher: Launcher, slots: usize) {
     while running.join_next().await.is_some() {}
 }
 
-/// Takes as many partitions as there is room for, and begins to run them.
+/// Claims as many partitions as there is room for, and runs them.
 async fn take(
     launcher: &Launcher,
     jobs: &[Job],
@@ -81,7 +81,7 @@ async fn take(
                 }
             },
         };
-        // Of one whose execution has just gone, the lease is given back by being dropped.
+        // If the execution has just gone, dropping the lease releases it.
         let (Some(worker), Some(run)) = (worker, run) else { continue };
         executions.insert(claimed.execution, Arc::downgrade(&run));
         let resources = StepResources {
@@ -100,21 +100,18 @@ async fn take(
     Ok(next)
 }
 
-/// The workers of a job.
 fn workers(job: &Job) -> Vec<KnownWorker<'_>> {
     let (name, fingerprint) = (job.name(), job.definition());
     let workers = job.steps().into_iter().filter_map(Step::worker);
     workers.map(|worker| KnownWorker { job: name, fingerprint, step: worker.name() }).collect()
 }
 
-/// The executions of which partitions run here.
 type Executions = HashMap<ExecutionId, Weak<WatchedExecution>>;
 
-/// An execution of which partitions run here.
+/// An execution of another process of which partitions run here.
 struct WatchedExecution {
-    /// Stops those that run here.
     stop: StopSwitch,
-    /// Listens whether somebody wants the execution to stop, or this process.
+    /// Task that listens for a stop of the execution or of this process.
     listening: AbortHandle,
     execution: DividedExecution,
 }
@@ -148,7 +145,7 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Watch
     Ok(Some(Arc::new(WatchedExecution { stop, listening, execution })))
 }
 
-/// Passes on that somebody wants the execution to stop, or that this process lets go.
+/// Forwards a stop of the execution or of this process.
 async fn listen(launcher: Launcher, execution: ExecutionId, switch: StopSwitch) {
     let let_go = launcher.partition_stop();
     let letting_go = async {

@@ -1,8 +1,8 @@
-//! Attached tables: for the slots that it has, a relay claims rows, publishes them, and marks what became of them. One
-//! batch of a table at a time, in turn with its own outbox.
+//! Attached tables: for its slots, a relay claims rows, publishes them, and marks the result. One batch of a table at a
+//! time, in turn with the outbox.
 //!
-//! What it has claimed and could not mark stays SENDING. It marks it later, or whoever has the slot next recovers it; the
-//! epoch of the slot tells which.
+//! Claimed rows that could not be marked stay SENDING. The relay marks them later, or the next owner of the slot
+//! recovers them; the epoch of the slot tells which.
 
 use super::member::{Ended, Member};
 use super::sink::SinkDown;
@@ -22,19 +22,19 @@ use tidemill_store::outbox::attached::serve::{Claim, Claiming, SettledRow};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 
-/// Longest pause before a sink that takes nothing is tried again: each time costs two changes of every row.
+/// Longest pause before an unavailable sink is tried again: each attempt updates every row twice.
 const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// After a look that has taken at least so long, the table is left alone for `REST` times as long: others wait meanwhile.
+/// After a look that took longer than this, the table is left alone for `REST` times as long, for other tables.
 const SLOW: Duration = Duration::from_millis(100);
 const REST: u32 = 9;
 
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     tables: BTreeMap<TableName, Serving>,
-    /// Not before this.
+    /// Not before this instant.
     resumes_at: Option<Monotonic>,
 }
 
@@ -43,27 +43,26 @@ struct Serving {
     table: AttachedTable,
     is_due: bool,
     fault: Option<String>,
-    /// It is not looked at before this.
+    /// Not looked at before this instant.
     look_at: Option<Monotonic>,
-    /// The slots in which nothing of a predecessor is left, with their epochs.
+    /// Slots in which no rows of a predecessor are left, with their epochs.
     recovered: BTreeMap<Slot, Epoch>,
-    /// What could not be marked yet.
     unmarked: Vec<Unmarked>,
 }
 
-/// A row that was claimed and is not marked yet.
+/// A claimed row that is not marked yet.
 #[derive(Debug)]
 struct Unmarked {
     slot: Slot,
-    /// That of the slot when it was claimed.
+    /// Epoch of the slot at the claim.
     epoch: Epoch,
     settled_row: SettledRow,
-    /// Whether it was counted among what is published. Somebody may keep it from being marked for long.
+    /// Whether it was counted as published. A lock can delay the mark for long.
     is_counted: bool,
 }
 
 impl Attached {
-    /// The tables that are attached now. What is known of those that were before stays.
+    /// Keeps the state of tables that were attached before.
     fn keep(&mut self, tables: Vec<AttachedTable>, epochs: &BTreeMap<Slot, Epoch>) {
         let mut before = std::mem::take(&mut self.tables);
         for table in tables {
@@ -77,13 +76,13 @@ impl Attached {
         }
     }
 
-    /// Those that can be looked at now: one that has answered slowly is left alone for a while.
+    /// Leaves out tables that answered slowly a moment ago.
     fn to_look_at(&self, now: Monotonic) -> Vec<AttachedTable> {
         let can_be = |serving: &&Serving| serving.look_at.is_none_or(|at| at <= now);
         self.tables.values().filter(can_be).map(|serving| serving.table.clone()).collect()
     }
 
-    /// What a look has seen; why the table cannot be served any more, if that is new.
+    /// Returns why the table cannot be served any more, if that is new.
     fn seen(&mut self, name: &TableName, look: TableLook, epochs: &BTreeMap<Slot, Epoch>) -> Option<String> {
         let serving = self.tables.get_mut(name)?;
         let before = serving.fault.take();
@@ -98,7 +97,6 @@ impl Attached {
         serving.fault.clone().filter(|_| serving.fault != before)
     }
 
-    /// Whether there is something to do at this instant.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
         self.resumes_at.is_none_or(|at| at <= now) && self.tables.values().any(|serving| serving.is_due)
     }
@@ -116,14 +114,14 @@ impl Serving {
         }
     }
 
-    /// Whether there is something to do, whatever is due.
+    /// Whether there is work even if no row is due.
     fn has_more(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
         let is_recovered = |(slot, epoch): (&Slot, &Epoch)| self.recovered.get(slot) == Some(epoch);
         !self.unmarked.is_empty() || !epochs.iter().all(is_recovered)
     }
 
-    /// The slots in which a predecessor may have left something. Not those in which something of ours is still to be marked:
-    /// it would be sent again.
+    /// Slots in which a predecessor may have left rows. Not those in which our own rows are unmarked: they would be
+    /// sent again.
     fn to_recover(&self, epochs: &BTreeMap<Slot, Epoch>) -> Vec<Slot> {
         let is_ours = |slot: &Slot| self.unmarked.iter().any(|unmarked| unmarked.slot == *slot);
         let is_new =
@@ -133,7 +131,7 @@ impl Serving {
 }
 
 impl Member<'_> {
-    /// Looks at the tables that are attached now. The lease is kept meanwhile, however long that takes.
+    /// Looks at the attached tables, renewing the lease meanwhile.
     pub(super) async fn see_attached(&mut self, tables: Vec<AttachedTable>) -> Result<(), Ended> {
         self.attached.keep(tables, &self.epochs);
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
@@ -164,20 +162,20 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// What is wrong with a table and what mends it, as far as that can be found out now.
+    /// What is wrong with a table and how to fix it, if that can be found out in time.
     async fn faults(&self, table: &AttachedTable) -> String {
-        // The lease is worth more than a good word.
+        // The lease is more important than a helpful message.
         let finding = tokio::time::timeout(self.guard.remaining() / 4, self.relay.store.table_faults(table));
         let faults = finding.await.ok().and_then(Result::ok).unwrap_or_default();
         faults.iter().map(|fault| format!("; {fault}")).collect()
     }
 
-    /// One batch of each attached table that has something to do.
+    /// One batch of each attached table that has work.
     pub(super) async fn serve_attached(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
         if !self.attached.is_due(self.now()) {
             return Ok(());
         }
-        // Taken out, and put back whatever happens: a membership that ends forgets it.
+        // Taken out, and put back unless the membership ends.
         let mut attached = std::mem::take(&mut self.attached);
         attached.resumes_at = None;
         for serving in attached.tables.values_mut().filter(|serving| serving.is_due) {
@@ -195,7 +193,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// One batch. Whatever goes wrong with the table is tried again after the next look.
+    /// One batch. Errors of the table are retried after the next look.
     async fn serve(&mut self, serving: &mut Serving) -> Result<(), Ended> {
         serving.is_due = false;
         let epochs = &self.epochs;
@@ -224,13 +222,13 @@ impl Member<'_> {
         }
         let spent = self.batch_ended(&begun, Some(&serving.table.name));
         if !is_full {
-            // Little was there, so what comes now is gathered for a moment.
+            // Few rows, so wait a moment for more.
             tokio::time::sleep(super::member::GATHER.saturating_sub(spent)).await;
         }
         Ok(())
     }
 
-    /// Claims the next rows, and recovers first what a predecessor has left. None when the table cannot be used now.
+    /// Claims the next rows, after recovering those of a predecessor. None if the table cannot be used now.
     async fn claim(&mut self, serving: &mut Serving) -> Result<Option<Claim>, Ended> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
         let recover = serving.to_recover(&self.epochs);
@@ -257,14 +255,14 @@ impl Member<'_> {
             }
             Err(error) => {
                 self.failed(&serving.table, &error, "no rows could be claimed").await?;
-                // It may have happened: then these rows are in nobody's hands.
+                // It may have committed: then these rows have to be recovered.
                 serving.recovered.clear();
                 Ok(None)
             }
         }
     }
 
-    /// Publishes rows, and says what is to become of each.
+    /// Publishes rows, and returns how to mark each.
     async fn publish_rows(&mut self, table: &AttachedTable, claim: &Claim) -> Result<Vec<SettledRow>, Ended> {
         let mut marks = vec![RowOutcome::Back; claim.rows.len()];
         let (mut places, mut records) = (Vec::new(), Vec::new());
@@ -340,7 +338,7 @@ impl Member<'_> {
         }
     }
 
-    /// Marks what could not be marked yet, except what somebody has locked. False when all of it has to wait.
+    /// Marks rows, except locked ones. False if all of them have to wait.
     async fn mark(&mut self, serving: &mut Serving) -> Result<bool, Ended> {
         if serving.unmarked.is_empty() {
             return Ok(true);
@@ -376,7 +374,7 @@ impl Member<'_> {
         }
     }
 
-    /// Whether what failed has happened after all is seen in the number of acknowledgements.
+    /// Reloads, because the number of acknowledgements tells whether a failed change was committed after all.
     async fn failed(&mut self, table: &AttachedTable, error: &StoreError, what: &str) -> Result<(), Ended> {
         let faults = match error {
             StoreError::NotPermitted(_) => self.faults(table).await,
@@ -386,7 +384,7 @@ impl Member<'_> {
         self.reload().await
     }
 
-    /// A row on its way out; why it cannot go, if it says what nobody can send.
+    /// The error says why the row cannot be sent.
     fn row_record(&self, table: &AttachedTable, row: &ClaimedRow) -> Result<Record, String> {
         let content = content(table, row).map_err(|bad| format!("{}: {bad}", bad.code()))?;
         let slot = content.aggregate.slot();
@@ -395,7 +393,7 @@ impl Member<'_> {
             table: Some(table.name.clone()),
             slot,
             epoch: self.epoch(slot),
-            // Nobody counts the rows of a slot here; their numbers grow just as well.
+            // Rows of a slot are not counted; their ids grow just as well.
             seq: Seq::new(row.id.get()),
             aggregate: content.aggregate,
             event_type: content.event_type,

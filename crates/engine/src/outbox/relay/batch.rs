@@ -1,4 +1,4 @@
-//! One batch: read, published while the next one is read, and written down.
+//! One batch: read, published while the next one is read, and acknowledged.
 
 use super::member::{Ended, Member};
 use super::sink::SinkDown;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// The slots that were read for.
+    /// The slots that were read.
     slots: BTreeSet<Slot>,
     page: Page,
     is_full: bool,
@@ -30,18 +30,18 @@ impl Batch {
         self.page.events.is_empty()
     }
 
-    /// Whether there was nothing behind it: it is the end of a window that goes up to now.
+    /// Whether it ends a window that goes up to now.
     pub(super) fn is_last(&self) -> bool {
         self.page.window.to.is_none() && self.page.seen.is_some() && !self.is_full
     }
 
-    /// Forgets slots that this relay no longer has.
+    /// Drops slots that this relay no longer has.
     pub(super) fn forget(&mut self, released: &[Slot]) {
         self.slots.retain(|slot| !released.contains(slot));
         self.page.events.retain(|event| !released.contains(&event.slot));
     }
 
-    /// Where all slots are after the first `settled` events of it.
+    /// The cursors after its first `settled` events.
     pub(super) fn advanced(&self, cursors: &[Cursor], settled: usize) -> Vec<Cursor> {
         let events = self.page.events.get(..settled).unwrap_or_default();
         let mut counts: BTreeMap<Slot, i64> = BTreeMap::new();
@@ -62,13 +62,13 @@ impl Batch {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum EventResult {
     Published,
-    /// It becomes a failed event: the state that it asks for, how often it was tried, and why.
+    /// Becomes a failed event: state, attempts and reason.
     Failed(FailedEventState, u32, Option<String>),
     Open,
 }
 
 impl Member<'_> {
-    /// Reads the next batch, and tries again as long as the lease can be trusted. None without slots.
+    /// Reads the next batch, with retries while the lease is valid. None without slots.
     pub(super) async fn read_patiently(&mut self) -> Result<Option<Batch>, Ended> {
         let mut failures = 0;
         loop {
@@ -77,7 +77,7 @@ impl Member<'_> {
                 Ok(batch) => return Ok(batch),
                 Err(error) => {
                     self.wait_after(&error, "events could not be read", &mut failures).await?;
-                    // Renews, so that a database that comes back in time finds this relay still there.
+                    // Renews, so that the membership survives if the database comes back in time.
                     self.look_at = self.now();
                     match self.try_view(false).await {
                         Ok(Some(view)) => self.check_server(&view)?,
@@ -89,7 +89,7 @@ impl Member<'_> {
         }
     }
 
-    /// Reads for the slots that are furthest behind. None without slots.
+    /// Reads the slots that are furthest behind. None without slots.
     async fn read(&self, cursors: &[Cursor], low: Option<Low>) -> Result<Option<Batch>, StoreError> {
         let Some(first) = cursors.first() else { return Ok(None) };
         let limit = self.relay.options.batch.get();
@@ -102,7 +102,7 @@ impl Member<'_> {
         Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
     }
 
-    /// Publishes a batch and writes down how far that is; the next one, if it was read meanwhile.
+    /// Publishes and acknowledges a batch; returns the next one, if it was read meanwhile.
     pub(super) async fn publish(
         &mut self,
         mut batch: Batch,
@@ -113,7 +113,7 @@ impl Member<'_> {
         let after = batch.advanced(&self.cursors, count);
         let (low, is_full) = (batch.page.low.clone(), batch.is_full);
         let reading_ahead = async {
-            // Only a full batch has more behind it.
+            // Only a full batch is followed by more.
             if is_full { self.read(&after, low).await.ok().flatten() } else { None }
         };
         let publishing = self.results(&mut batch, stop);
@@ -127,12 +127,12 @@ impl Member<'_> {
             return Err(Ended::SinkGone);
         }
         self.batch_ended(&begun, None);
-        // What was read ahead begins where this batch ends.
+        // The next batch begins where this one ends.
         Ok(ahead.filter(|_| is_whole))
     }
 
-    /// Publishes until something is known of every event, or it is time to look around. Also since when the sink takes
-    /// nothing, if that is so.
+    /// Publishes until the result of every event is known, or the next look is due. Also returns since when the sink is
+    /// down.
     async fn results(
         &self,
         batch: &mut Batch,
@@ -188,8 +188,8 @@ impl Member<'_> {
         (results, sink_down)
     }
 
-    /// What is known of each event without sending it; and what can be sent, after the places of those events. They leave
-    /// in the batch what is needed to write down how far it is.
+    /// The results known without sending, and the records to send with the places of their events. Moves payloads out
+    /// of the batch.
     fn prepared(&self, batch: &mut Batch) -> (Vec<EventResult>, Vec<usize>, Vec<Record>) {
         let mut results = vec![EventResult::Open; batch.page.events.len()];
         let (mut places, mut records) =
@@ -221,8 +221,7 @@ impl Member<'_> {
         self.cursors.iter().flat_map(|cursor| cursor.slots.iter().map(|(slot, seq)| (*slot, *seq))).collect()
     }
 
-    /// An event on its way out, which takes with it what only its readers need; why it cannot go, if other programs have
-    /// written what nobody can send.
+    /// Moves the payload out of the event. The error says why it cannot be sent.
     fn record(&self, event: &mut StoredEvent, seq: Seq) -> Result<Record, String> {
         let headers = event.take_good().map_err(|why| why.to_string())?;
         Ok(Record {
@@ -241,8 +240,8 @@ impl Member<'_> {
         })
     }
 
-    /// Sends records in their order; with several senders, each has its own slots. A sink with transactions is its own
-    /// sender for each group.
+    /// Sends records in order; with several senders, each has its own slots. A sink with transactions sends each group
+    /// by itself.
     pub(super) async fn send(&self, publisher: &Arc<dyn Publisher>, records: &[Record]) -> Vec<Outcome> {
         let (senders, timeout) = (self.relay.options.senders.max(1), self.relay.options.timeout);
         if senders == 1 || records.len() < senders || self.relay.unit == Unit::Group {
@@ -273,8 +272,7 @@ impl Member<'_> {
         outcomes
     }
 
-    /// Writes down how far the batch is published: up to the first event of which nothing is known. Whether that was
-    /// all of it.
+    /// Acknowledges the batch up to the first event with an unknown result. Returns whether that was all of it.
     async fn settle(&mut self, batch: &Batch, results: Vec<EventResult>) -> Result<bool, Ended> {
         let settled = results.iter().position(|result| *result == EventResult::Open).unwrap_or(results.len());
         if settled == 0 {
@@ -312,8 +310,8 @@ impl Member<'_> {
         Ok(settled == batch.page.events.len())
     }
 
-    /// Writes down positions and failed events, exactly once: whether a write whose answer was lost has happened is seen in
-    /// the number of acknowledgements.
+    /// Saves positions and failed events exactly once: the number of acknowledgements tells whether a write whose
+    /// answer was lost has happened.
     async fn acknowledge(
         &mut self,
         cursors: Vec<Cursor>,
@@ -372,7 +370,7 @@ impl Member<'_> {
     }
 }
 
-/// Nothing of an aggregate is sent again after one of its records was refused: it waits behind it.
+/// After a refused record, later records of its aggregate are held.
 fn hold_back(results: &mut [EventResult], places: &[usize], records: &[Record]) {
     let mut refused: HashSet<&Aggregate> = HashSet::new();
     for (n, record) in places.iter().zip(records) {

@@ -1,5 +1,4 @@
-//! The groups of a relay whose sink has transactions: taken there too before anything of them is sent, and let go there
-//! with their slots.
+//! The groups of a relay whose sink has transactions: the sink takes and releases them together with their slots.
 
 use super::member::{Ended, Member};
 use super::warn;
@@ -8,24 +7,22 @@ use std::collections::BTreeSet;
 use tidemill_domain::outbox::{EventId, Group, Unit};
 use tidemill_store::StoreError;
 
-/// What the sink has taken.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     held: BTreeSet<Group>,
-    /// Events of receipts of which it is not known yet whether the database knows them to be published.
+    /// Events of receipts that the database may not know to be published.
     doubted: Vec<EventId>,
 }
 
 impl Groups {
-    /// It is not known whether the database knows of these.
     pub(super) fn doubt(&mut self, events: Vec<EventId>) {
         self.doubted.extend(events);
     }
 }
 
 impl Member<'_> {
-    /// Lets the sink take the groups that this relay has, and let go of others. What it cannot take now is asked for with
-    /// the next look; until then it takes no event of it.
+    /// Lets the sink take the groups of this relay, and release others. Groups that it cannot take now are retried with
+    /// the next look; until then none of their events are sent.
     pub(super) async fn hold_groups(&mut self) -> Result<(), Ended> {
         if self.relay.unit == Unit::Slot {
             return Ok(());
@@ -74,7 +71,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// What tells this database from all others.
+    /// Identifies this database.
     async fn system(&self) -> Result<Option<String>, StoreError> {
         self.in_time(async {
             let mut tx = self.relay.store.read().await?;
@@ -85,8 +82,7 @@ impl Member<'_> {
         .await
     }
 
-    /// Tells the sink which events of receipts the database knows to be published. Until then receipts name them, which
-    /// does no harm.
+    /// Tells the sink which doubted events the database knows to be published. Until then receipts keep naming them.
     async fn clear_doubts(&mut self) {
         if self.groups.doubted.is_empty() {
             return;
@@ -107,7 +103,6 @@ impl Member<'_> {
         }
     }
 
-    /// Whoever was ousted has nothing more to send, and does not know what the other one sends.
     pub(super) fn check_ousted(&self) -> Result<(), Ended> {
         if self.relay.publisher.is_ousted() { Err(Ended::Ousted) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! A relay that has joined: what it has, how it keeps it, and its turn of work.
+//! A relay that has joined: its state, how it keeps its lease, and its main loop.
 
 use super::attached::Attached;
 use super::batch::Batch;
@@ -23,11 +23,10 @@ use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Least time between two reads that find little, so that single events become batches.
+/// Shortest time between two reads that find little, so that single events become batches.
 pub(super) const GATHER: Duration = Duration::from_millis(20);
 
-/// After so many looks, a position that moved without an event is written down, so that a successor does not have to
-/// read from far back.
+/// After this many looks, a position that moved without an event is saved, so that a successor need not read far back.
 const LOOKS_PER_POSITION: u32 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,17 +34,17 @@ pub(super) enum Ended {
     Stopped,
     /// It could not renew in time, by its own clock.
     Lapsed,
-    /// Others have given it up, or its row is not the one it knows.
+    /// Others have retired it, or its row has changed.
     Fenced,
     /// The database is another one than before: positions have to be read again.
     Moved,
-    /// Its sink has taken nothing for long, and there are others who may have more luck with theirs.
+    /// Its sink has been down for long, and other relays may have a working one.
     Aside,
-    /// Its sink will never take anything again.
+    /// Its sink will never accept anything again.
     SinkGone,
-    /// Its sink takes nothing more of its groups: somebody else has taken them there.
+    /// Another relay has taken its groups at the sink.
     Ousted,
-    /// Its sink does not take its groups, and somebody has to see to that.
+    /// Its sink refuses its groups, and a person has to act.
     Refused,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Member<'a> {
     pub(super) acks: i64,
     pub(super) cursors: Vec<Cursor>,
     pub(super) epochs: BTreeMap<Slot, Epoch>,
-    /// Aggregates that have an open failed event. One too many does no harm: its events go the way of failed events.
+    /// Aggregates that have an open failed event. Extra ones are harmless: their events become failed events too.
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
     pub(super) guard: LeaseGuard,
@@ -67,20 +66,18 @@ pub(super) struct Member<'a> {
     pub(super) is_idle: bool,
     is_due: bool,
     pub(super) sink_down: Option<SinkDown>,
-    /// Whether this membership has brought out anything.
     pub(super) has_published: bool,
     pub(super) attached: Attached,
     pub(super) groups: Groups,
-    /// Why the sink does not take its groups.
     pub(super) refusal: Option<SinkRefusal>,
     /// The keeper, while this relay has the first slot.
     keeping: JoinSet<()>,
-    /// Silent relays whose rows nobody can read, as far as that was told.
+    /// Silent relays with damaged rows that were already logged.
     pub(super) damaged: HashSet<RelayId>,
 }
 
 impl<'a> Member<'a> {
-    /// Joins; refused when its settings contradict those of the others.
+    /// Refused if its settings contradict those of the others.
     pub(super) async fn join(relay: &'a Relay) -> Result<Result<Self, JoinRefusal>, StoreError> {
         let sink = relay.publisher.name();
         let joining = Joining {
@@ -134,7 +131,7 @@ impl<'a> Member<'a> {
     }
 
     async fn turns(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Ended> {
-        // Registered before the first look, so that nothing in between is missed.
+        // Registered before the first look, so that no wake-up is missed.
         let (mut events, mut slots) = (self.relay.store.wakeup(EVENTS), self.relay.store.wakeup(SLOTS));
         let mut ahead = None;
         while !*stop.borrow() {
@@ -163,7 +160,7 @@ impl<'a> Member<'a> {
             let started = self.now();
             ahead = self.publish(batch, stop).await?;
             if ahead.is_none() {
-                // Little was there, so what comes now is gathered for a moment.
+                // Few events, so wait a moment for more.
                 let spent = self.now().since(started);
                 tokio::time::sleep(GATHER.saturating_sub(spent)).await;
             }
@@ -184,7 +181,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Renews, and sees to the slots.
+    /// Renews the lease, and shares slots.
     async fn look(&mut self, ahead: &mut Option<Batch>) -> Result<(), Ended> {
         self.looks = self.looks.wrapping_add(1);
         let is_at_rest = matches!(self.cursors.as_slice(), [only] if only.window.to.is_none());
@@ -217,8 +214,8 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// The relay that has the first slot keeps the outbox, beside its own work. That is safe whoever does it, so it needs
-    /// no lease of its own. A round that is under way at the end is undone; the next keeper begins with one.
+    /// The relay that has the first slot maintains the outbox. That is safe even if several do, so it needs no lease. A
+    /// round that is interrupted is rolled back; the next keeper begins with one.
     fn keep(&mut self) {
         if !self.epochs.contains_key(&Slot::new(0)) {
             self.keeping.abort_all();
@@ -236,7 +233,7 @@ impl<'a> Member<'a> {
                 Ok(Some(view)) => return Ok(view),
                 Ok(None) => return Err(Ended::Fenced),
                 Err(error) => {
-                    // What was written down, if anything, is known by the number of acknowledgements.
+                    // The number of acknowledgements tells what was written, if anything.
                     self.wait_after(&error, "the relay could not look around", &mut failures).await?;
                     self.reload().await?;
                 }
@@ -277,12 +274,12 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// Reads what is written down of this relay, for when the answer to a change was lost.
+    /// Reads the saved state of this relay, when the answer to a change was lost.
     pub(super) async fn reload(&mut self) -> Result<(), Ended> {
         let mut failures = 0;
         loop {
             let loading = self.in_time(async {
-                // Behind a change of our own that may still be on its way.
+                // Waits for a change of our own that may still be in progress.
                 let mut tx = self.relay.store.begin().await?;
                 let Some(position) = tx.outbox().lock_relay_position(self.id).await? else { return Ok(None) };
                 let slots: Vec<Slot> = position.2.iter().map(|(slot, _)| *slot).collect();
@@ -307,7 +304,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Warns of a failure and waits before another attempt; an error when the lease cannot be trusted any more.
+    /// Logs a failure and waits before the next attempt; an error once the lease is no longer valid.
     pub(super) async fn wait_after(
         &self,
         error: &StoreError,
@@ -320,7 +317,7 @@ impl<'a> Member<'a> {
         if self.guard.may_act() { Ok(()) } else { Err(Ended::Lapsed) }
     }
 
-    /// Not longer than the lease can be trusted.
+    /// Limits the work to the rest of the lease.
     pub(super) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -334,7 +331,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Does something that may take longer than a lease, and keeps the lease meanwhile.
+    /// Renews the lease during work that may take longer than it.
     pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
         let beating = async {
             loop {
@@ -346,7 +343,7 @@ impl<'a> Member<'a> {
                 }
             }
         };
-        // Whoever was stopped for a while first sees that its time is over, before it goes on with its work.
+        // A process that was frozen notices the end of its lease before it continues to work.
         tokio::select! {
             biased;
             () = self.guard.over() => Err(Ended::Lapsed),
@@ -355,7 +352,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// What came of a change under the fence, which counts as an acknowledgement if it was made.
+    /// A change under the fence counts as an acknowledgement if it was made.
     pub(super) fn acknowledged<T>(
         &mut self,
         sent: Monotonic,
@@ -382,7 +379,7 @@ impl<'a> Member<'a> {
         self.relay.clock.monotonic()
     }
 
-    /// Says goodbye where that is possible; otherwise the lease passes.
+    /// Leaves if possible; otherwise the lease expires.
     pub(super) async fn end(&self, ended: Ended) {
         metrics::slots(0);
         let id = self.id;

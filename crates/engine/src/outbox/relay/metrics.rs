@@ -1,4 +1,4 @@
-//! The metrics of relays: one function per event, so that a name is written once; and what is logged of batches.
+//! The metrics of relays, and the log lines of batches.
 
 use super::BATCHES;
 use super::member::Member;
@@ -73,8 +73,7 @@ pub(super) fn unavailable() {
     counter!(SINK_FAILURES).increment(1);
 }
 
-/// What a relay has asked of the database since it joined, for its row, where everybody sees it. Reads and looks run side
-/// by side, hence the atomics.
+/// Database use of a relay since it joined, saved in its row. Atomic, because reads and looks run concurrently.
 #[derive(Debug, Default)]
 pub(super) struct PollCounters {
     polls: AtomicU64,
@@ -83,22 +82,19 @@ pub(super) struct PollCounters {
 }
 
 impl PollCounters {
-    /// It has asked for events; whether there were none.
     pub(super) fn polled(&self, is_empty: bool) {
         polled(is_empty);
         self.polls.fetch_add(1, Ordering::Relaxed);
         self.empty_polls.fetch_add(is_empty.into(), Ordering::Relaxed);
     }
 
-    /// It sends so many statements.
     pub(super) fn queried(&self, statements: u32) {
         queried(statements);
         self.queries.fetch_add(statements.into(), Ordering::Relaxed);
     }
 
-    /// What that has come to.
     pub(super) fn so_far(&self) -> Effort {
-        // In this order there are never more polls in vain than polls.
+        // In this order, so that there are never more empty polls than polls.
         let empty_polls = self.empty_polls.load(Ordering::Relaxed);
         Effort {
             polls: self.polls.load(Ordering::Relaxed).max(empty_polls),
@@ -108,7 +104,6 @@ impl PollCounters {
     }
 }
 
-/// A batch that is under way.
 #[derive(Debug)]
 pub(super) struct Begun {
     at: Monotonic,
@@ -116,7 +111,7 @@ pub(super) struct Begun {
 }
 
 impl Member<'_> {
-    /// A batch of so many events begins. A relay with a fixed share says so, in the words of the document.
+    /// A relay with a fixed share logs each batch, in the format of the EMR Batch Agent.
     pub(super) fn batch_begins(&self, count: usize) -> Begun {
         if let Some(instance) = self.relay.options.instance {
             let id = instance.id();
@@ -125,7 +120,7 @@ impl Member<'_> {
         Begun { at: self.now(), count }
     }
 
-    /// How long it took, now that it has ended; too long is worth a warning. The table is an attached one.
+    /// Logs a warning if the batch was slow. `table` is an attached table.
     pub(super) fn batch_ended(&self, begun: &Begun, table: Option<&TableName>) -> Duration {
         let spent = self.now().since(begun.at);
         batch(spent);

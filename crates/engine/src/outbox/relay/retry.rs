@@ -1,4 +1,4 @@
-//! Events that were refused, and those that wait behind them: tried again when they are due.
+//! Retries of refused events, and of those held after them.
 
 use super::member::{Ended, Member};
 use super::{metrics, warn};
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 
 const HEADS_MAX: u32 = 100;
 
-/// After so many rounds the new events have their turn again.
+/// After this many rounds, new events have their turn again.
 const ROUNDS_MAX: u32 = 20;
 
 impl Member<'_> {
-    /// Tries what is due. When the sink takes nothing at all, that counts as no attempt.
+    /// Publishes due events. If the sink is down, that counts as no attempt.
     pub(super) async fn publish_due(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
         for _ in 0..ROUNDS_MAX {
             if *stop.borrow() {
@@ -83,7 +83,7 @@ impl Member<'_> {
         .await
     }
 
-    /// Under the fence, like everything that a relay settles.
+    /// Under the fence.
     async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), Ended> {
         let is_delivered = |one: &&Settled| one.what == SettledAs::Delivered;
         let events: Vec<EventId> = settled.iter().filter(is_delivered).map(|one| one.event_id).collect();
@@ -113,7 +113,7 @@ impl Member<'_> {
             Err(error) => {
                 warn(&error, "events that were tried again could not be settled");
                 self.groups.doubt(events);
-                // Whether it has happened is seen in what is written down.
+                // Reloading tells whether it was committed.
                 self.reload().await
             }
         }

@@ -1,4 +1,4 @@
-//! A sink that takes nothing: how long that is borne, and how often that is told.
+//! A sink that is down: how long a relay waits for it, and how often that is logged.
 
 use super::Relay;
 use super::member::{Ended, Member};
@@ -9,16 +9,14 @@ use std::time::Duration;
 use tidemill_domain::time::Monotonic;
 use tidemill_store::outbox::relay::View;
 
-/// A sink that takes nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SinkDown {
     since: Monotonic,
-    /// How often it was asked since then.
+    /// Failed attempts since then.
     pub(super) failures: u32,
 }
 
 impl SinkDown {
-    /// It has taken nothing, once more.
     pub(super) fn again(before: Option<Self>, now: Monotonic) -> Self {
         let before = before.unwrap_or(Self { since: now, failures: 0 });
         Self { failures: before.failures.saturating_add(1), ..before }
@@ -26,28 +24,27 @@ impl SinkDown {
 }
 
 impl Member<'_> {
-    /// A relay whose sink takes nothing for long makes room for others, where there are some: theirs may.
+    /// A relay whose sink is down for long leaves its slots to other relays, if there are any.
     pub(super) fn check_sink(&self, view: &View) -> Result<(), Ended> {
         let options = &self.relay.options;
         let Some(down) = self.sink_down else { return Ok(()) };
         let is_long = self.now().since(down.since) > options.timeout + options.lease;
-        // What has a fixed share is taken by nobody else.
+        // Other relays do not take over a fixed share.
         let others = view.live.iter().filter(|live| live.id != self.id).count();
         if is_long && others > 0 && options.instance.is_none() { Err(Ended::Aside) } else { Ok(()) }
     }
 }
 
-/// The same failure is not told again for so long; it is tried again far more often.
+/// The same warning is not logged again for this long.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// So many different failures are remembered.
 const REMEMBERED: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct RecentWarnings(Mutex<VecDeque<(String, Monotonic)>>);
 
 impl RecentWarnings {
-    /// Whether this is to be told now. Then it counts as told.
+    /// Whether to log this now; if so, it is remembered.
     fn is_news(&self, text: &str, now: Monotonic) -> bool {
         let mut warnings = locked(&self.0);
         warnings.retain(|(_, at)| now.since(*at) < QUIET);
@@ -63,7 +60,7 @@ impl RecentWarnings {
 }
 
 impl Relay {
-    /// Warns that the sink does not take something. If the same was told a moment ago, only those hear it who debug.
+    /// Logs a failure of the sink: as a warning, or as debug if it was logged a moment ago.
     pub(super) fn warn_of_sink(&self, what: &str, why: &str) {
         let text = format!("{} does not take {what}: {why}", self.publisher.name());
         if self.warnings.is_news(&text, self.clock.monotonic()) {

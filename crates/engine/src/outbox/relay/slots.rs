@@ -1,4 +1,4 @@
-//! The slots of a relay: its share of them, and what silent relays have left.
+//! The slots of a relay: its share, and what silent relays have left.
 
 use super::batch::Batch;
 use super::member::{Ended, Member};
@@ -11,12 +11,11 @@ use tidemill_store::StoreError;
 use tidemill_store::outbox::relay::View;
 
 impl Member<'_> {
-    /// How many owners a slot of this relay has had.
     pub(super) fn epoch(&self, slot: Slot) -> Epoch {
         self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO)
     }
 
-    /// Ends relays that are silent; whoever comes first does it. Whether there was one.
+    /// Retires silent relays. Returns whether there was one.
     pub(super) async fn retire(&mut self) -> bool {
         let retiring = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
@@ -46,8 +45,8 @@ impl Member<'_> {
         }
     }
 
-    /// Takes free slots that are due to this relay, and leaves those that are due to others. Nothing is in flight, and
-    /// what was read ahead of slots that are left is forgotten.
+    /// Takes free slots up to its share, and releases those above it. Nothing is in flight; events read ahead for
+    /// released slots are dropped.
     pub(super) async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), Ended> {
         let mine: BTreeSet<Slot> = self.epochs.keys().copied().collect();
         let free: BTreeSet<Slot> = view.free.iter().copied().collect();

@@ -1,5 +1,4 @@
-//! A batch: records as lines, in one piece, and what becomes of each when all of the piece or only its beginning was
-//! written.
+//! A batch of records as lines, and the outcome of each if only the beginning was written.
 
 use super::super::publisher::Outcome;
 use super::SinkOptions;
@@ -8,12 +7,11 @@ use tidemill_domain::outbox::{Record, line};
 
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// A line break, for when the line before has none, and the lines.
+    /// A line break, for when the last line has none, and the lines.
     bytes: Vec<u8>,
     fates: Vec<RecordPlan>,
 }
 
-/// What is known of a record before anything is written.
 #[derive(Debug)]
 enum RecordPlan {
     /// Its line ends before this byte.
@@ -52,13 +50,13 @@ impl Batch {
         &self.bytes[1..]
     }
 
-    /// The lines behind a line break.
+    /// The lines after a line break.
     pub(super) fn lines_on_a_fresh_line(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What became of each record when the first `written` bytes of the lines are certainly there, and the rest is not
-    /// for this reason.
+    /// The outcome of each record if the first `written` bytes of the lines are durable; `why` is the error of the
+    /// rest.
     pub(super) fn outcomes(self, written: usize, why: Option<String>) -> Vec<Outcome> {
         let why = why.unwrap_or_default();
         let outcome = |fate| match fate {

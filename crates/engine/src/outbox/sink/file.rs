@@ -1,15 +1,15 @@
-//! A file as a sink. Several relays may append to one file, also such as no longer should: there is no lock, because one
-//! that was stopped would keep it.
+//! A file as a sink. Several relays may append to one file, even ones that no longer should: there is no lock, because
+//! a frozen process would keep it.
 //!
-//! - A batch is one `write` to a file that was opened for appending: on a local file system those of several writers
-//!   follow each other whole. It counts as delivered once it is synced.
-//! - A writer that is killed, or a disk that is full, can leave a part of a line. Whoever comes next starts on a fresh
-//!   line. If the part came between its look and its write, it turns the last byte of the part into the line break: the
-//!   part is worth nothing, and its own first record must be whole before those behind it are.
-//! - What events say is business data: a file that is made here can be read by its owner only. Nothing but a regular file
-//!   is written to: what cannot be synced and read back is not delivered.
-//! - Before each batch it is seen whether the path still leads to the open file, so that logs can be rotated by renaming.
-//!   A file that was removed meanwhile has taken nothing.
+//! - A batch is one `write` to a file opened for appending: on a local file system, writes of several processes do not mix.
+//!   It is delivered once it is synced.
+//! - A killed writer, or a full disk, can leave part of a line. The next writer starts a new line. If the part appeared
+//!   between its check and its write, it overwrites the last byte of the part with the line break: the part is worthless,
+//!   and its own first record must be complete.
+//! - Events are business data: a new file can be read only by its owner. Only regular files are written to, because others
+//!   cannot be synced and read back.
+//! - Before each batch it checks that the path still leads to the open file, so that logs can be rotated by renaming. If the
+//!   file was removed meanwhile, nothing was delivered.
 
 use super::super::publisher::{Publisher, Publishing};
 use super::batch::Batch;
@@ -32,8 +32,7 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Appends to the file at this path, which is made when the first record comes. Its name has the whole path, so that
-    /// people who look from elsewhere know which file is meant.
+    /// Creates the file when the first record comes. The name of the sink has the absolute path.
     pub fn new(path: impl Into<PathBuf>, options: SinkOptions) -> Self {
         let path = path.into();
         let path = std::path::absolute(&path).unwrap_or(path);
@@ -41,14 +40,14 @@ impl FileSink {
     }
 }
 
-/// Whether the file could be written to now, or be made, as far as that can be told without doing it.
+/// Whether the file could be written to or created now, without writing.
 pub(super) fn check(path: &Path) -> Result<(), SinkError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);
     let (place, allowed) = if path.exists() {
         (path.as_path(), access(&path, Access::READ_OK | Access::WRITE_OK))
     } else {
-        // With the dot only a folder will do.
+        // The dot makes it fail unless it is a folder.
         (folder, access(folder.join("."), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK))
     };
     allowed.map_err(|error| SinkError::NotWritable {
@@ -66,7 +65,7 @@ impl Publisher for FileSink {
         let batch = Batch::new(records, &self.options);
         let (open, path) = (self.open.clone(), self.path.clone());
         Box::pin(async move {
-            // Waited for here and not in the thread: who gives up waiting has written nothing, and writes nothing later.
+            // Locked here and not in the thread: a cancelled call has written nothing, and writes nothing later.
             let mut open = open.lock_owned().await;
             let written = tokio::task::spawn_blocking(move || {
                 let (written, why) = match append(&mut open, &path, &batch) {
@@ -75,7 +74,7 @@ impl Publisher for FileSink {
                     Err(error) => (0, Some(error.to_string())),
                 };
                 if why.is_some() {
-                    // Whatever is wrong with it, the next attempt begins anew.
+                    // The next attempt opens it again.
                     *open = None;
                 }
                 batch.outcomes(written, why.map(|why| format!("{}: {why}", path.display())))
@@ -85,7 +84,7 @@ impl Publisher for FileSink {
     }
 }
 
-/// Appends a batch; how many bytes of its lines are safely there.
+/// Returns how many bytes of the lines are durable.
 fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usize> {
     if batch.lines().is_empty() {
         return Ok(0);
@@ -109,10 +108,10 @@ fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usi
     Ok(if is_fresh { written } else { written.saturating_sub(1) })
 }
 
-/// Whether a file of this length ends with a whole line, or is empty.
+/// Whether the file is empty or ends with a complete line.
 fn is_fresh(file: &File, mut len: u64) -> io::Result<bool> {
     while len > 0 && byte_at(file, len - 1)? != Some(b'\n') {
-        // The length grows while another writer is in the middle of its call; that of a part that was left does not.
+        // The length grows while another writer is in the middle of its call, but not after a part that was left.
         std::thread::sleep(Duration::from_millis(1));
         let before = std::mem::replace(&mut len, file.metadata()?.len());
         if len == before {
@@ -122,7 +121,7 @@ fn is_fresh(file: &File, mut len: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// One call, so that nothing of another writer comes between.
+/// One call, so that writes of other processes do not mix.
 fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match file.write(bytes) {
@@ -132,13 +131,13 @@ fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Makes sure that what begins at `start` begins a line.
+/// Makes sure that a line begins at `start`.
 fn set_apart(file: &File, start: u64) -> io::Result<()> {
     let Some(before) = start.checked_sub(1) else { return Ok(()) };
     if byte_at(file, before)? == Some(b'\n') {
         return Ok(());
     }
-    // Linux appends whatever is written to a file for appending, wherever it was told to go.
+    // With O_APPEND, Linux ignores the position.
     let flags = fcntl_getfl(file)?;
     fcntl_setfl(file, flags.difference(OFlags::APPEND))?;
     let written = file.write_all_at(b"\n", before);
@@ -165,7 +164,7 @@ pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // Looked at before it is opened: a pipe without a reader would keep us waiting for one.
+    // Checked before opening: opening a pipe would wait for a reader.
     if !may_be_made(path) {
         return Err(io::Error::other("this is not a regular file"));
     }

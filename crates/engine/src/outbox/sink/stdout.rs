@@ -1,5 +1,5 @@
-//! The standard output as a sink: for a pipe into another program. Whether that has read what it got, nobody knows; if
-//! it has gone away, nothing is delivered any more.
+//! Standard output as a sink, for a pipe into another program. Whether that has processed its input is unknown; once it
+//! is gone, nothing is delivered any more.
 
 use super::super::publisher::{Publisher, Publishing};
 use super::SinkOptions;
@@ -15,14 +15,13 @@ use tokio::sync::Mutex;
 #[derive(Debug)]
 pub struct StdoutSink {
     options: SinkOptions,
-    /// Whether a write has failed in the middle of a line.
+    /// Whether a write failed in the middle of a line.
     is_torn: Arc<Mutex<bool>>,
-    /// Whether nobody reads it any more.
+    /// Whether the reader is gone.
     is_gone: Arc<AtomicBool>,
 }
 
 impl StdoutSink {
-    /// The one of this process.
     pub fn new(options: SinkOptions) -> Self {
         Self { options, is_torn: Arc::default(), is_gone: Arc::default() }
     }
@@ -41,7 +40,7 @@ impl Publisher for StdoutSink {
         let batch = Batch::new(records, &self.options);
         let (is_torn, is_gone) = (self.is_torn.clone(), self.is_gone.clone());
         Box::pin(async move {
-            // As in a file: who gives up waiting writes nothing later.
+            // As in a file: a cancelled call writes nothing later.
             let mut is_torn = is_torn.lock_owned().await;
             let written = tokio::task::spawn_blocking(move || {
                 let lines = if *is_torn { batch.lines_on_a_fresh_line() } else { batch.lines() };
@@ -63,10 +62,10 @@ impl Publisher for StdoutSink {
     }
 }
 
-/// Past the buffer of the standard library, which would keep a part of what could not be written and send it later.
+/// Bypasses the buffer of the standard library, which would keep unwritten data and send it later.
 fn write(lines: &[u8]) -> io::Result<()> {
     let mut file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     file.write_all(lines)?;
-    // A pipe cannot be synced; a file can, and what is in it then outlives a power failure.
+    // A pipe cannot be synced; a file can.
     if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }
 }

@@ -1,5 +1,4 @@
-//! Reads what a file sink has got since the last time, also while relays write, and when the file is replaced by
-//! another one of the same name.
+//! Reads what was added to the file of a sink, even while relays write, and when the file is rotated.
 
 use super::file::identity;
 use std::fs::{self, File};
@@ -11,31 +10,29 @@ use tidemill_domain::outbox::{Published, line};
 
 const AT_ONCE: usize = 1024 * 1024;
 
-/// Something that was found in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TailEntry {
     Published(Published),
-    /// No record, or a part of one.
+    /// Not a record, or part of one.
     Torn,
-    /// A record of somebody else.
+    /// A record of another outbox.
     Foreign,
 }
 
-/// Files of one sink, the oldest first, of which the last may still grow.
+/// The files of one sink, the oldest first; the last may still grow.
 #[derive(Debug, Default)]
 pub struct Tail {
     paths: Vec<PathBuf>,
     parts: Vec<Part>,
-    /// Those of the paths where there was nothing so far.
+    /// Paths that have not existed so far.
     missing: Vec<PathBuf>,
 }
 
-/// A file, and how far it was read.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
     file: File,
-    /// The first byte of the first line that was not read.
+    /// Start of the first unread line.
     offset: u64,
     lines: u64,
     end: u64,
@@ -46,12 +43,12 @@ impl Tail {
         Self { missing: paths.clone(), paths, parts: Vec::new() }
     }
 
-    /// Tells of each whole line that is new, up to where the files end now. A line without its line break is not whole.
+    /// Reports each complete new line. A line without a line break is not complete.
     pub fn read(&mut self, mut found: impl FnMut(Place, TailEntry)) -> io::Result<()> {
         for path in &self.paths {
             let Some(file) = open(path)? else { continue };
             self.missing.retain(|missing| missing != path);
-            // One that was renamed may still get something: its writer had looked before.
+            // A renamed file may still grow, because its writer had checked before.
             if !self.parts.iter().any(|part| part.is(&file)) {
                 self.parts.push(Part { path: path.clone(), file: file.0, offset: 0, lines: 0, end: 0 });
             }
@@ -62,7 +59,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Where a file ended in the middle of a line: somebody was writing it, or was killed.
+    /// Where a file ends in the middle of a line: a write is in progress, or was interrupted.
     pub fn unfinished(&self) -> impl Iterator<Item = Place> + '_ {
         let parts = self.parts.iter().enumerate().filter(|(_, part)| part.end > part.offset);
         parts.map(|(file, part)| Place { file, line: part.lines + 1 })
@@ -101,7 +98,7 @@ impl Part {
     fn read(&mut self, mut found: impl FnMut(u64, TailEntry)) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if end < self.offset {
-            // Somebody has emptied it.
+            // The file was truncated.
             (self.offset, self.lines) = (0, 0);
         }
         self.end = end;

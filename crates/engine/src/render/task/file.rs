@@ -1,4 +1,4 @@
-//! The file of a render: found, checked, copied beside its final place, and given its final name.
+//! The file of a render: found, checked, copied next to its final place, and renamed.
 
 use super::{Done, Noted, Task};
 use crate::render::places::Staged;
@@ -11,7 +11,7 @@ use tidemill_domain::render::{Failure, LocalPath, Trouble, Work, check};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
-/// How often a file is copied that turns out to be another one than was checked.
+/// How often a file is copied again because it changed after the check.
 const CHANGES_MAX: usize = 3;
 
 impl Task {
@@ -67,12 +67,12 @@ impl Task {
                 let message = format!("there is no complete file {}", staged.node);
                 return Err(Trouble::new(Failure::OutputInvalid, &message));
             }
-            // A file that is not there is told at once.
+            // `settled` returns at once if there is no file.
             tokio::time::sleep(worker.options.quiet / 2).await;
         }
     }
 
-    /// A picture out of the middle. The render is as good without it.
+    /// Optional: failing to make it does not fail the render.
     async fn poster(&self, staged: &Staged) -> Option<LocalPath> {
         let picture = self.worker.options.places.poster(self.uid())?;
         match self.worker.inspector.poster(&staged.local, &picture).await {
@@ -85,12 +85,12 @@ impl Task {
         }
     }
 
-    /// Copies the file that was checked. A node that was thought dead may still write to it: then it is checked once more.
+    /// Copies the checked file. If a node that was thought dead still writes to it, it is checked again.
     pub(super) async fn copy(&self) -> Result<Done, Trouble> {
         let (staged, output) = (self.staged().await?, self.output().await?);
         let mut noted = Noted { checked: self.checked, ..Noted::default() };
         for _ in 0..CHANGES_MAX {
-            // Of what was checked under an earlier claim nobody knows how it looked then.
+            // The file state of an earlier claim's check is unknown.
             if noted.checked.is_none() {
                 let checked = self.validate().await?;
                 if checked.work != Work::Validated {
@@ -120,10 +120,10 @@ impl Task {
 
     pub(super) async fn publish(&self) -> Result<Done, Trouble> {
         let output = self.output().await?;
-        // What was not written down was not copied.
+        // Without a record, nothing was copied.
         let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
         crash_point!("render_before_publishing");
-        // A name that is given cannot be taken back. Whoever was frozen until now may find that the render has failed since.
+        // Renaming cannot be undone, and a process that was frozen until now may have lost the render.
         if !self.held.is_trusted() {
             return Ok(Work::Stop.into());
         }
@@ -132,7 +132,7 @@ impl Task {
         self.published(&output)
     }
 
-    /// Whether an earlier worker has given the file its final name.
+    /// Whether an earlier worker has published the file.
     pub(super) async fn look_at_final(&self) -> Result<Done, Trouble> {
         let output = self.output().await?;
         match (self.worker.storage.published(&output).await?, self.content()) {
@@ -151,22 +151,22 @@ impl Task {
         Ok(Done { work: Work::Published, noted })
     }
 
-    /// One of a few turns: files are large, and decoding them takes all of a processor.
+    /// Limits concurrency: files are large, and decoding takes a whole CPU.
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.worker.uploads.acquire().await.ok()
     }
 
-    /// What the copied file holds, as it was written down.
+    /// The content of the copied file, as recorded.
     fn content(&self) -> Option<Content> {
         let (bytes, sha256) = (self.record.output_bytes?, self.record.output_sha256.clone()?);
         Some(Content { bytes, sha256 })
     }
 
-    /// Where the node leaves the file: where the job says, whatever the profile says by now.
+    /// The recorded path counts, even if the profile has changed.
     pub(super) async fn staged(&self) -> Result<Staged, Trouble> {
         let places = &self.worker.options.places;
         match &self.record.staged_path {
-            // Somebody has moved the folder since: that is no fault of the worker, and another job has another path.
+            // The folder was moved since: not the worker's fault, and another job gets another path.
             Some(path) => places.kept(path)?.ok_or_else(|| {
                 let message =
                     format!("its file {path} is not where nodes leave files now, {}", places.staging);

@@ -1,4 +1,4 @@
-//! The job of a render at the farm: submitted once, and then asked about until it ends or nobody needs it.
+//! The job of a render at the farm: submitted once, and polled until it ends or is no longer needed.
 
 use super::{Done, Noted, Task, unexpected};
 use crate::render::orphan_job::{self, Dropped, Watching};
@@ -22,7 +22,6 @@ impl Task {
         Ok(Done { work: Work::Submitted, noted })
     }
 
-    /// The job as it was written down before.
     async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
         let uid = self.uid();
         let read =
@@ -37,7 +36,7 @@ impl Task {
         Ok(self.reported(job))
     }
 
-    /// Asks again after a while. A farm that is only being started again costs the render nothing.
+    /// Polls after a pause. A farm that is only restarting costs the render nothing.
     pub(super) async fn poll(&self) -> Result<Done, Trouble> {
         let (options, name) = (&self.worker.options, self.remote_job());
         let mut silent_since = None;
@@ -59,11 +58,11 @@ impl Task {
         }
     }
 
-    /// Takes a job that nobody needs any more out of the farm. nexrender cannot stop what a node renders, so its place
-    /// stays taken until that ends by itself. What is not done when the worker stops, others do: it is written down.
+    /// Removes a job that is no longer needed. nexrender cannot stop a node, so the place stays taken until the job
+    /// ends by itself. If the worker stops before, others finish this: it is recorded.
     pub(super) async fn drop_job(&mut self, leftover: OrphanJob) {
         crash_point!("render_dropping");
-        // The render is somebody else's from here on, or nobody's.
+        // From here on the render is no longer ours.
         self.worker.registry.remove(&self.held);
         let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();
         let mut watching = Watching::new(self.worker.now(), Duration::ZERO, silent_for);
@@ -74,7 +73,7 @@ impl Task {
                 Ok(Dropped::Gone) => break,
                 Ok(Dropped::Running) => {}
                 Ok(Dropped::FileLeft(trouble)) => {
-                    // Nobody renders it, so nobody has to wait for the NAS. The next sweep has another look.
+                    // It is not rendering, so nothing waits for the NAS. The next sweep tries again.
                     orphan_job::file_left(&leftover, &trouble);
                     break;
                 }
@@ -90,14 +89,14 @@ impl Task {
                 _told = stop.wait_for(|stop| *stop) => return,
                 () = tokio::time::sleep(worker.options.farm_pause) => {}
             }
-            // Nobody else has to see to it meanwhile.
+            // Reserved, so that no other worker does it too.
             orphan_job::keep(&worker, &leftover).await;
         }
         self.free_place();
     }
 
     fn reported(&self, job: Option<RemoteJob>) -> Done {
-        // One of another queue that has this name is none of ours.
+        // A job of another queue with this name is not ours.
         let staged = self.record.staged_path.as_deref();
         let Some(job) = job.filter(|job| job.may_leave(staged)) else {
             return Work::Reported(Report::Lost).into();
@@ -106,7 +105,7 @@ impl Task {
         Done { work: Work::Reported(job.report), noted }
     }
 
-    /// Says once of each job that the farm says something of it that nobody knows: it is asked every few seconds.
+    /// Logs an unknown state once per job, because it is polled every few seconds.
     pub(super) fn tell_unknown(&mut self, report: &Report) {
         let Report::Unknown { word } = report else { return };
         if self.words_told.is_new(&self.remote_job(), word) {
@@ -116,10 +115,9 @@ impl Task {
     }
 }
 
-/// A farm may invent words without end.
+/// A farm may return any number of unknown states.
 const WORDS_MAX: usize = 100;
 
-/// What was told of which job.
 #[derive(Debug, Default)]
 pub(super) struct WordsTold(BTreeSet<(String, String)>);
 

@@ -1,4 +1,4 @@
-//! Making the job: what the render shows, of what is known of its composition. All that is wrong is named at once.
+//! Builds the job of a render from its data, mapping and profile. Reports all problems at once.
 
 use super::{Done, Noted, Task, unexpected};
 use crate::render::composition_cache::Composition;
@@ -23,7 +23,7 @@ impl Task {
         let gfx = data.map_err(|problem| problems.push(problem)).ok();
         let profile = known.as_deref().and_then(|known| profile(known, &composition, &mut problems));
         let mapping = known.as_deref().and_then(|known| mapping(known, &mut problems));
-        // The name is that of this claim, whatever was tried before.
+        // The job is named after this claim.
         let uid = Uid::new(self.held.id, self.held.fence.epoch);
         let (Some(gfx), Some(profile), Some(mapping)) = (gfx, profile, mapping) else {
             return Err(refused(&problems));
@@ -60,7 +60,6 @@ impl Task {
         }
     }
 
-    /// Its profile, for those who look at its file.
     pub(super) async fn profile(&self) -> Result<Profile, Trouble> {
         let composition = self.named_composition().await?;
         let known = self.known_composition(&composition).await?;
@@ -69,7 +68,7 @@ impl Task {
         found.ok_or_else(|| refused(&problems))
     }
 
-    /// Its composition: what its row says, or else its data.
+    /// Its composition: that of its row, or of its data.
     pub(super) async fn named_composition(&self) -> Result<String, Trouble> {
         match &self.record.composition {
             Some(composition) => Ok(composition.clone()),
@@ -77,7 +76,7 @@ impl Task {
         }
     }
 
-    /// What its file is called after.
+    /// The title for the file name.
     pub(super) async fn title(&self) -> Result<String, Trouble> {
         let in_data = self.data().await?.ok().and_then(|data| data.composition);
         output::title(in_data, self.record.composition.clone()).ok_or_else(|| refused(&[unnamed()]))
@@ -109,7 +108,7 @@ fn unnamed() -> Problem {
     (Code::UnknownComposition, "neither the render nor its data names a composition".to_owned())
 }
 
-/// All of it, under the code of the first.
+/// All problems, with the code of the first.
 fn refused(problems: &[Problem]) -> Trouble {
     let texts: Vec<&str> = problems.iter().map(|(_, text)| text.as_str()).collect();
     let code = problems.first().map_or(Code::BadRenderData, |(code, _)| *code);
@@ -141,7 +140,7 @@ fn mapping<'a>(known: &'a Composition, problems: &mut Vec<Problem>) -> Option<&'
     }
 }
 
-/// Waits a little if asking again may help.
+/// Waits a little if a retry may help.
 async fn passing(error: &StoreError, failures: &mut u32) -> Result<(), Trouble> {
     if !error.is_transient() {
         return Err(unexpected(error));
