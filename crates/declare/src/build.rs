@@ -1,7 +1,6 @@
-//! The job that a file declares, ready to run.
+//! Builds the job that a file declares. Problems are found by [`check`](crate::check); here only what cannot be built.
 //!
-//! What can be wrong with a file is found by [`check`](crate::check), and here only what cannot be built. Paths are
-//! relative to the working folder of the program, as on its command line.
+//! Paths are relative to the working folder of the program.
 
 use crate::check::{all_steps, check_given};
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -28,7 +27,7 @@ mod write;
 
 pub use path::Reach;
 
-/// Jobs within jobs within jobs.
+/// Longest chain of jobs that run jobs.
 const DEPTH_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +52,9 @@ pub fn job(file: &JobFile, building: &Building<'_>) -> Result<Job, Diagnostics> 
     }
 }
 
-/// Builds one file, and notes what is wrong on the way.
 struct Builder<'a> {
     file: &'a JobFile,
     building: Building<'a>,
-    /// How many jobs it is within.
     depth: usize,
     problems: Vec<Diagnostic>,
 }
@@ -69,7 +66,7 @@ impl Builder<'_> {
             .on_crash(self.file.on_crash)
             .fingerprint(self.fingerprint());
         for At { value: parameter, place } in &self.file.parameters {
-            // What a text of the file needs has to be given, by whatever way the job is launched.
+            // A parameter that a text needs is required, however the job is launched.
             let name = &parameter.spec.name;
             let is_needed = check_given(self.file, |given| given != name).is_err();
             let is_required = parameter.spec.is_required || is_needed && parameter.default.is_none();
@@ -115,7 +112,6 @@ impl Builder<'_> {
         is_whole.then_some(flow)
     }
 
-    /// The flow with what `file` adds to it.
     fn node(&mut self, flow: StepFlow, file: &StepFile) -> Option<StepFlow> {
         let name = file.name.value.as_str();
         Some(match &file.work {
@@ -153,7 +149,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Of the file, and of all files whose jobs it runs: a change of any of them is one of this job.
+    /// Includes the files of all jobs that it runs: changing one of them changes this job.
     fn fingerprint(&self) -> String {
         let mut files: BTreeMap<&str, &str> = BTreeMap::new();
         collect(self.file, self.building.jobs, &mut files);
@@ -174,12 +170,12 @@ impl Builder<'_> {
     }
 }
 
-/// What is made of a value, where there is one. As everywhere here, none on the outside means that it cannot be built.
+/// An outer none means that the value cannot be built, as everywhere here.
 fn optional<T, U>(value: Option<T>, make: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
     value.map_or(Some(None), |value| make(value).map(Some))
 }
 
-/// The fingerprints of a file and of those whose jobs it runs, by job. Each once, so that a circle comes to an end.
+/// Fingerprints of a file and of those whose jobs it runs, by job. Each once, so that a cycle ends.
 fn collect<'f>(file: &'f JobFile, jobs: &'f [JobFile], found: &mut BTreeMap<&'f str, &'f str>) {
     if found.insert(&file.name.value, &file.fingerprint).is_some() {
         return;

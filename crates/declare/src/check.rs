@@ -1,5 +1,4 @@
-//! What is wrong with a job that could be read: names, flow, texts, expressions, columns; and what it says about
-//! other files and connections.
+//! Checks a job that could be parsed: names, flow, texts, expressions, columns, other files and connections.
 
 mod call;
 mod chunk;
@@ -21,12 +20,11 @@ pub(crate) use reference::mark;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     pub connections: &'a [String],
-    /// The jobs that can be called; the file itself may be among them.
+    /// The jobs that can be called; may include the file itself.
     pub jobs: &'a [JobFile],
 }
 
-/// Refuses a file that needs a connection or a job that is not known, or calls one with other parameters than it
-/// has. What a file says by itself was checked when it was loaded.
+/// Checks connections, called jobs and their parameters. Everything else was checked when the file was loaded.
 pub fn check(file: &JobFile, known: &Known<'_>) -> Result<(), Diagnostics> {
     let mut checker = Checker::of(file);
     for step in all_steps(&file.steps) {
@@ -43,8 +41,7 @@ pub fn check_all(files: &[JobFile], connections: &[String]) -> Result<(), Diagno
     Diagnostics::of(wrong.flat_map(Diagnostics::into_problems).collect()).map_or(Ok(()), Err)
 }
 
-/// Refuses a launch without a parameter that some text of the file needs: `${name}` of one that is neither required
-/// nor has a default. `is_given` says which parameters there are.
+/// Refuses a launch without a parameter that a text of the file needs and that has no default.
 pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<(), Diagnostics> {
     let mut checker = Checker::of(file);
     for step in all_steps(&file.steps) {
@@ -53,14 +50,14 @@ pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<()
     Diagnostics::of(checker.problems).map_or(Ok(()), Err)
 }
 
-/// Everything that can be told from the file alone.
+/// Everything that can be checked in the file alone.
 pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
     let mut checker = Checker::of(file);
     checker.parameters();
     checker.schedule();
     checker.names_and_flow();
     for step in all_steps(&file.steps) {
-        // Nobody reads so many, and telling where each is takes time.
+        // More problems than a person reads, and finding their places takes time.
         if checker.problems.len() > PROBLEMS_MAX {
             break;
         }
@@ -73,7 +70,7 @@ pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
     checker.problems
 }
 
-/// All steps, those of flows within included, in the order of the file.
+/// Includes the steps of inner flows, in the order of the file.
 pub(crate) fn all_steps(steps: &[StepFile]) -> Vec<&StepFile> {
     let mut all = Vec::new();
     for step in steps {
@@ -93,14 +90,13 @@ fn inner_flows(step: &StepFile) -> &[Vec<StepFile>] {
     }
 }
 
-/// Looks at one file, and remembers what is wrong with it.
 struct Checker<'a> {
     file: &'a JobFile,
     problems: Vec<Diagnostic>,
 }
 
 impl<'a> Checker<'a> {
-    /// Whether every word of the schedule is understood, and what a tick would launch is accepted.
+    /// Checks every part of the schedule, and the parameters of its launches.
     fn schedule(&mut self) {
         let Some(At { value: file, place }) = &self.file.schedule else { return };
         if let Err(bad) = file.schedule.plan_for(&self.file.specs()) {
@@ -111,7 +107,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The parameters that the job declares: their names and defaults.
+    /// Checks names and defaults of the declared parameters.
     fn parameters(&mut self) {
         for declared in &self.file.parameters {
             let (spec, place) = (&declared.value.spec, declared.place);
@@ -123,7 +119,7 @@ impl<'a> Checker<'a> {
                 continue;
             }
             let Some(default) = &declared.value.default else { continue };
-            // A default of another type was told with its place when it was read.
+            // A default of the wrong type was already reported.
             let Ok(value) = spec.kind.read(default) else { continue };
             let launch = JobParameters::new().with(spec.name.clone(), value);
             if let Err(refusal) = check_parameters(&launch, std::slice::from_ref(spec)) {
@@ -145,7 +141,7 @@ impl<'a> Checker<'a> {
         Self { file, problems: Vec::new() }
     }
 
-    /// Remembers what is wrong with a text as a whole.
+    /// A problem with a whole text.
     fn wrong(
         &mut self,
         text: &At<String>,
@@ -161,7 +157,7 @@ impl<'a> Checker<'a> {
         self.last()
     }
 
-    /// Remembers what is wrong with a part of a text, from the byte `offset` on.
+    /// A problem with a part of a text, from the byte `offset` on.
     fn wrong_inside(
         &mut self,
         text: &At<String>,
@@ -218,7 +214,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// A path without what does not change it, so that two of them can be compared.
+/// Normalized, so that two paths can be compared.
 fn plain_path(path: &str) -> String {
     let parts: Vec<_> = Path::new(path)
         .components()

@@ -1,5 +1,5 @@
-//! What is wrong with a job file: where, what, why, and what helps. All of it is told at once, in the order of the
-//! places, as text with the line itself and as JSON.
+//! Problems of a job file: where, what, why, and a fix. All of them are reported at once, as text with the line and as
+//! JSON.
 
 use crate::model::Place;
 use crate::source::Source;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tidemill_domain::nearest::nearest;
 
-/// Most problems that are told of; a file with more of them is another kind of file.
+/// Maximum number of reported problems.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
 const EXCERPT_CHARS_MAX: usize = 100;
@@ -16,17 +16,16 @@ const EXCERPT_CHARS_MAX: usize = 100;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     pub path: PathBuf,
-    /// Where; nothing when it is about the file as a whole.
+    /// None if the problem is about the whole file.
     pub place: Option<Place>,
     pub what: String,
-    /// Why it is wrong, or what may stand there.
+    /// The reason, or what is allowed.
     pub why: Option<String>,
     pub fix: String,
-    /// The text, and how many characters of it are meant. The line is cut out only if somebody wants to see it.
+    /// The source, and how many characters to mark.
     shown: Option<(Source, usize)>,
 }
 
-/// A part of a line with what is meant in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Excerpt {
     line: String,
@@ -40,7 +39,7 @@ impl Diagnostic {
         Self { path: path.to_owned(), place: None, what, why: None, fix, shown: None }
     }
 
-    /// Something at a place; `chars` of the line are meant.
+    /// `chars` is the number of characters to mark.
     pub(crate) fn at(
         source: &Source,
         place: Place,
@@ -58,7 +57,7 @@ impl Diagnostic {
         self
     }
 
-    /// File, line and column, in the form that editors and terminals turn into a link, and what is wrong.
+    /// `FILE:LINE:COLUMN: WHAT`, which editors and terminals turn into a link.
     pub fn headline(&self) -> String {
         match self.place {
             Some(Place { line, column }) => {
@@ -68,7 +67,7 @@ impl Diagnostic {
         }
     }
 
-    /// The line with a mark below what is meant, and the reason.
+    /// The marked line, and the reason.
     pub fn details(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(Place { line, column }), Some((source, chars))) = (self.place, &self.shown)
@@ -107,7 +106,7 @@ impl fmt::Display for Diagnostic {
 }
 
 impl Excerpt {
-    /// A line, cut to what surrounds `column`. What the terminal would not show as one character is replaced.
+    /// The part of a line around `column`. Control characters are replaced by spaces.
     fn of(line: &str, column: usize, chars: usize) -> Self {
         let line: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let at = column.saturating_sub(1).min(line.len());
@@ -128,7 +127,7 @@ impl Excerpt {
     }
 }
 
-/// How many columns of a terminal a character takes: two for the scripts of East Asia and for pictures.
+/// Terminal columns of a character: two for East Asian scripts and emoji.
 fn columns(c: char) -> usize {
     let is_wide = matches!(u32::from(c),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F
@@ -136,7 +135,7 @@ fn columns(c: char) -> usize {
     if is_wide { 2 } else { 1 }
 }
 
-/// All that is wrong; never empty.
+/// Never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostics {
     problems: Vec<Diagnostic>,
@@ -144,7 +143,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// What is wrong, in the order of the places; nothing when there is nothing.
+    /// Sorted by place; none if there are no problems.
     pub(crate) fn of(mut problems: Vec<Diagnostic>) -> Option<Self> {
         problems.sort_by(|a, b| (&a.path, a.place).cmp(&(&b.path, b.place)));
         problems.dedup();
@@ -161,7 +160,7 @@ impl Diagnostics {
         &self.problems
     }
 
-    /// How many more there are, which are not told.
+    /// Number of problems that are not shown.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -192,7 +191,7 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// What helps against a word that nobody knows: the nearest known one, or else what `otherwise` says.
+/// Suggests the nearest known word, or what `otherwise` returns.
 pub(crate) fn did_you_mean<'w>(
     word: &str,
     known: impl IntoIterator<Item = &'w str>,
@@ -201,7 +200,7 @@ pub(crate) fn did_you_mean<'w>(
     nearest(word, known).map_or_else(otherwise, |near| format!("did you mean {near}?"))
 }
 
-/// The beginning of a text that we did not write, for a message.
+/// The beginning of a foreign text, for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const CHARS_MAX: usize = 60;
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -1,7 +1,7 @@
-//! A YAML file as a tree in which everything has its place.
+//! A YAML file as a tree with the place of every node.
 //!
-//! Only what our files need is read: mappings with text keys, lists, scalars. Anchors, aliases, tags and further
-//! documents are refused, and so are files that are too large or too deep.
+//! Only mappings with text keys, lists and scalars are accepted. Anchors, aliases, tags, further documents, and files
+//! that are too large or too deep are refused.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, excerpt};
 use crate::model::Place;
@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 
 pub(crate) const BYTES_MAX: usize = 1024 * 1024;
 
-/// Deepest tree: a job with flows within flows has about ten levels.
+/// A job with nested flows has about ten levels.
 const DEPTH_MAX: usize = 32;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
     pub(crate) place: Place,
-    /// How many characters of its first line it takes.
+    /// Number of characters in its first line.
     pub(crate) chars: usize,
     pub(crate) content: Content,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
-    /// Nothing, or `null`.
+    /// Empty, or `null`.
     Null,
     Scalar(String),
     List(Vec<Node>),
-    /// Keys with their values, in the order of the file.
+    /// In the order of the file.
     Map(Vec<(Key, Node)>),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// The word for what it is, for messages.
+    /// For messages.
     pub(crate) const fn type_words(&self) -> &'static str {
         match self.content {
             Content::Null => "nothing",
@@ -51,13 +51,13 @@ impl Node {
     }
 }
 
-/// What helps, which depends on what sort of file it is.
+/// Fixes, which depend on the kind of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remedies {
     pub(crate) empty: &'static str,
     pub(crate) large: &'static str,
     pub(crate) deep: &'static str,
-    /// When there is a second document in it.
+    /// For a second document in the file.
     pub(crate) second: &'static str,
 }
 
@@ -202,7 +202,7 @@ impl<'a> Tree<'a> {
         Box::new(Diagnostic::at(self.source, place(span), chars(span), what, fix))
     }
 
-    /// What the parser says, in words that help.
+    /// Translates an error of the parser.
     fn not_yaml(&self, error: &ScanError) -> Box<Diagnostic> {
         let marker = error.marker();
         let mut place = Place { line: marker.line().max(1), column: marker.col() + 1 };
@@ -212,7 +212,7 @@ impl<'a> Tree<'a> {
         if error.info().contains("unknown anchor") {
             return self.no_anchors(Span::empty(*marker));
         }
-        // At the end of the text there is nothing to show; the last line that is not blank says more.
+        // At the end of the text there is nothing to show; use the last line that is not blank.
         if self.source.line(place.line).is_none_or(|line| line.trim().is_empty()) {
             let lines = self.source.text().lines().enumerate().take(place.line);
             if let Some((index, line)) = lines.filter(|(_, line)| !line.trim().is_empty()).last() {
@@ -261,7 +261,7 @@ fn place(span: Span) -> Place {
     Place { line: span.start.line().max(1), column: span.start.col() + 1 }
 }
 
-/// How many characters something takes; of several lines, all of the first.
+/// For several lines, all of the first.
 fn chars(span: Span) -> usize {
     let is_one_line = span.start.line() == span.end.line();
     if is_one_line { span.end.col().saturating_sub(span.start.col()) } else { usize::MAX }

@@ -1,8 +1,7 @@
-//! Expressions: what `filter`, `map` and `decide` compute, in CEL.
+//! CEL expressions of `filter`, `map` and `decide`.
 //!
-//! An expression is read once and evaluated for each row. Values of a row are looked up when the expression asks for
-//! them; nothing is copied beforehand. The limits are there against accidents: who writes a job file may run programs
-//! anyway.
+//! An expression is parsed once and evaluated for each row, whose values are looked up on demand. The limits are
+//! against accidents: the author of a job file may run programs anyway.
 
 use std::collections::BTreeSet;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
@@ -24,7 +23,7 @@ pub const LENGTH_MAX: usize = 4096;
 
 const NESTING_MAX: usize = 32;
 
-/// What reading a deeply nested expression takes; the library's reader needs some 100 KiB for each bracket.
+/// Stack for parsing: the cel crate needs about 100 KiB for each bracket.
 const READING_STACK: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -37,9 +36,9 @@ pub struct Expression {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionError {
-    /// What is wrong, and what helps.
+    /// The problem and a fix.
     pub message: String,
-    /// Where, in bytes from the beginning of the text.
+    /// Offset in bytes.
     pub offset: usize,
 }
 
@@ -50,7 +49,7 @@ impl ExpressionError {
 }
 
 impl Expression {
-    /// Reads an expression, and refuses functions that there are none of.
+    /// Refuses unknown functions.
     ///
     /// ```
     /// # use tidemill_declare::expression::Expression;
@@ -68,7 +67,7 @@ impl Expression {
             return Err(ExpressionError::new(message, 0));
         }
         inspect::nesting(text, NESTING_MAX)?;
-        // The library reads by recursion, and what it needs for 32 brackets is more than a thread of the runtime has.
+        // The cel crate parses recursively, and 32 brackets need more stack than a thread of the runtime has.
         let reading = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(READING_STACK);
             thread.spawn_scoped(scope, || read(text)).map(std::thread::ScopedJoinHandle::join)
@@ -80,17 +79,17 @@ impl Expression {
         }
     }
 
-    /// The variables that it needs from outside: `row`, `parameters` and the like.
+    /// The variables that it uses: `row`, `parameters` and the like.
     pub fn variables(&self) -> BTreeSet<String> {
         self.found.variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Where a variable stands first, in bytes.
+    /// Offset of the first use, in bytes.
     pub fn offset_of(&self, variable: &str) -> Option<usize> {
         self.found.variables.iter().find(|(name, _)| name == variable).map(|(_, offset)| *offset)
     }
 
-    /// The fields of a variable that it names, such as `date` of `parameters.date`, each with its place in bytes.
+    /// The fields of a variable that it uses, such as `date` of `parameters.date`, with their offsets in bytes.
     pub fn fields(&self, variable: &str) -> Vec<(String, usize)> {
         let of_variable = self.found.fields.iter().filter(|field| field.of == variable);
         of_variable.map(|field| (field.name.clone(), field.offset)).collect()
@@ -101,7 +100,7 @@ impl Expression {
         value::from_cel(computed).map_err(|why| self.failed(&why))
     }
 
-    /// Whether it is true for this scope; anything but true and false is an error.
+    /// Anything but true and false is an error.
     pub fn is_true(&self, scope: &Scope<'_>) -> Result<bool, ItemError> {
         match self.compute(scope)? {
             cel::Value::Bool(answer) => Ok(answer),
@@ -111,7 +110,7 @@ impl Expression {
         }
     }
 
-    /// The text that it is for this scope; anything but a text is an error.
+    /// Anything but a text is an error.
     pub fn answer(&self, scope: &Scope<'_>) -> Result<String, ItemError> {
         match self.compute(scope)? {
             cel::Value::String(answer) => Ok(answer.as_str().to_owned()),

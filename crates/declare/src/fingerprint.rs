@@ -1,7 +1,7 @@
-//! The fingerprint of a definition: another one means that the job has changed.
+//! The fingerprint of a definition, which tells whether the job has changed.
 //!
-//! It is taken of the tree and not of the text, so that comments, blanks, quotes and the order of keys do not count,
-//! descriptions and the schedule neither. Of `map` the order counts: it is that of the columns.
+//! It is computed from the tree: comments, blanks, quotes, the order of keys, descriptions and the schedule do not
+//! count. In `map` the order counts, because it is that of the columns.
 
 use crate::document::{Content, Node};
 use sha2::{Digest, Sha256};
@@ -13,15 +13,15 @@ pub(crate) fn fingerprint(root: &Node) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a file says beside the work itself: words for people, and when the job is launched.
+/// Keys that do not affect the work itself.
 const UNCOUNTED: [&str; 2] = ["description", "schedule"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
-    /// Ours; `description` among them says nothing to the program.
+    /// Our keys.
     Known,
     Free,
-    /// The author's, and their order means something.
+    /// The author's, and their order counts.
     Ordered,
 }
 
@@ -35,7 +35,7 @@ impl Names {
     }
 }
 
-/// Every part begins with what it is and how long it is, so that no two trees give the same bytes.
+/// Every part begins with its kind and length, so that different trees give different bytes.
 fn feed(hash: &mut Sha256, node: &Node, names: Names) {
     let mut head = |kind: u8, length: usize| {
         hash.update([kind]);

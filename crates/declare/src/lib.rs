@@ -1,8 +1,7 @@
-//! Jobs that are declared in YAML files, and other files that people write.
+//! Jobs declared in YAML files, and other files that people write.
 //!
-//! Reading order: [`model`] (what a file says), `document` and `parse` (how it is read, with the place of every
-//! word), `check` (what is wrong with it, before anything runs), [`expression`] and [`template`] (what is computed),
-//! `build` (the job that comes out). [`render`] reads and writes field mappings and profiles of compositions.
+//! A file passes through `document` and `parse` to [`model`], then `check` and `build`. [`render`] reads and writes
+//! field mappings and profiles of compositions.
 
 pub mod model;
 

@@ -1,4 +1,4 @@
-//! Loading job files: one, one with those beside it, or all of a folder.
+//! Loading job files: one, one with its neighbours, or a whole folder.
 
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -10,14 +10,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Reads a job file, and checks all that can be told from it alone.
+/// Parses a job file and checks it by itself.
 pub fn load(path: impl AsRef<Path>) -> Result<JobFile, Diagnostics> {
     let path = path.as_ref();
     read(path, &text(path)?)
 }
 
-/// Reads all job files of a folder (`*.yaml` and `*.yml`, not those of folders within), in the order of their
-/// names, and checks each by itself and all together.
+/// Loads the `*.yaml` and `*.yml` files of a folder, sorted by name, without subfolders, and checks each by itself and
+/// all together.
 pub fn load_folder(folder: impl AsRef<Path>) -> Result<Vec<JobFile>, Diagnostics> {
     let folder = folder.as_ref();
     let paths = paths(folder)?;
@@ -32,15 +32,14 @@ pub fn load_folder(folder: impl AsRef<Path>) -> Result<Vec<JobFile>, Diagnostics
             Err(wrong) => problems.extend(wrong.into_problems()),
         }
     }
-    // What is missing may be in a file that cannot be read yet.
+    // What is missing may be in a file that could not be parsed.
     if problems.is_empty() {
         problems = check::files(&files);
     }
     Diagnostics::of(problems).map_or(Ok(files), Err)
 }
 
-/// Reads a job file and the others of its folder, which its job steps may name. Others that cannot be used are left
-/// out: they are no reason not to run this one, unless it needs them.
+/// Loads a job file and the others of its folder, which its job steps may call. Invalid others are left out.
 pub fn load_beside(path: impl AsRef<Path>) -> Result<(JobFile, Vec<JobFile>), Diagnostics> {
     let path = path.as_ref();
     let file = load(path)?;
@@ -53,7 +52,7 @@ pub fn load_beside(path: impl AsRef<Path>) -> Result<(JobFile, Vec<JobFile>), Di
     Ok((file, others))
 }
 
-/// Reads the text of a job file, and checks all that can be told from it alone.
+/// Parses the text of a job file and checks it by itself.
 ///
 /// ```
 /// let wrong = tidemill_declare::read("a.yaml", "job: a\nstep: []\n").unwrap_err();
@@ -65,7 +64,7 @@ pub fn read(path: impl Into<PathBuf>, text: &str) -> Result<JobFile, Diagnostics
     let root = document::read(&source)?;
     let (mut file, mut problems) = parse::job(&source, &root);
     file.iter_mut().for_each(check::mark);
-    // A part whose key is misspelt would be missed everywhere else too.
+    // A misspelt key would cause follow-up problems.
     if let Some(file) = &file
         && !parse::has_strangers(&root)
     {
@@ -81,7 +80,7 @@ pub fn read(path: impl Into<PathBuf>, text: &str) -> Result<JobFile, Diagnostics
     }
 }
 
-/// The text of a file. Whatever it is, no more of it is read than a job file may have.
+/// Reads no more than a job file may have.
 fn text(path: &Path) -> Result<String, Diagnostics> {
     let unreadable = |why: String, fix: &str| {
         let problem = Diagnostic::of_file(path, "the file cannot be read", fix).because(why);
@@ -94,7 +93,7 @@ fn text(path: &Path) -> Result<String, Diagnostics> {
         };
         unreadable(error.to_string(), fix)
     };
-    // A pipe would wait for somebody to write.
+    // Opening a pipe would wait for a writer.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(unreadable("it is no regular file".to_owned(), "name a file with a job in it"));
     }
@@ -113,7 +112,6 @@ fn text(path: &Path) -> Result<String, Diagnostics> {
     })
 }
 
-/// The job files of a folder, in the order of their names.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Diagnostics> {
     let failed = |error: io::Error| {
         let fix = "correct the path, or let this user read the folder";
@@ -125,7 +123,7 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, Diagnostics> {
         let path = entry.map_err(failed)?.path();
         let is_job = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
         if is_job && !path.is_dir() {
-            // A file of the current folder is called as the user would.
+            // A file of the current folder is shown as the user would write it.
             paths.push(path.strip_prefix(".").map(Path::to_owned).unwrap_or(path));
         }
     }

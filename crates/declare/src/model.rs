@@ -1,4 +1,4 @@
-//! What a job file says, with the place of every word that can be wrong.
+//! The content of a job file, with the place of everything that can be wrong.
 
 use crate::source::Source;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
 use tidemill_kafka::{Isolation, RowFormat};
 
-/// Where something stands in a file; both count from 1.
+/// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
     pub line: usize,
@@ -36,7 +36,7 @@ pub struct JobFile {
     pub on_crash: OnCrash,
     pub schedule: Option<At<ScheduleFile>>,
     pub steps: Vec<StepFile>,
-    /// Of the whole definition, blanks and comments aside: another one means that the job has changed.
+    /// Changes when the definition changes, but not with blanks and comments.
     pub fingerprint: String,
     pub source: Source,
 }
@@ -50,9 +50,8 @@ pub struct ScheduleFile {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParameterFile {
     pub spec: ParameterSpec,
-    /// The text that counts when none is given.
     pub default: Option<String>,
-    /// What its values may be although they come from whoever launches the job.
+    /// Unsafe values that the author allows.
     pub allows: Vec<Allowance>,
 }
 
@@ -62,12 +61,11 @@ impl JobFile {
     }
 }
 
-/// What values of a parameter may be because the author allows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allowance {
-    /// A path, where they are put into one: they may lead to other folders.
+    /// Values in a path may lead to other folders.
     Path,
-    /// An option of a program, where an argument begins with them.
+    /// Values at the start of an argument may be options.
     Option,
 }
 
@@ -75,10 +73,10 @@ pub enum Allowance {
 pub struct StepFile {
     pub name: At<String>,
     pub work: Work,
-    /// Where it goes on, by exit code pattern.
+    /// Transitions, by exit code pattern.
     pub on: Vec<(At<String>, At<Target>)>,
     pub allow_start_if_complete: bool,
-    /// How often it may be started in one instance.
+    /// Maximum number of starts in one instance.
     pub start_limit: Option<u32>,
     pub pool: Option<At<PoolUse>>,
 }
@@ -92,7 +90,7 @@ pub enum Work {
     Job(JobCall),
     Flow(Vec<StepFile>),
     Split(Vec<Vec<StepFile>>),
-    /// Says where to go on: a CEL expression over `parameters`, `context` and `last`.
+    /// A CEL expression over `parameters`, `context` and `last` that returns the exit code.
     Decide(At<String>),
 }
 
@@ -100,12 +98,12 @@ pub enum Work {
 pub struct ChunkFile {
     pub size: usize,
     pub partitions: Option<At<PartitionsFile>>,
-    /// How many chunks are processed at the same time.
+    /// Number of chunks processed concurrently.
     pub threads: usize,
     pub read: At<ReadFile>,
-    /// A CEL expression; an item for which it is false is left out.
+    /// A CEL expression; items for which it is false are dropped.
     pub filter: Option<At<String>>,
-    /// Column and CEL expression; empty: the item as it is.
+    /// Column and CEL expression; empty leaves the item as it is.
     pub map: Vec<(At<String>, At<String>)>,
     pub write: At<WriteFile>,
     pub skip: Option<SkipFile>,
@@ -113,7 +111,7 @@ pub struct ChunkFile {
 }
 
 impl ChunkFile {
-    /// The events that it writes, alone or beside rows.
+    /// The events that it writes, alone or with rows.
     pub fn events(&self) -> Option<&OutboxFile> {
         match &self.write.value {
             WriteFile::Outbox(events) => Some(events),
@@ -127,7 +125,7 @@ impl ChunkFile {
 #[derive(Clone, PartialEq, Debug)]
 pub struct PartitionsFile {
     pub by: PartitionBy,
-    /// Partitions that one process runs at once; none: as many as it has processors.
+    /// Partitions that one process runs at once; by default the number of its CPUs.
     pub concurrency: Option<usize>,
     /// Only in the process that runs the job.
     pub is_local: bool,
@@ -135,20 +133,19 @@ pub struct PartitionsFile {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionBy {
-    /// One for each file of a pattern; in the step `${file}` is its path.
+    /// One for each file of a pattern; `${file}` is its path.
     File {
         /// Such as `in/*.csv`.
         pattern: At<String>,
     },
-    /// Ranges of a numeric column; in the step `${range.from}` and `${range.to}` are its bounds, both of which belong to
-    /// it.
+    /// Ranges of a numeric column; `${range.from}` and `${range.to}` are the inclusive bounds.
     Range {
         column: At<String>,
-        /// Of which table; the bounds are its least and greatest value.
+        /// The table whose least and greatest value are the bounds.
         table: At<String>,
-        /// How many; none: as many as the pool of the step grants.
+        /// None means as many as the pool of the step grants.
         count: Option<usize>,
-        /// Of which connection; none: the database of the job itself.
+        /// None means the job's own database.
         connection: Option<At<String>>,
     },
 }
@@ -160,13 +157,13 @@ pub enum ReadFile {
         path: At<String>,
     },
     Sql {
-        /// The statement; `${name}` is bound, never spliced.
+        /// `${name}` is bound, never spliced.
         query: At<String>,
-        /// Columns by which it is read page by page and restarted; empty: one cursor, counted on restart.
+        /// Columns for paging and restarts; empty means a cursor, which counts rows on restart.
         key: Vec<At<String>>,
-        /// Of which connection; none: the database of the job itself.
+        /// None means the job's own database.
         connection: Option<At<String>>,
-        /// Rows per page; of a cursor, rows that are fetched at once.
+        /// Rows per page, or per fetch of a cursor.
         page: Option<usize>,
     },
     Kafka(KafkaFile),
@@ -175,36 +172,35 @@ pub enum ReadFile {
 #[derive(Clone, PartialEq, Debug)]
 pub struct KafkaFile {
     pub topic: At<String>,
-    /// Where the first run begins: `earliest`, `latest` or an instant; a template.
+    /// Where the first run begins: `earliest`, `latest` or a timestamp; a template.
     pub from: Option<At<String>>,
-    /// Whether every instance begins there, and not where the one before it ended; none when nobody says.
+    /// Whether every instance begins there, and not where the previous one ended; none if unspecified.
     pub is_every_run: Option<At<bool>>,
     pub isolation: Isolation,
     pub format: RowFormat,
-    /// How long brokers may be silent.
     pub timeout: Option<Duration>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct CsvFile {
-    /// The file; a template. For reading also a pattern such as `in/*.csv`.
+    /// A template; when reading also a pattern such as `in/*.csv`.
     pub path: At<String>,
     pub delimiter: u8,
     pub has_headers: bool,
-    /// The columns, where the file does not say; for writing: which, and in which order.
+    /// The columns, if the file has no header; when writing, which columns in which order.
     pub columns: Vec<String>,
-    /// Its encoding, such as `euc-kr`; none: UTF-8.
+    /// Such as `euc-kr`; UTF-8 by default.
     pub encoding: Option<At<String>>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum WriteFile {
-    /// A table of the database of the job itself.
+    /// A table of the job's own database.
     Sql {
-        /// Its name; may have a schema before it.
+        /// May have a schema.
         table: At<String>,
         mode: WriteMode,
-        /// Which columns; empty: those of `map`.
+        /// Empty means those of `map`.
         columns: Vec<At<String>>,
         /// Events in the same transaction.
         events: Option<Box<OutboxFile>>,
@@ -216,17 +212,17 @@ pub enum WriteFile {
     },
 }
 
-/// Events to write, one for each item that is written. Expressions see the item as `row`.
+/// Events to write, one for each written item. Expressions see the item as `row`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OutboxFile {
-    /// Where they go; a template.
+    /// A template.
     pub topic: At<String>,
-    /// What sort of thing they happened to; a template.
+    /// A template.
     pub aggregate_type: At<String>,
-    /// A CEL expression: which one.
+    /// A CEL expression.
     pub aggregate_id: At<String>,
     pub event_type: At<String>,
-    /// A CEL expression; none: the whole item.
+    /// A CEL expression; by default the whole item.
     pub payload: Option<At<String>>,
     pub headers: Vec<(At<String>, At<String>)>,
 }
@@ -242,52 +238,52 @@ pub enum WriteMode {
 #[derive(Clone, PartialEq, Debug)]
 pub struct SkipFile {
     pub limit: u64,
-    /// Kinds of errors; empty: all.
+    /// Kinds of errors; empty means all.
     pub on: Vec<At<ErrorKind>>,
-    /// The file for what was skipped; a template. `table` keeps it in the database.
+    /// The file for skipped items; a template. `table` keeps them in the database.
     pub reject: Option<At<String>>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct RetryFile {
     pub limit: u32,
-    /// Kinds of errors; empty: all.
+    /// Kinds of errors; empty means all.
     pub on: Vec<At<ErrorKind>>,
-    /// How long to wait before the first repetition.
+    /// Pause before the first retry.
     pub backoff: Option<Duration>,
 }
 
-/// A program to run. Texts are templates.
+/// Texts are templates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandFile {
     pub words: Vec<At<String>>,
     pub env: EnvFile,
     pub folder: Option<At<String>>,
     pub timeout: Option<Duration>,
-    /// Exit codes of the program that are an exit code of the step, such as `3: NO_DATA`.
+    /// Exit codes of the program as exit codes of the step, such as `3: NO_DATA`.
     pub exit_codes: BTreeMap<i32, String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EnvFile {
-    /// Variables that are set; templates.
+    /// Templates.
     pub set: BTreeMap<String, At<String>>,
-    /// Whether nothing of our own environment is passed on, but what is named.
+    /// Whether only the named variables of our environment are inherited.
     pub is_cleared: bool,
-    /// Variables of our own environment that are passed on in any case.
+    /// Variables of our environment that are always inherited.
     pub pass: Vec<String>,
 }
 
-/// SQL statements to run in one transaction.
+/// Statements that run in one transaction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SqlFile {
-    /// The statements; `${name}` is bound, never spliced.
+    /// `${name}` is bound, never spliced.
     pub statements: Vec<At<String>>,
-    /// On which connection; none: the database of the job itself.
+    /// None means the job's own database.
     pub connection: Option<At<String>>,
 }
 
-/// An application for Spark. Texts are templates.
+/// Texts are templates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SparkFile {
     pub app: At<String>,
@@ -299,11 +295,11 @@ pub struct SparkFile {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobCall {
-    /// Its name: of another file of the same folder.
+    /// A job of another file in the same folder.
     pub job: At<String>,
-    /// Its parameters; templates. None: those of the same name, passed on.
+    /// Templates. None passes on the parameters of the same name.
     pub parameters: Option<BTreeMap<String, At<String>>>,
 }
 
-/// What `${name}` stands for when a step is built.
+/// The values of `${name}`.
 pub type Names = BTreeMap<String, Value>;

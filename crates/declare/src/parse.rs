@@ -1,5 +1,5 @@
-//! The tree of a file as the job that it declares. What cannot be understood is reported, all of it at once; what it
-//! means is looked at by `check`.
+//! Parses the tree of a file into the job that it declares, and reports all problems at once. `check` looks at the
+//! meaning.
 
 mod chunk;
 mod endpoint;
@@ -27,14 +27,14 @@ const JOB: Table = Table {
     example: "job: NAME, steps: and a list of steps",
 };
 
-/// The job of a file, as far as it can be understood, and everything that cannot.
+/// The job, as far as it can be parsed, and all problems.
 pub(crate) fn job(source: &Source, root: &Node) -> (Option<JobFile>, Vec<Diagnostic>) {
     let mut reader = Reader { source, problems: Vec::new(), steps: 0 };
     let job = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
     (job, reader.problems)
 }
 
-/// Whether the job itself has keys that nobody knows.
+/// Whether the job itself has unknown keys.
 pub(crate) fn has_strangers(root: &Node) -> bool {
     matches!(&root.content, Content::Map(entries) if entries.iter().any(|(key, _)| !JOB.keys.contains(&key.name.as_str())))
 }

@@ -1,8 +1,5 @@
-//! Files of renders: field mappings and profiles of compositions, as CSV or YAML. All that is wrong with a file is told at
-//! once, each with its line; what is written reads back as it was.
-//!
-//! Reading order: `column` (what a file may have), `record` (one thing of a file), `csv` and `yaml` (how they are
-//! written), `mapping` and `profile` (what comes out).
+//! Files of renders: field mappings and profiles of compositions, as CSV or YAML. All problems are reported at once,
+//! with their lines.
 
 mod column;
 mod csv;

@@ -1,4 +1,4 @@
-//! The text of a job file: its lines for messages, and where in it a character of a value stands.
+//! The text of a job file: its lines for messages, and the places of characters.
 
 use crate::model::Place;
 use std::iter::Peekable;
@@ -15,7 +15,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The text of a file. A byte order mark is not a character that anybody sees.
+    /// Strips a byte order mark.
     pub(crate) fn new(path: impl Into<PathBuf>, text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -39,8 +39,7 @@ impl Source {
         self.text.get(*self.lines.get(number.checked_sub(1)?)?..)
     }
 
-    /// Where the character at byte `offset` of a value stands, if the value is the scalar at `place`. Where that
-    /// cannot be told, as behind an escape, it is the place itself.
+    /// The place of the byte `offset` of the scalar at `place`. If that is unknown, as after an escape, `place` itself.
     pub(crate) fn inside(&self, place: Place, value: &str, offset: usize) -> Place {
         let Some(before) = value.get(..offset) else { return place };
         self.follow(place, before).unwrap_or(place)

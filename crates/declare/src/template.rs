@@ -1,6 +1,6 @@
-//! Texts with `${name}` in them, for which a value is put in when a step begins. `$${` is the text `${`.
+//! Texts with `${name}`, which is replaced by a value when a step begins. `$${` is the text `${`.
 //!
-//! In SQL a value is never put into the text: it is bound, so that no value can become a part of the statement.
+//! In SQL, values are bound and never part of the text.
 
 use crate::model::Names;
 use tidemill_domain::item::Value;
@@ -25,13 +25,12 @@ enum Part {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateError {
-    /// What is wrong, and what helps.
+    /// The problem and a fix.
     pub message: String,
-    /// Where, in bytes from the beginning of the text.
+    /// Offset in bytes.
     pub offset: usize,
 }
 
-/// A template names something that has no value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("${{{name}}} has no value; there are {known}")]
 pub struct NoValue {
@@ -40,7 +39,7 @@ pub struct NoValue {
 }
 
 impl Template {
-    /// Reads a text.
+    /// Parses a template.
     ///
     /// ```
     /// # use tidemill_declare::{model::Names, template::Template};
@@ -93,7 +92,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Reads a text that is SQL: a name must stand where a value can be bound, so not within quotes or a comment.
+    /// Parses SQL: names must be where a value can be bound, so not within quotes or a comment.
     pub fn parse_sql(text: &str) -> Result<Self, TemplateError> {
         let template = Self::parse(text)?;
         for (name, offset) in &template.names {
@@ -104,12 +103,12 @@ impl Template {
         Ok(template)
     }
 
-    /// The names in it, each with its place in bytes, in order.
+    /// The names with their offsets in bytes, in order.
     pub fn names(&self) -> &[(String, usize)] {
         &self.names
     }
 
-    /// The names that it may begin with: the first, and further ones as long as no text stands before them.
+    /// The names that the text begins with.
     pub fn first_names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map_while(|part| match part {
             Part::Name(name) => Some(name.as_str()),
@@ -117,8 +116,7 @@ impl Template {
         })
     }
 
-    /// The folder that the author names: what stands before the first name and before the first sign of a pattern, up
-    /// to its last `/`. None when that is no folder, or the root of the file system.
+    /// The folder before the first name and the first wildcard. None if there is none, or it is the root folder.
     pub fn fixed_folder(&self) -> Option<&str> {
         let Some(Part::Text(text)) = self.parts.first() else { return None };
         let fixed = text.split(['*', '?', '[']).next().unwrap_or_default();
@@ -126,8 +124,7 @@ impl Template {
         folder.filter(|folder| !folder.trim_start_matches('/').is_empty())
     }
 
-    /// The text with the values put in, as they are written into a file. A name that has none is an error: half a
-    /// path is another path.
+    /// The text with the values. A name without a value is an error, because half a path is another path.
     pub fn render(&self, names: &Names) -> Result<String, NoValue> {
         let mut text = String::new();
         for part in &self.parts {
@@ -142,7 +139,7 @@ impl Template {
         Ok(text)
     }
 
-    /// The template with this text in place of a name, which is a part of it from then on.
+    /// Replaces a name by a text.
     #[must_use]
     pub fn with_text(&self, name: &str, text: &str) -> Self {
         let filled = |part: &Part| match part {
@@ -153,7 +150,7 @@ impl Template {
         Self { parts: self.parts.iter().map(filled).collect(), names }
     }
 
-    /// The text as a query for `database`, with the values bound.
+    /// The text as a query for `database`, with bound values.
     pub fn bind(&self, names: &Names, database: &Database) -> Result<SqlQuery, NoValue> {
         let mut text = String::new();
         let mut values = Vec::new();
@@ -180,7 +177,6 @@ fn no_value(names: &Names, name: &str) -> NoValue {
     NoValue { name: name.to_owned(), known: if known.is_empty() { "none".into() } else { known } }
 }
 
-/// Whether it can stand between `${` and `}`.
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))

@@ -15,13 +15,12 @@ use tidemill_engine::job::{
     ChunkStep, ItemProcessor, Partition, PassThrough, RangePartitioner, Rejects, Step, StepScope,
 };
 
-/// Each wait before a repetition is twice as long as the one before, up to this.
+/// Each pause before a retry is twice as long as the previous one, up to this.
 const BACKOFF_CAP: Duration = Duration::from_secs(60);
 
-/// The share of a wait that is left to chance.
 const BACKOFF_JITTER: f64 = 0.2;
 
-/// The word for the table of the product, where a file could stand.
+/// Means the table for rejects, instead of a file.
 const TABLE: &str = "table";
 
 type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
@@ -49,7 +48,7 @@ impl Builder<'_> {
             self.finished(read.process_with(make).writer_with(make_writer), file, reject, declared)?
         };
         match &file.partitions {
-            // What is divided and what each part does are both run again, or neither.
+            // The divided step and its partitions are repeated together.
             Some(partitions) if is_repeated => {
                 self.partitioned(step.allow_start_if_complete(), &partitions.value)
             }
@@ -108,7 +107,7 @@ impl Builder<'_> {
         Some(step.threads(file.threads).build())
     }
 
-    /// The step divided into parts, which have its own name with a key behind it.
+    /// The worker keeps the name of the step; partitions add their key to it.
     fn partitioned(&mut self, worker: Step, file: &PartitionsFile) -> Option<Step> {
         let name = worker.name().to_owned();
         let mut divided = match &file.by {
@@ -142,8 +141,7 @@ impl Builder<'_> {
     }
 }
 
-/// The file of one partition: all of them write at the same time, perhaps in several processes, so each has its own,
-/// with the key of the partition before the ending.
+/// Partitions run concurrently, so each has its own file, with the key of the partition before the extension.
 fn own(path: &str, step: &str) -> PathBuf {
     let path = Path::new(path);
     let Some((_, key)) = step.split_once(':') else { return path.to_owned() };

@@ -1,4 +1,4 @@
-//! Steps whose work others do: a program, an application for Spark, or SQL statements in one transaction.
+//! Steps that run a program, a Spark application, or SQL statements.
 
 use super::names::{hinted, rendered};
 use super::path::{FilePath, argument};
@@ -106,7 +106,7 @@ impl Builder<'_> {
     }
 }
 
-/// Where the program runs. A folder that the file names by itself is the author's choice, like the program.
+/// A folder that the file names without parameters is the author's choice, like the program.
 fn working_folder(path: &FilePath, rendered: String) -> Result<PathBuf, ItemError> {
     match path.roots_of_values() {
         Some(roots) => roots.existing(rendered.as_ref()).map_err(RootsError::ending),
@@ -114,7 +114,7 @@ fn working_folder(path: &FilePath, rendered: String) -> Result<PathBuf, ItemErro
     }
 }
 
-/// A step that says `FAILED`, or something that begins so, has failed; any other word is how it completed.
+/// An exit code that begins with `FAILED` means failure; any other word means completion.
 fn meaning(code: &str) -> CommandExit {
     match code.starts_with(ExitStatus::FAILED) {
         true => CommandExit::failed(code),

@@ -9,8 +9,7 @@ use tidemill_domain::item::{ItemError, Value};
 use tidemill_domain::job::Counters;
 use tidemill_engine::job::Decision;
 
-/// The closure of a decision. The expression sees `parameters`, `context` (what the job remembers) and `last` (how the
-/// step before it ended, and what it counted; null at the beginning).
+/// The expression sees `parameters`, `context` (of the job) and `last` (the previous step; null at the beginning).
 pub(super) fn decision(
     expression: Arc<Expression>,
     declared: Declared,
@@ -25,8 +24,7 @@ pub(super) fn decision(
     }
 }
 
-/// The step before it. What was not counted, because it is a flow or a split, is null and not 0: an expression that
-/// relies on it fails, instead of taking another way.
+/// Counters of a flow or a split are null and not 0, so that an expression that relies on them fails.
 fn last(decision: &Decision<'_>) -> Value {
     let Some((status, exit)) = decision.last else { return Value::Null };
     let counters = decision.counters;

@@ -1,4 +1,4 @@
-//! Job steps: another file's job, with parameters made of those of this one.
+//! Job steps: run the job of another file.
 
 use super::names::{Declared, rendered};
 use super::{Builder, DEPTH_MAX, optional};
@@ -32,7 +32,7 @@ impl Builder<'_> {
     }
 }
 
-/// The parameters of the inner job: those that are given, or those of the same name.
+/// The given parameters, or those of the same name.
 fn parameters(
     scope: &StepScope,
     declared: &Declared,
@@ -42,7 +42,7 @@ fn parameters(
     let fatal = |error: &dyn std::error::Error| ItemError::new(ErrorKind::FATAL, error.to_string());
     let mut parameters = JobParameters::new();
     let Some(given) = given else {
-        // A job that declares none takes any.
+        // A job that declares no parameters accepts any.
         let is_taken = |name: &str| specs.is_empty() || specs.iter().any(|spec| spec.name == name);
         for (name, parameter) in scope.parameters().iter().filter(|(name, _)| is_taken(name)) {
             parameters.insert(name, parameter.clone()).map_err(|error| fatal(&error))?;

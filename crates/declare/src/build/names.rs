@@ -1,4 +1,4 @@
-//! What `${name}` and `parameters.name` stand for while a step runs, and texts and expressions that are read for it.
+//! The values of `${name}` and `parameters.name` while a step runs.
 
 use super::Builder;
 use crate::expression::Expression;
@@ -10,7 +10,7 @@ use tidemill_domain::job::{JobParameters, ParameterValue};
 use tidemill_engine::job::StepScope;
 use tidemill_store::item::Database;
 
-/// The parameters that a job declares. Those that are not given have no value, but exist.
+/// The declared parameters. Those that are not given exist with the value null.
 #[derive(Clone, Debug)]
 pub(super) struct Declared(Arc<[String]>);
 
@@ -25,7 +25,7 @@ impl Declared {
         missing.chain(given).collect()
     }
 
-    /// All values of a step's run: also what a pool has granted, and in a partition what tells it from the others.
+    /// All values of a step's run, including those of its pool and its partition.
     pub(super) fn in_step(&self, scope: &StepScope) -> Names {
         let mut names = self.values(scope.parameters());
         let context = scope.context();
@@ -45,8 +45,7 @@ impl Declared {
     }
 }
 
-/// An SQL text with the hint of its step's pool in it. A hint cannot be bound; it is the author's own text, lowered to
-/// what was granted, and no value of anybody else.
+/// Puts the pool's hint into an SQL text. A hint cannot be bound; it is the author's text, lowered to what was granted.
 pub(super) fn hinted(template: &Template, scope: &StepScope) -> Template {
     match scope.granted().and_then(|granted| granted.hint.as_deref()) {
         Some(hint) => template.with_text("hint", hint),
@@ -65,7 +64,6 @@ fn value(parameter: &ParameterValue) -> Value {
     }
 }
 
-/// A text of a file with the values put in. Nothing can be done without one of them.
 pub(super) fn rendered(template: &Template, names: &Names) -> Result<String, ItemError> {
     template.render(names).map_err(|error| ItemError::of(ErrorKind::FATAL, error))
 }
@@ -92,7 +90,7 @@ impl Builder<'_> {
         self.refuse(place, message, fix);
     }
 
-    /// A connection of the configuration; none when it is the database of the job itself.
+    /// A configured connection; an inner none is the job's own database.
     pub(super) fn connection(&mut self, name: Option<&At<String>>) -> Option<Option<Database>> {
         let Some(name) = name else { return Some(None) };
         match self.building.connections.get(&name.value) {

@@ -1,4 +1,4 @@
-//! The events that a step writes: what each item becomes.
+//! The events that a step writes.
 
 use super::names::rendered;
 use super::{Builder, optional};
@@ -11,7 +11,7 @@ use tidemill_domain::outbox::event::{check_name, check_topic};
 use tidemill_domain::outbox::{BadEvent, Headers, NewEvent, Payload};
 use tidemill_engine::item::OutboxWriter;
 
-/// What the events of a step are made of. The same for each run.
+/// Compiled once, and used for each run.
 #[derive(Clone, Debug)]
 pub(super) struct Events {
     topic: Template,
@@ -44,8 +44,7 @@ impl Builder<'_> {
 }
 
 impl Events {
-    /// The writer of one run. What all events share is looked at here: with a bad topic no item could be written, and
-    /// leaving them all out is no help.
+    /// Checks what all events of a run share: with an invalid topic no item could be written, so skipping is no help.
     pub(super) fn writer(
         &self,
         names: &Names,
@@ -61,7 +60,7 @@ impl Events {
         let (of_item, parameters) = (self.of_item.clone(), names.clone());
         Ok(OutboxWriter::new(move |row: &Row| {
             let scope = Scope { row: Some(row), parameters: &parameters, others: &Names::new() };
-            // An item without a key has an empty one, which is not accepted.
+            // An item without a key gets an empty one, which is refused.
             let key = text(of_item.aggregate_id.value(&scope)?).unwrap_or_default();
             let payload = of_item.payload(row, &scope)?;
             let event = NewEvent::new(&*aggregate_type, key, &*event_type, &*topic, payload)?;
@@ -71,7 +70,7 @@ impl Events {
 }
 
 impl OfItem {
-    /// A document as JSON, bytes as they are, and without a value a tombstone.
+    /// JSON, bytes, or a tombstone for null.
     fn payload(&self, row: &Row, scope: &Scope<'_>) -> Result<Payload, ItemError> {
         let Some(expression) = &self.payload else { return Ok(Payload::Json(row.to_json().to_string())) };
         Ok(match expression.value(scope)? {
@@ -81,7 +80,7 @@ impl OfItem {
         })
     }
 
-    /// Those that have a value.
+    /// Leaves out null values.
     fn headers(&self, scope: &Scope<'_>) -> Result<Headers, ItemError> {
         let mut headers = Headers::new();
         for (name, expression) in &self.headers {

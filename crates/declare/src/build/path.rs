@@ -1,4 +1,4 @@
-//! Paths of files: what may become a part of them, and where the files may lie.
+//! Paths of files: which values they may contain, and where the files may be.
 
 use super::Builder;
 use super::names::rendered;
@@ -16,10 +16,10 @@ use tidemill_engine::job::StepScope;
 /// Which files the steps of a job may read and write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// All that this process can: whoever gives the parameters runs the process.
+    /// All, because the user who gives the parameters runs the process.
     Any,
-    /// Those that the job file names by itself. With a parameter in its path, a file has to lie in the folder that
-    /// stands before the parameter, in that of the job file, or in the working folder.
+    /// Those that the job file names. A path with parameters must lead to the folder before the first parameter, the
+    /// folder of the job file, or the working folder.
     Named,
     /// Those in these folders, whatever the job file says.
     Within(Vec<PathBuf>),
@@ -33,7 +33,7 @@ pub(super) struct FilePath {
 }
 
 impl Builder<'_> {
-    /// A path of a step; `chunk` is what says how the step is divided.
+    /// `chunk` tells how the step is divided.
     pub(super) fn path(&mut self, text: &At<String>, chunk: Option<&ChunkFile>) -> Option<FilePath> {
         let template = self.template(text)?;
         let by = chunk.and_then(|chunk| chunk.partitions.as_ref()).map(|partitions| &partitions.value.by);
@@ -55,7 +55,7 @@ impl Builder<'_> {
             Reach::Within(folders) => Some(Roots::new(folders)),
             Reach::Named if template.names().is_empty() => None,
             Reach::Named => {
-                // `${file}` of a partition is one of the files that the pattern names.
+                // `${file}` of a partition is one of the files of the pattern.
                 let named =
                     [Some(template), pattern].into_iter().flatten().filter_map(Template::fixed_folder);
                 let beside = self.file.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -66,7 +66,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether all files lie in a folder. A service without a working folder is in such a one.
+/// Whether it is the root folder. A service without a working folder runs there.
 fn is_everything(folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|folder| folder.parent().is_none())
 }
@@ -80,7 +80,7 @@ impl FilePath {
         rendered(&self.template, names)
     }
 
-    /// Where what the path names has to lie if values are a part of it.
+    /// The roots, if parameters are part of the path.
     pub(super) fn roots_of_values(&self) -> Option<&Roots> {
         self.roots.as_ref().filter(|_| !self.template.names().is_empty())
     }
@@ -96,8 +96,7 @@ pub(super) fn argument(
     rendered(template, names)
 }
 
-/// Refuses values that must not stand there. A launch was refused with them already; this is for whatever has got into
-/// the database by another way.
+/// Refuses unsafe values. A launch refuses them too; this is for values that came into the database by another way.
 fn accepted<'n>(
     names: impl Iterator<Item = &'n str>,
     parameters: &JobParameters,

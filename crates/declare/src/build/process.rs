@@ -1,4 +1,4 @@
-//! What is done with a row: `filter`, `map`, and the order of columns that the output asks for.
+//! Processes rows: `filter`, `map`, and the columns of the output.
 
 use crate::expression::{Expression, Scope};
 use crate::model::Names;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_engine::job::ItemProcessor;
 
-/// How rows are processed. The same for each run of the step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Process {
     pub(super) filter: Option<Arc<Expression>>,
@@ -22,7 +21,6 @@ pub(super) struct Mapping {
 }
 
 impl Process {
-    /// Whether rows are left as they are.
     pub(super) fn is_nothing(&self) -> bool {
         self.filter.is_none() && self.map.is_none() && self.project.is_none()
     }

@@ -1,4 +1,4 @@
-//! Where rows come from.
+//! Readers.
 
 use super::names::{hinted, rendered};
 use super::path::FilePath;
@@ -11,13 +11,12 @@ use tidemill_engine::item::{BoxReader, CsvReader, Encoding, JsonLinesReader};
 use tidemill_engine::job::StepScope;
 use tidemill_kafka::{From, KafkaOptions, KafkaReader, PATIENCE};
 
-/// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
+/// Positions are saved under this name. It must never change, or steps could not be restarted by a later version.
 const NAME: &str = "read";
 
-/// Rows per page of a query, or that a cursor fetches at once, unless said.
+/// Default number of rows per page of a query, or per fetch of a cursor.
 const PAGE: usize = 1000;
 
-/// A reader to be made for each run of the step.
 #[derive(Clone, Debug)]
 pub(super) enum Reading {
     Csv { path: FilePath, file: CsvFile, encoding: Encoding },
@@ -136,7 +135,7 @@ impl Reading {
     }
 }
 
-/// Whether a path stands for several files. One that is there under this very name does not.
+/// A file that exists under this very name is not a pattern.
 fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '[']) && !std::path::Path::new(path).is_file()
 }

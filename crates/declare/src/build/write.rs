@@ -1,4 +1,4 @@
-//! Where rows go.
+//! Writers.
 
 use super::outbox::Events;
 use super::path::FilePath;
@@ -10,10 +10,9 @@ use tidemill_engine::item::{BoxWriter, CompositeWriter, CsvWriter, Encoding, Jso
 use tidemill_engine::job::StepScope;
 use tidemill_kafka::reader::record::COLUMNS;
 
-/// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
+/// Positions are saved under this name. It must never change, or steps could not be restarted by a later version.
 const NAME: &str = "write";
 
-/// A writer to be made for each run of the step.
 #[derive(Clone, Debug)]
 pub(super) enum Writing {
     Sql { table: String, columns: Vec<String>, mode: Mode, events: Option<Events> },
@@ -59,7 +58,7 @@ impl Builder<'_> {
     }
 }
 
-/// The columns of the output: those that it names, or those of the rows, where the file says which they have.
+/// The named columns, or those of the rows if they are known.
 fn columns_of(given: Vec<String>, chunk: &ChunkFile) -> Vec<String> {
     if !given.is_empty() {
         return given;
@@ -75,7 +74,7 @@ fn columns_of(given: Vec<String>, chunk: &ChunkFile) -> Vec<String> {
 }
 
 impl Writing {
-    /// The columns that rows need to have, in order, where the output goes by order and not by name.
+    /// Required columns in order, if the output goes by order and not by name.
     pub(super) fn order(&self) -> Option<&[String]> {
         match self {
             Self::Csv { columns, .. } if !columns.is_empty() => Some(columns),
@@ -88,7 +87,7 @@ impl Writing {
             Self::Sql { table, columns, mode, events } => {
                 let rows = SqlWriter::rows(scope.store(), table, columns).mode(mode.clone());
                 match events {
-                    // The rows first: an event has its number drawn when the row of its aggregate is locked.
+                    // Rows first: the number of an event is drawn when the row of its aggregate is locked.
                     Some(events) => {
                         BoxWriter::new(CompositeWriter::new().and(rows).and(events.writer(names)?))
                     }

@@ -1,4 +1,4 @@
-//! Jobs that call jobs: that they are there, that they do not call each other in a circle, that parameters fit.
+//! Jobs that call jobs: they must exist, not form a cycle, and get the right parameters.
 
 use super::{Checker, all_steps};
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -6,7 +6,7 @@ use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
 use crate::template::Template;
 use std::collections::BTreeSet;
 
-/// What is wrong between the files of a folder.
+/// Checks the files of a folder against each other.
 pub(crate) fn files(files: &[JobFile]) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Checker<'_> {
         self.wrong(&call.job, what, fix).why = Some(why);
     }
 
-    /// The way from a job back to this one.
+    /// The path of calls from a job back to this one.
     fn circle(&self, called: &JobFile, jobs: &[JobFile]) -> Option<String> {
         let home = self.file.name.value.as_str();
         let mut seen = BTreeSet::new();
@@ -87,11 +87,11 @@ impl Checker<'_> {
         None
     }
 
-    /// A parameter that is given in the call.
+    /// Checks a parameter of the call.
     fn passed(&mut self, name: &str, text: &At<String>, called: &JobFile) {
         let Some(wanted) = find(called, name) else {
             let known: Vec<&str> = called.parameters.iter().map(|p| p.value.spec.name.as_str()).collect();
-            // A job that declares none accepts all.
+            // A job that declares no parameters accepts any.
             if known.is_empty() {
                 return;
             }
@@ -118,7 +118,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Parameters that the called job needs and does not get.
+    /// Reports required parameters that are missing in the call.
     fn left_out(&mut self, call: &JobCall, called: &JobFile, is_given: impl Fn(&str) -> bool) {
         let missing = called.parameters.iter().map(|parameter| &parameter.value.spec);
         let missing: Vec<&str> = missing
@@ -138,7 +138,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Without parameters of its own a call passes on those of the same name.
+    /// A call without parameters passes on those of the same name.
     fn passed_on(&mut self, call: &JobCall, called: &JobFile) {
         let file = self.file;
         self.left_out(call, called, |name| find(file, name).is_some());

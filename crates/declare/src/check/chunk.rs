@@ -1,4 +1,4 @@
-//! Chunk steps: columns that are known, files that do not collide, partitions that differ.
+//! Chunk steps: known columns, distinct files, distinct partitions.
 
 use super::reference::partition_names;
 use super::{Checker, plain_path};
@@ -8,7 +8,7 @@ use crate::template::Template;
 use tidemill_domain::job::flow::matches;
 use tidemill_kafka::reader::record::COLUMNS;
 
-/// The connection whose table gives the ranges.
+/// The connection of the table that gives the ranges.
 pub(super) fn range_connection(chunk: &ChunkFile) -> Option<&At<String>> {
     match &chunk.partitions.as_ref()?.value.by {
         PartitionBy::Range { connection, .. } => connection.as_ref(),
@@ -36,7 +36,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether it is known which columns are written.
+    /// Checks that the written columns are known.
     fn columns(&mut self, chunk: &ChunkFile) {
         let mapped: Vec<&str> = chunk.map.iter().map(|(column, _)| column.value.as_str()).collect();
         let read: Vec<&str> = match &chunk.read.value {
@@ -107,7 +107,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A name that is no template.
+    /// Refuses `${…}` in a name.
     fn fixed(&mut self, name: &At<String>, noun: &str) {
         if let Some(offset) = name.value.find("${") {
             let what = format!("the name of {noun} is fixed, and no value becomes a part of it");
@@ -139,7 +139,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether each partition has its own share to read, and its own file to write.
+    /// Checks that each partition reads its own share and writes its own file.
     fn shares(&mut self, chunk: &ChunkFile) {
         let own = partition_names(chunk);
         let Some(partitions) = &chunk.partitions else { return };
@@ -150,12 +150,12 @@ impl Checker<'_> {
         let source = match &chunk.read.value {
             ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => path,
             ReadFile::Sql { query, .. } => query,
-            // A topic is never divided, which is told elsewhere.
+            // Reported elsewhere: a topic cannot be divided.
             ReadFile::Kafka(_) => return,
         };
         let names = |text: &At<String>| match Template::parse(&text.value) {
             Ok(template) => template.names().iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(),
-            // What is wrong with it is told elsewhere.
+            // Reported elsewhere.
             Err(_) => own.iter().map(|name| (*name).to_owned()).collect(),
         };
         let used = names(source);
@@ -186,7 +186,7 @@ fn marked(names: &[&str]) -> String {
     names.iter().map(|name| format!("${{{name}}}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// Whether two paths are one file; the first may be a pattern.
+/// The first path may be a pattern.
 fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (plain_path(one), plain_path(other));
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();

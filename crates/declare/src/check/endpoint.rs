@@ -1,4 +1,4 @@
-//! Topics to read and events to write: names that Kafka accepts, and beginnings that make sense, as far as the file tells.
+//! Topics to read and events to write: valid names and start positions.
 
 use super::Checker;
 use crate::model::{At, ChunkFile, KafkaFile, OutboxFile};
@@ -67,7 +67,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A text that is the same for all items of a run.
+    /// Checks a text that is the same for all items of a run.
     fn plain(
         &mut self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Names of job and steps, and what follows which.
+//! Names of job and steps, and transitions.
 
 use super::{Checker, inner_flows};
 use crate::diagnostic::{PROBLEMS_MAX, did_you_mean, excerpt};
@@ -85,7 +85,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether every step is reached, and has a way to an end.
+    /// Checks that every step can be reached, and can reach an end.
     fn way(&mut self, steps: &[StepFile]) {
         let mut flow = Flow::of(steps.iter().map(|step| step.name.value.clone()));
         for step in steps {

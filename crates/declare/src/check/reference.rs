@@ -1,4 +1,4 @@
-//! What texts and expressions refer to: parameters, the parts of a partition, rows.
+//! Checks the names that texts and expressions refer to.
 
 use super::{Checker, all_steps};
 use crate::diagnostic::excerpt;
@@ -13,16 +13,16 @@ use tidemill_kafka::reader::record::COLUMNS;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Values become a part of it.
+    /// Values become part of it.
     Plain,
-    /// The path of a file or folder: values become a part of it, and must not lead elsewhere.
+    /// A file or folder: values must not lead elsewhere.
     Path,
-    /// An argument of a program: values become a part of it, and must not make an option of it.
+    /// An argument of a program: values must not become an option.
     Argument,
     Sql,
 }
 
-/// The texts of a step that may have `${name}` in them, and what they may name beside parameters.
+/// The texts of a step that may contain `${name}`, and the names they may use besides parameters.
 fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
     let of = |kind: Kind| move |text| (text, kind, &[][..]);
     let plain = of(Kind::Plain);
@@ -76,8 +76,7 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
     texts
 }
 
-/// Notes where the steps put the values of parameters, so that a launch with a value that must not stand there is
-/// refused.
+/// Records which parameters are used in paths and arguments, so that a launch with an unsafe value is refused.
 pub(crate) fn mark(file: &mut JobFile) {
     let (mut in_paths, mut in_arguments) = (BTreeSet::new(), BTreeSet::new());
     for step in all_steps(&file.steps) {
@@ -104,7 +103,7 @@ pub(crate) fn mark(file: &mut JobFile) {
     }
 }
 
-/// What a partition is called in the texts of its step.
+/// Names that a partition adds.
 pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { .. }) => &["file"],
@@ -113,7 +112,7 @@ pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
     }
 }
 
-/// What the texts of a step may name because of its pool.
+/// Names that a pool adds.
 fn granted_names(step: &StepFile) -> &'static [&'static str] {
     match &step.pool {
         Some(pool) if pool.value.hint.is_some() => &["units", "hint"],
@@ -123,7 +122,7 @@ fn granted_names(step: &StepFile) -> &'static [&'static str] {
 }
 
 impl Checker<'_> {
-    /// As many partitions as a pool grants need a pool.
+    /// A partition count that a pool grants needs a pool.
     pub(super) fn granted(&mut self, step: &StepFile) {
         if let Work::Chunk(chunk) = &step.work
             && let Some(partitions) = &chunk.partitions
@@ -160,7 +159,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Events are made of what is written: of the columns of `map`, where there is one.
+    /// Events are made of what is written: the columns of `map`, if there is one.
     fn event_expressions(&mut self, chunk: &ChunkFile, read: Option<&[String]>) {
         let Some(events) = chunk.events() else { return };
         let mapped: Vec<String> = chunk.map.iter().map(|(column, _)| column.value.clone()).collect();
@@ -171,7 +170,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports the names of a step's texts that would have no value at a launch.
+    /// Reports names in a step's texts that would have no value at a launch.
     pub(super) fn given(&mut self, step: &StepFile, is_given: &impl Fn(&str) -> bool) {
         for (text, _, own) in texts(step) {
             let Ok(template) = Template::parse(&text.value) else { continue };
@@ -262,10 +261,10 @@ impl Checker<'_> {
         self.wrong_inside(text, offset, variable.chars().count(), what, fix).why = Some(why);
     }
 
-    /// Fields of a variable of which all are known.
+    /// Fields of a variable whose fields are all known.
     fn fields(&mut self, text: &At<String>, expression: &Expression, of: &str, noun: &str, known: &[String]) {
         for (name, offset) in expression.fields(of) {
-            // `parameters.run.id` reads as the field `run`, and the parameter is called `run.id`.
+            // `parameters.run.id` parses as the field `run`, and the parameter is called `run.id`.
             let is_beginning =
                 |known: &String| known.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'));
             if known.contains(&name) || known.iter().any(is_beginning) {
@@ -285,7 +284,6 @@ impl Checker<'_> {
     }
 }
 
-/// What helps against a name that is not declared.
 fn missing(name: &str, known: &[&str]) -> String {
     match (name, nearest(name, known.iter().copied())) {
         ("hint", _) => {
@@ -310,7 +308,7 @@ fn listed(known: &[&str]) -> Option<String> {
     }
 }
 
-/// A message of a text or expression, divided into what is wrong and what helps.
+/// Splits a message into problem and fix.
 fn halves<'m>(message: &'m str, otherwise: &'m str) -> (&'m str, &'m str) {
     message.rsplit_once("; ").unwrap_or((message, otherwise))
 }

@@ -1,15 +1,14 @@
-//! `decimal(text, digits)`: a decimal number as a whole one, exactly.
+//! `decimal(text, digits)`: a decimal number as an integer, exactly.
 
 use tidemill_domain::item::Decimal;
 
-/// More digits after the point no whole number has room for.
+/// Digits after the point that fit into an i64.
 const DIGITS_MAX: i64 = 18;
 
-/// Digits of a decimal number that a double keeps, whatever they are.
+/// Digits of a decimal number that a double always keeps.
 const DOUBLE_DIGITS: usize = 15;
 
-/// A double as the decimal number that it was read from, as JSON has them. One with more digits than a double keeps
-/// comes of a computation or was rounded before, and is not exact.
+/// A double as the decimal number that it was parsed from. With more digits than a double keeps it would not be exact.
 pub(super) fn text_of(number: f64) -> Result<String, &'static str> {
     let text = number.to_string();
     let digits = text.trim_start_matches(['-', '0', '.']).bytes().filter(u8::is_ascii_digit).count();
@@ -20,7 +19,7 @@ pub(super) fn text_of(number: f64) -> Result<String, &'static str> {
     }
 }
 
-/// The number `text` times ten to the power of `digits`; nothing is rounded.
+/// `text` times ten to the power of `digits`, without rounding.
 ///
 /// `decimal("19.99", 2)` is 1999.
 pub(super) fn scaled(text: &str, digits: i64) -> Result<i64, String> {
@@ -41,7 +40,7 @@ pub(super) fn scaled(text: &str, digits: i64) -> Result<i64, String> {
         .bytes()
         .chain(kept.bytes())
         .chain(zeros)
-        // Built up with its sign, since there is one more number below zero than above.
+        // Built up with its sign, because there is one more number below zero than above.
         .try_fold(0_i64, |sum, digit| sum.checked_mul(10)?.checked_add(sign * i64::from(digit - b'0')))
         .ok_or_else(|| format!("{decimal} with {digits} digits after the point is too large"))
 }

@@ -1,10 +1,10 @@
-//! What the library says when an expression cannot be evaluated, in words for people.
+//! Evaluation errors of the cel crate, in words for people.
 
 use super::scope::MISSING;
 use super::value::type_word;
 use cel::ExecutionError;
 
-/// What went wrong. Values are not told, types are: the message ends up in logs.
+/// Shows types but no values, because the message is logged.
 pub(super) fn text(error: &ExecutionError) -> String {
     match error {
         ExecutionError::FunctionError { function, message } => format!("{function}: {message}"),
@@ -57,7 +57,7 @@ fn hint(types: &[&str]) -> &'static str {
     }
 }
 
-/// The library's names of types, where they are not those of the language.
+/// The cel crate's names of types, where they differ from the language's.
 fn known(word: &str) -> &str {
     match word {
         "null_type" => "null",

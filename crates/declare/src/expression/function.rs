@@ -10,10 +10,8 @@ use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use tidemill_domain::nearest::nearest;
 
-/// Longest text that `replace` makes.
 const TEXT_MAX: usize = 1024 * 1024;
 
-/// Longest list that `split` makes.
 const LIST_MAX: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +20,7 @@ pub struct Function {
     pub usage: &'static str,
     pub purpose: &'static str,
     form: Form,
-    /// How many arguments it has, the one before the dot included.
+    /// Minimum and maximum number of arguments, including the one before the dot.
     arguments: (usize, usize),
 }
 
@@ -33,7 +31,7 @@ enum Form {
     /// `x.f()`.
     Member,
     Either,
-    /// Expanded when the expression is read: who is found as a call has other arguments than it should.
+    /// Expanded by the parser: a call that is left has the wrong arguments.
     Macro,
 }
 
@@ -49,7 +47,7 @@ macro_rules! functions {
     };
 }
 
-/// All of them. The guide shows the same table.
+/// The guide shows the same table.
 pub const FUNCTIONS: &[Function] = functions! {
     "decimal" Either 2..=2 "decimal(text, digits)" "a decimal number as a whole one, exactly: `decimal('19.99', 2)` is 1999; a number that would lose digits is refused";
     "date" Either 1..=2 "date(text)` or `date(text, format)" "a day as `2026-11-15`, read as such or by a format: `date('15.11.2026', '%d.%m.%Y')`";
@@ -139,7 +137,7 @@ pub(super) fn environment() -> Arc<Env> {
 fn extended() -> Env {
     let mut env = Env::stdlib().with_optional_support(false);
     for (name, arguments, run) in OURS {
-        // Types are looked at when it is called, so that a refusal can tell what was found.
+        // Types are checked when it is called, so that the error can name the actual type.
         let any = |count: usize| std::iter::repeat_with(|| DYN_TYPE).take(count).collect();
         env.add_overload(name, &format!("{name}_{arguments}"), any(*arguments), *run)
             .and_then(|()| {
@@ -282,7 +280,7 @@ fn failed(function: &str, message: &str) -> ExecutionError {
     ExecutionError::function_error(function, message)
 }
 
-/// A text from a row, short enough for a message.
+/// Shortened for a message.
 fn shown(text: &str) -> String {
     text.chars().take(64).collect()
 }

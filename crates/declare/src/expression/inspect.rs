@@ -1,20 +1,20 @@
-//! What an expression mentions, and whether it stays within the limits.
+//! The names that an expression uses, and its limits.
 
 use super::ExpressionError;
 use super::function;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-/// Parts within parts. Evaluating takes some 15 KiB of stack for each.
+/// Nesting depth. Evaluation takes about 15 KiB of stack per level.
 const DEPTH_MAX: usize = 48;
 
-/// `all`, `exists`, `map`, `filter` in one expression.
+/// Maximum of `all`, `exists`, `map` and `filter` in one expression.
 const LOOPS_MAX: usize = 4;
 
 const LOOPS_NESTED_MAX: usize = 2;
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Inspected {
-    /// Variables from outside, each where it stands first.
+    /// External variables with the offset of their first use.
     pub(super) variables: Vec<(String, usize)>,
     pub(super) fields: Vec<Field>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Field {
     pub(super) offset: usize,
 }
 
-/// Refuses a text with more than `max` open brackets, before it is read: reading is recursive.
+/// Refuses more than `max` open brackets before parsing, which is recursive.
 pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
     let mut open = 0_usize;
     let mut quote = None;
@@ -64,7 +64,7 @@ pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<Inspected, E
 struct Inspector<'a> {
     text: &'a str,
     program: &'a cel::Program,
-    /// Variables of the loops around.
+    /// Variables of the enclosing loops.
     bound: Vec<&'a str>,
     loops: usize,
     nested: usize,
@@ -87,7 +87,7 @@ impl<'a> Inspector<'a> {
                 Ok(())
             }
             Expr::Select(select) => {
-                // The place is that of the dot; of `has(a.b)` it is that of the bracket.
+                // The place is that of the dot; for `has(a.b)` that of the bracket.
                 let offset = if select.test { self.offset(&select.operand) } else { self.offset(part) + 1 };
                 self.field(&select.operand, &select.field, offset);
                 self.part(&select.operand, depth)
@@ -115,7 +115,7 @@ impl<'a> Inspector<'a> {
 
     fn call(&mut self, part: &'a IdedExpr, call: &'a CallExpr, depth: usize) -> Looked {
         if call.func_name.starts_with(|c: char| c.is_alphabetic() || c == '_' && call.func_name.len() == 1) {
-            // The place is that of the bracket; the name stands before it.
+            // The place is that of the bracket; the name is before it.
             let bracket = self.offset(part);
             let offset = self.text.get(..bracket).map_or(bracket, |before| {
                 let before = before.trim_end();

@@ -1,11 +1,11 @@
-//! What the library says about a text that it cannot read, in words for people.
+//! Parse errors of the cel crate, in words for people.
 
 use super::ExpressionError;
 use cel::ParseErrors;
 
-/// The first error, which tends to be the cause of the others.
+/// The first error, which usually causes the others.
 pub(super) fn of(text: &str, errors: &ParseErrors) -> ExpressionError {
-    // The complaints about parts that could not be made follow from those about the text, but may stand before them.
+    // Errors about incomplete parts follow from syntax errors, but may come before them.
     let about_text = errors.errors.iter().find(|error| error.msg.starts_with("Syntax error: "));
     let Some(error) = about_text.or(errors.errors.first()) else {
         return ExpressionError::new("it is not an expression", 0);
@@ -14,7 +14,7 @@ pub(super) fn of(text: &str, errors: &ParseErrors) -> ExpressionError {
     ExpressionError::new(words(&error.msg, text, offset), offset)
 }
 
-/// Line and character as a place in bytes.
+/// Line and column as an offset in bytes.
 fn offset(text: &str, (line, column): (isize, isize)) -> usize {
     let (line, column) = (usize::try_from(line).unwrap_or(0), usize::try_from(column).unwrap_or(0));
     let mut start = 0;
@@ -63,7 +63,6 @@ fn words(message: &str, text: &str, offset: usize) -> String {
     }
 }
 
-/// The first thing between quotes.
 fn quoted(message: &str) -> Option<&str> {
     message.split('\'').nth(1).filter(|word| *word != "<EOF>")
 }

@@ -1,4 +1,4 @@
-//! What an expression can see: the row, the parameters, and whatever else there is.
+//! The variables that an expression can use.
 
 use super::value::to_cel;
 use crate::model::Names;
@@ -9,7 +9,7 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use tidemill_domain::item::{Row, Value};
 
-/// How the message of a field that is missing begins, by which it is told from a key of a map.
+/// Prefix of the message for a missing field, which tells it from a missing key of a map.
 pub(super) const MISSING: &str = "there is no ";
 
 /// The variables of an expression. Cheap to make: it only borrows.
@@ -20,7 +20,7 @@ pub struct Scope<'a> {
     pub others: &'a Names,
 }
 
-/// Asked first for the whole of `row.amount`, so that a column is found without a step in between.
+/// Called first with the whole of `row.amount`, so that a column is found in one step.
 impl VariableResolver for Scope<'_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
         if let Some(row) = self.row {
@@ -43,7 +43,7 @@ impl VariableResolver for Scope<'_> {
     }
 }
 
-/// A row or the parameters as a whole, for `row['amount']` and `has(row.amount)`.
+/// A whole row or all parameters, for `row['amount']` and `has(row.amount)`.
 #[derive(Clone, Copy, Debug)]
 enum Fields<'a> {
     Row(&'a Row),

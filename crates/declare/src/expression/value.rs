@@ -1,7 +1,6 @@
-//! Values of ours as values of the language, and back.
+//! Conversion between our values and those of CEL.
 //!
-//! What the language has no type for is text, so that nothing is lost: decimals digit by digit, days and times as in
-//! ISO 8601, UUIDs.
+//! Types that CEL does not have become text, so that nothing is lost: decimals, dates and times (ISO 8601), UUIDs.
 
 use cel::common::types::{CelBool, CelBytes, CelDouble, CelInt, CelNull, CelString, CelTimestamp};
 use cel::common::value::{CowVal, Val};
@@ -12,10 +11,9 @@ use std::sync::Arc;
 use tidemill_domain::item::Value;
 use tidemill_domain::time::Timestamp;
 
-/// Nesting of a JSON document that can still be computed with.
 const JSON_DEPTH_MAX: usize = 32;
 
-/// A value as the language sees it. Texts and bytes are borrowed.
+/// Borrows text and bytes.
 pub(super) fn to_cel<'b, 'v>(value: &'v Value) -> CowVal<'b, 'v> {
     match value {
         Value::Null => CowVal::owned(CelNull),
@@ -36,7 +34,7 @@ pub(super) fn to_cel<'b, 'v>(value: &'v Value) -> CowVal<'b, 'v> {
 fn instant<'b, 'v>(value: Timestamp) -> CowVal<'b, 'v> {
     match DateTime::from_timestamp_micros(value.as_micros()) {
         Some(instant) => CowVal::owned(CelTimestamp::from(instant.fixed_offset())),
-        // Beyond the years that the library knows.
+        // Beyond the years that the chrono crate supports.
         None => CowVal::owned(CelString::from(value.to_string())),
     }
 }
@@ -52,7 +50,7 @@ fn json_value(value: &serde_json::Value, depth: usize) -> cel::Value {
         serde_json::Value::Bool(value) => cel::Value::Bool(*value),
         serde_json::Value::Number(number) => json_number(number),
         serde_json::Value::String(text) => cel::Value::String(Arc::new(text.clone())),
-        // A document that is nested deeper is its text from here on.
+        // A deeper document becomes its text.
         nested if depth >= JSON_DEPTH_MAX => cel::Value::String(Arc::new(nested.to_string())),
         serde_json::Value::Array(values) => {
             cel::Value::List(Arc::new(values.iter().map(|value| json_value(value, depth + 1)).collect()))
@@ -74,7 +72,7 @@ fn json_number(number: &Number) -> cel::Value {
     }
 }
 
-/// What was computed, as a value of a row. Lists and maps are JSON.
+/// Lists and maps become JSON.
 pub(super) fn from_cel(value: cel::Value) -> Result<Value, String> {
     Ok(match value {
         cel::Value::Null => Value::Null,
@@ -105,7 +103,7 @@ fn to_json(value: &cel::Value) -> Result<serde_json::Value, String> {
         cel::Value::Map(map) => {
             let mut entries: Vec<(String, &cel::Value)> =
                 map.map.iter().map(|(key, value)| (key.to_string(), value)).collect();
-            // The language's maps have no order; what is written must not change from run to run.
+            // CEL maps have no order; the output must not change from run to run.
             entries.sort_by(|(left, _), (right, _)| left.cmp(right));
             let entries = entries.into_iter().map(|(key, value)| Ok((key, to_json(value)?)));
             serde_json::Value::Object(entries.collect::<Result<_, String>>()?)
@@ -114,7 +112,7 @@ fn to_json(value: &cel::Value) -> Result<serde_json::Value, String> {
     })
 }
 
-/// The language's word for what a value is.
+/// The CEL name of a type.
 pub(super) fn type_word(value: &cel::Value) -> &'static str {
     match value {
         cel::Value::List(_) => "list",

@@ -1,4 +1,4 @@
-//! Chunk steps: size, partitions, threads, what is done with an item, what is skipped and tried again.
+//! Chunk steps.
 
 use super::fields::{Fields, Reader, Table, all};
 use super::scalar::Truth;
@@ -11,18 +11,18 @@ use tidemill_engine::job::chunk_step;
 /// Items of a chunk are kept in memory until it commits.
 const CHUNK_MAX: u64 = 1_000_000;
 
-/// What the engine runs at most, so that no file is accepted whose job it would refuse.
+/// The limit of the engine.
 const THREADS_MAX: u64 = chunk_step::THREADS_MAX as u64;
 
-/// More partitions at once than any host has processors only wait for each other.
+/// More than any host has CPUs.
 const CONCURRENCY_MAX: u64 = 256;
 
 const PARTITIONS_MAX: u64 = 10_000;
 
-/// As many as a table of PostgreSQL has at most.
+/// The limit of PostgreSQL tables.
 const COLUMNS_MAX: usize = 1600;
 
-/// Longest wait before the first repetition; it grows from there.
+/// Longest pause before the first retry; later ones grow from there.
 const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 
 const PARTITIONS: Table = Table {
@@ -51,7 +51,7 @@ const RETRY: Table = Table {
     example: "retry: { limit: 3, on: [transient], backoff: 1s }",
 };
 
-/// The kinds of errors that the readers, expressions and writers of a job file can have.
+/// The kinds of errors of the readers, expressions and writers of a job file.
 const KINDS: [ErrorKind; 8] = [
     ErrorKind::PARSE,
     ErrorKind::VALIDATION,
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Some(At { value: PartitionsFile { by, concurrency, is_local }, place: node.place })
     }
 
-    /// A number, or as many as a pool grants.
+    /// A number, or `pool` for as many as a pool grants.
     fn range_count(&mut self, node: &Node) -> Option<Option<usize>> {
         if matches!(&node.content, Content::Scalar(text) if text == "pool") {
             return Some(None);
@@ -223,7 +223,7 @@ impl Reader<'_> {
     }
 }
 
-/// Only for what is missing; which keys there are is known to the step.
+/// Used only for missing keys; the step knows all keys.
 const CHUNK: Table = Table {
     what: "a chunk step",
     keys: &[],

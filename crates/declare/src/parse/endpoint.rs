@@ -1,4 +1,4 @@
-//! Where items come from and where they go: CSV, JSON lines, SQL, Kafka, and the outbox.
+//! Sources and destinations: CSV, JSON lines, SQL, Kafka, and the outbox.
 
 use super::fields::{Fields, Reader, Table, all};
 use super::scalar::{Truth, shown};
@@ -87,7 +87,7 @@ impl Reader<'_> {
         Some(At { value: write, place: node.place })
     }
 
-    /// The one key of a table that says which kind of thing it is.
+    /// The one key of a table that says which kind it is.
     fn one_of<'n>(&mut self, node: &'n Node, table: Table) -> Option<(&'n str, &'n Node)> {
         let fields = self.table(node, table.what, table)?;
         let known = |name: &str| table.keys.contains(&name);
@@ -95,7 +95,7 @@ impl Reader<'_> {
         match found.as_slice() {
             [(key, value)] => Some((key.name.as_str(), value)),
             [] => {
-                // A misspelt key has been told already.
+                // A misspelt key was already reported.
                 if fields.entries.is_empty() {
                     let what = format!("{} does not say what", table.what);
                     self.wrong(node, what, format!("write it as {}", table.example));
@@ -113,7 +113,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table in whose place people like to write only the path.
+    /// Explains the table to authors who write only the path.
     fn file_table<'n>(&mut self, node: &'n Node, table: Table) -> Option<Fields<'n>> {
         if let Content::Scalar(text) = &node.content {
             let what = format!("{} is a table of keys, and here is a text", table.what);
@@ -273,7 +273,7 @@ impl Reader<'_> {
     }
 }
 
-/// Rows and events that are written together; none when that is not what a `write` says.
+/// Rows and events that are written together.
 fn rows_and_events(node: &Node) -> Option<(&Node, &Node)> {
     let Content::Map(entries) = &node.content else { return None };
     let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value);

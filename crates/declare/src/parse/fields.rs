@@ -1,4 +1,4 @@
-//! The keys of a table: the known ones by name, the unknown ones reported with the nearest known one.
+//! The keys of a table. Unknown keys are reported with the nearest known one.
 
 use crate::diagnostic::{Diagnostic, did_you_mean, excerpt};
 use crate::document::{Content, Key, Node};
@@ -7,13 +7,13 @@ use crate::source::Source;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
-    /// What it is, for messages: `a parameter`.
+    /// For messages: `a parameter`.
     pub(super) what: &'static str,
     pub(super) keys: &'static [&'static str],
     pub(super) example: &'static str,
 }
 
-/// Our keys, and what people call them elsewhere.
+/// Our keys, and common other names for them.
 const OTHER_WORDS: [(&str, &[&str]); 21] = [
     ("delimiter", &["separator", "seperator", "sep"]),
     ("encoding", &["charset"]),
@@ -55,7 +55,6 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Reads one file and remembers what is wrong with it.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub(super) source: &'a Source,
@@ -94,13 +93,13 @@ impl Reader<'_> {
         Some(fields)
     }
 
-    /// A table whose keys the caller looks at.
+    /// Does not check the keys.
     pub(super) fn entries<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
         let entries = self.named(node, &format!("{name} is a table of keys"), table.example)?;
         Some(Fields { table, place: node.place, entries })
     }
 
-    /// The entries of a table, whatever its keys; `what` says what the table is.
+    /// The entries of a table with any keys; `what` describes the table.
     pub(super) fn named<'n>(
         &mut self,
         node: &'n Node,
@@ -127,7 +126,7 @@ impl Reader<'_> {
         self.wrong_key(key, what, Some(why), fix);
     }
 
-    /// The value of a key that has to be there, and not without a value.
+    /// Reports a missing key.
     pub(super) fn required<'n>(&mut self, fields: &Fields<'n>, name: &str) -> Option<&'n Node> {
         let found = fields.get(name);
         if found.is_none() {
@@ -141,7 +140,7 @@ impl Reader<'_> {
         self.required(fields, name).and_then(|node| self.text(node, name))
     }
 
-    /// The items of a list; a single value counts as a list of one.
+    /// A single value counts as a list of one.
     pub(super) fn items<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Node]> {
         match &node.content {
             Content::List(items) => Some(items),
@@ -154,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text that is not empty.
+    /// Refuses an empty text.
     pub(super) fn text(&mut self, node: &Node, name: &str) -> Option<At<String>> {
         match &node.content {
             Content::Scalar(text) if !text.is_empty() => Some(At { value: text.clone(), place: node.place }),
@@ -172,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of a list; nothing when one of them is none.
+    /// None if one of them is invalid.
     pub(super) fn texts(&mut self, node: &Node, name: &str) -> Option<Vec<At<String>>> {
         let items = self.items(node, name)?;
         if items.is_empty() {
@@ -184,7 +183,7 @@ impl Reader<'_> {
     }
 }
 
-/// All of them, or nothing when one is missing. None is passed over, so that all that is wrong is told.
+/// None if one is missing. Evaluates all of them, so that all problems are reported.
 pub(crate) fn all<T>(read: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     read.collect::<Vec<_>>().into_iter().collect()
 }

@@ -12,7 +12,7 @@ const PARAMETER: Table = Table {
     example: "{ type: date, required: true }",
 };
 
-/// Our types, and what people call them elsewhere.
+/// Our types, and common other names for them.
 const OTHER_WORDS: [(&str, &[&str]); 4] = [
     ("long", &["int", "integer", "number", "bigint"]),
     ("string", &["text", "str", "varchar", "bool", "boolean", "decimal"]),
@@ -36,7 +36,7 @@ impl Reader<'_> {
         let is_required = self.truth_of(&fields, "required", Truth::No);
         let is_identifying = self.truth_of(&fields, "identifying", Truth::Yes);
         let default = fields.get("default").map(|node| match &node.content {
-            // A text may be empty on purpose.
+            // An empty text is allowed.
             Content::Scalar(text) => Some(text.clone()),
             _ => self.text(node, "default").map(|text| text.value),
         });
@@ -60,13 +60,13 @@ impl Reader<'_> {
         Some(At { value: ParameterFile { spec, default, allows }, place: key.place })
     }
 
-    /// Which values are accepted. Where they are put is found out when all steps are known.
+    /// Which values are accepted. How they are used is found out when all steps are known.
     fn accepted(&mut self, fields: &Fields<'_>, kind: ParameterType) -> Option<Accepted> {
         let mut accepted = Accepted::default();
         if let Some(node) = fields.get("one_of") {
             for (item, text) in self.items(node, "one_of")?.iter().zip(self.texts(node, "one_of")?) {
                 match kind.read(&text.value) {
-                    // As it is stored: 1 of the type double is 1.0.
+                    // In stored form: 1 of the type double is 1.0.
                     Ok(value) => accepted.one_of.push(value.stored_text()),
                     Err(_) => {
                         let what = format!("a value of one_of is not {kind}");

@@ -1,4 +1,4 @@
-//! The units of a pool that a step takes while it runs.
+//! The pool units of a step.
 
 use super::fields::{Fields, Reader, Table};
 use crate::diagnostic::excerpt;
@@ -18,11 +18,10 @@ const POOL: Table = Table {
 
 const UNITS_MAX: u64 = 1_000_000;
 
-/// A step may wait for a month and not longer.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 impl Reader<'_> {
-    /// The name of a pool, or a table with more about it.
+    /// The name of a pool, or a table.
     pub(super) fn pool(&mut self, node: &Node) -> Option<At<PoolUse>> {
         if matches!(node.content, Content::Scalar(_) | Content::Null) {
             let wanted = PoolUse::new(self.pool_name(node)?);
@@ -60,7 +59,7 @@ impl Reader<'_> {
         self.number_of(fields, name, 1..=UNITS_MAX).and_then(NonZeroU32::new)
     }
 
-    /// What each part says may be right, and all of it together wrong.
+    /// Checks that the parts fit together.
     fn sense(&mut self, wanted: &PoolUse, fields: &Fields<'_>) {
         let bad = wanted.check().err();
         match (&bad, fields.get("min"), fields.get("hint")) {

@@ -1,4 +1,4 @@
-//! Values of one word: numbers, truth values, durations, and words of which there are only some.
+//! Scalars: numbers, booleans, durations and keywords.
 
 use super::fields::{Fields, Reader};
 use crate::diagnostic::{did_you_mean, excerpt};
@@ -39,7 +39,6 @@ impl Reader<'_> {
         fields.get(name).and_then(|node| self.number(node, name, bounds))
     }
 
-    /// The truth value of a key; `default` when it is not given.
     pub(super) fn truth_of(&mut self, fields: &Fields<'_>, name: &str, default: Truth) -> bool {
         let default = default == Truth::Yes;
         let Some(node) = fields.get(name) else { return default };
@@ -107,7 +106,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a key says that is not there.
+/// The default of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Truth {
     Yes,

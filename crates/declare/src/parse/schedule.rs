@@ -1,4 +1,4 @@
-//! When a job is launched by itself.
+//! The schedule of a job.
 
 use super::fields::{Reader, Table};
 use crate::document::Node;
@@ -13,11 +13,11 @@ const SCHEDULE: Table = Table {
     example: "schedule: { cron: \"0 2 * * *\", zone: Asia/Seoul }",
 };
 
-/// How late a tick may be at most before it counts as missed.
+/// Maximum lateness before a tick counts as missed.
 const GRACE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Reader<'_> {
-    /// The schedule of a job, under the job's own name.
+    /// Named after the job.
     pub(super) fn schedule(&mut self, node: &Node, job: &str) -> Option<At<ScheduleFile>> {
         let fields = self.table(node, "schedule", SCHEDULE)?;
         let mut places = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Steps: which kind one is, the keys of that kind, and what they say.
+//! Steps: their kind, and the keys of that kind.
 
 use super::fields::{Fields, Reader, Table, all};
 use super::scalar::Truth;
@@ -10,10 +10,10 @@ use tidemill_domain::nearest::nearest;
 
 const COMMON: &[&str] = &["name", "description", "on"];
 
-/// What every step may have that does something itself.
+/// Keys of steps that do work themselves.
 const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit", "pool"];
 
-/// The kinds of steps: the key that makes one, and the others that it may have.
+/// The kinds of steps: the key that makes one, and its other keys.
 const KINDS: [(&str, &[&str]); 8] = [
     ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry"]),
     ("command", &["env", "folder", "timeout", "exit_codes"]),
@@ -25,7 +25,7 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("decide", &[]),
 ];
 
-/// Keys that people put one level too high.
+/// Keys that authors put one level too high.
 const INNER: [(&str, &str); 12] = [
     ("filter", "process: { filter: … }"),
     ("map", "process: { map: … }"),
@@ -53,14 +53,12 @@ const SPARK: Table = Table {
     example: "spark: { app: \"job.py\", args: [\"${date}\"] }",
 };
 
-/// More steps than anybody can oversee.
 const STEPS_MAX: usize = 1000;
 
-/// A program may take a month and not more.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 impl Reader<'_> {
-    /// A list of steps; nothing when one of them cannot be understood.
+    /// None if one of them cannot be parsed.
     pub(super) fn steps(&mut self, node: &Node, name: &str) -> Option<Vec<StepFile>> {
         let Content::List(items) = &node.content else {
             let what = format!("{name} is a list of steps, and here is {}", node.type_words());
@@ -126,7 +124,7 @@ impl Reader<'_> {
             [] => {
                 let kinds = KINDS.map(|(kind, _)| kind);
                 let near = fields.entries.iter().find_map(|(key, _)| nearest(&key.name, kinds));
-                // A misspelt kind is told as the unknown key that it is.
+                // A misspelt kind is reported as an unknown key.
                 if near.is_none() {
                     let what = "this step does not say what it does";
                     self.wrong_at(fields.place, what, format!("give it one of {}", kinds.join(", ")));
@@ -203,7 +201,7 @@ impl Reader<'_> {
         Some(CommandFile { words: words?, env: env?, folder, timeout, exit_codes: exit_codes? })
     }
 
-    /// The environment of a program: variables by their names, and `clear` and `pass`, which are words of ours.
+    /// Variables by name, and our keywords `clear` and `pass`.
     fn env(&mut self, node: &Node) -> Option<EnvFile> {
         let Content::Map(entries) = &node.content else {
             return self.named_texts(node, "env").map(|set| EnvFile { set, ..EnvFile::default() });
@@ -226,14 +224,14 @@ impl Reader<'_> {
         self.duration(node, "timeout", Duration::from_millis(100)..=TIMEOUT_MAX)
     }
 
-    /// Texts by names that are the author's.
+    /// Texts by the author's names.
     pub(super) fn named_texts(&mut self, node: &Node, name: &str) -> Option<BTreeMap<String, At<String>>> {
         let (what, example) =
             (format!("{name} is a table of names and texts"), format!("{name}: {{ NAME: \"text\" }}"));
         let entries = self.named(node, &what, &example)?;
         let texts = all(entries.iter().map(|(key, value)| {
             let text = match &value.content {
-                // A text may be empty on purpose.
+                // An empty text is allowed.
                 Content::Scalar(text) => At { value: text.clone(), place: value.place },
                 _ => self.text(value, &key.name)?,
             };

@@ -1,4 +1,4 @@
-//! Where a step goes on: `next`, `end`, `end(CODE)`, `fail`, `stop`, `stop_and_restart(step)`, `to(step)`.
+//! Targets of transitions: `next`, `end`, `end(CODE)`, `fail`, `stop`, `stop_and_restart(step)`, `to(step)`.
 
 use super::fields::{Reader, all};
 use crate::diagnostic::excerpt;

@@ -1,4 +1,4 @@
-//! The columns of a file, and what may stand in each.
+//! The columns of a file, and their values.
 
 use crate::diagnostic::{did_you_mean, excerpt};
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Text,
-    /// A text that can be read as something.
+    /// A text that must be parseable.
     Read(fn(&str) -> Result<(), String>),
     Truth,
     Number,
     Word(&'static [&'static str]),
-    /// Words with spaces between them, or `any`.
+    /// Words separated by spaces, or `any`.
     Words,
 }
 
-/// What stands for no words at all, which is another thing than not to say anything.
+/// An empty list, which differs from a missing value.
 pub(super) const ANY: &str = "any";
 
 /// A column of a CSV file, and a key of a YAML file.
@@ -40,7 +40,7 @@ pub(super) fn find(columns: &'static [Column], name: &str) -> Option<&'static Co
     columns.iter().find(|column| column.name == name || column.other_name == Some(name))
 }
 
-/// What is wrong with a name that no column has, and what helps.
+/// Problem and fix for an unknown name.
 pub(super) fn stranger(columns: &'static [Column], name: &str) -> (String, String) {
     let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
     let what = format!("there is nothing called {:?}", excerpt(name));
@@ -48,7 +48,6 @@ pub(super) fn stranger(columns: &'static [Column], name: &str) -> (String, Strin
 }
 
 impl Kind {
-    /// The value that a text means, or what is wrong with it.
     pub(super) fn read(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Text => Ok(json!(text)),

@@ -1,5 +1,5 @@
-//! Comma-separated values, as spreadsheets write them: a byte order mark, semicolons or tabs instead of commas, and any
-//! order of columns do no harm.
+//! CSV as spreadsheets write it: with a byte order mark, semicolons or tabs instead of commas, and columns in any
+//! order.
 
 use super::column::{self, Column};
 use super::record::{Cell, Content, Record};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 const BYTES_MAX: usize = 10_000_000;
 
-/// Reads all rows. A header that cannot be used is told at once, because no row makes sense then.
+/// An invalid header is reported alone, because no row makes sense then.
 pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Record>, Diagnostics> {
     let text = source.text();
     let names = || columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
@@ -66,7 +66,7 @@ pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Re
     Diagnostics::of(problems).map_or(Ok(records), Err)
 }
 
-/// What stands between the cells of the header, whose names have none of these in them.
+/// The delimiter of the header, whose names contain none of these.
 fn delimiter(text: &str) -> u8 {
     let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let count = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
@@ -81,7 +81,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line of a row. The reader tells where it began to look, which may be before empty lines.
+    /// The reader reports where it began to look, which may be before empty lines.
     fn of(&mut self, position: Option<&::csv::Position>) -> usize {
         let start =
             position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(self.passed);

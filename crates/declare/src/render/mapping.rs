@@ -8,7 +8,7 @@ use std::path::Path;
 use tidemill_domain::render::field::Field;
 use tidemill_domain::render::mapping::{self, MappingRow};
 
-/// What a file may have. The document's own table has `composition_id`.
+/// `composition_id` is the name in the original tables.
 static COLUMNS: [Column; 9] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
     needed("field_name", Kind::Read(field)),
@@ -25,7 +25,7 @@ fn field(text: &str) -> Result<(), String> {
     text.parse::<Field>().map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads a file, or tells all that is wrong with it.
+/// Reports all problems of a file at once.
 ///
 /// ```
 /// # use tidemill_declare::render::{Format, read_mapping};

@@ -37,7 +37,7 @@ fn period(text: &str) -> Result<(), String> {
     duration::parse(text).map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads a file, or tells all that is wrong with it. A composition has one profile.
+/// Reports all problems of a file at once. A composition has one profile.
 pub fn read_profiles(path: &Path, bytes: &[u8], format: Format) -> Result<Vec<Profile>, Diagnostics> {
     let (source, records) = records(path, bytes, format, &COLUMNS)?;
     let (mut profiles, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! One thing of a file, before anybody knows whether it is any good: a row of CSV, or a table of YAML.
+//! An unchecked record of a file: a row of CSV, or a table of YAML.
 
 use super::column::{self, Column};
 use crate::diagnostic::{Diagnostic, excerpt};
@@ -13,7 +13,7 @@ pub(super) struct Record {
     pub(super) cells: Vec<Cell>,
 }
 
-/// One value of it. What is empty is not there.
+/// Empty values are left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cell {
     pub(super) name: String,
@@ -26,11 +26,10 @@ pub(super) struct Cell {
 pub(super) enum Content {
     Text(String),
     List(Vec<String>),
-    /// Something else; the word for it.
     Other(&'static str),
 }
 
-/// Reads a record as what it should be; none when something is wrong with it, which is added to `problems`.
+/// Returns none and adds to `problems` if something is wrong.
 pub(super) fn read<T: DeserializeOwned>(
     record: &Record,
     columns: &'static [Column],
@@ -74,7 +73,7 @@ pub(super) fn read<T: DeserializeOwned>(
     }
     match serde_json::from_value(Value::Object(fields)) {
         Ok(read) => Some(read),
-        // The columns have looked at every value, so this is a number that is far too large.
+        // The columns have checked every value, so this is a number that is far too large.
         Err(error) => {
             let what = excerpt(&error.to_string());
             problems.push(Diagnostic::at(source, record.place, usize::MAX, what, "correct the value"));
@@ -93,7 +92,7 @@ fn value(column: &Column, content: &Content) -> Result<Value, String> {
 }
 
 impl Record {
-    /// Where a column stands, or the record itself if it does not have it.
+    /// The place of a column, or of the record if it does not have it.
     pub(super) fn at(&self, columns: &'static [Column], name: &str) -> (Place, usize) {
         let is_it = |cell: &&Cell| column::find(columns, &cell.name).is_some_and(|found| found.name == name);
         self.cells.iter().find(is_it).map_or((self.place, usize::MAX), |cell| (cell.place, cell.chars))

@@ -40,7 +40,7 @@ pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
     Diagnostics::of(problems).map_or(Ok(records), Err)
 }
 
-/// A key with its value; what has none is not there.
+/// Leaves out keys without a value.
 fn cell((key, node): &(Key, Node)) -> Option<Cell> {
     let content = match &node.content {
         Content::Null => return None,
@@ -57,7 +57,7 @@ fn cell((key, node): &(Key, Node)) -> Option<Cell> {
     Some(Cell { name: key.name.clone(), place: node.place, chars: node.chars, content })
 }
 
-/// Writes a list of tables. Every text is quoted, so that nothing is taken for something else.
+/// Quotes every text, so that none is taken for another type.
 pub(super) fn write(objects: &[Map<String, Value>]) -> String {
     let mut text = String::new();
     for object in objects {
@@ -77,7 +77,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// In double quotes. What an editor would not show, or would take for the end of a line, is escaped.
+/// Escapes what an editor would not show, or would take for a line end.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {

@@ -1,7 +1,7 @@
-//! What a place in an SQL text lies within: quotes, a comment, or neither.
+//! Whether a place in an SQL text is within quotes or a comment.
 //!
-//! It decides messages only. Values are bound wherever a name stands, so a text that is understood here
-//! otherwise than by the database ends in an error of the database, never in another statement.
+//! It affects messages only. Values are always bound, so if the database parses the text differently, it reports an
+//! error.
 
 /// Where no value can be bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +56,7 @@ pub(super) fn inside(text: &str, offset: usize) -> Option<Inside> {
     None
 }
 
-/// Where what begins with `rest` ends. A doubled quote ends one literal and begins the next, which comes to the
-/// same.
+/// A doubled quote ends one literal and begins the next, which has the same effect.
 fn closing(rest: &str, opening: usize, end: &str) -> usize {
     rest[opening..].find(end).map_or(rest.len(), |found| opening + found + end.len())
 }
