@@ -3,9 +3,9 @@
 //! Paths are relative to the working folder of the program.
 
 use crate::check::{all_steps, check_given};
-use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{At, JobFile, Place, StepFile, Work};
 use crate::parse::all;
+use crate::{Diagnostic, Diagnostics};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tidemill_domain::job::JobParameter;

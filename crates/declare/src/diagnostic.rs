@@ -1,8 +1,8 @@
 //! Problems of a job file: where, what, why, and a fix. All of them are reported at once, as text with the line and as
 //! JSON.
 
+use crate::Source;
 use crate::model::Place;
-use crate::source::Source;
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 //! Only mappings with text keys, lists and scalars are accepted. Anchors, aliases, tags, further documents, and files
 //! that are too large or too deep are refused.
 
+use crate::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics, excerpt};
 use crate::model::Place;
-use crate::source::Source;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::collections::BTreeMap;
 

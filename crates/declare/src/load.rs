@@ -1,11 +1,8 @@
 //! Loading job files: one, one with its neighbours, or a whole folder.
 
-use crate::check;
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::document::{self, BYTES_MAX};
+use crate::document::BYTES_MAX;
 use crate::model::{JobFile, Place};
-use crate::parse;
-use crate::source::Source;
+use crate::{Diagnostic, Diagnostics, Source, check, document, parse};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The content of a job file, with the place of everything that can be wrong.
 
-use crate::source::Source;
+use crate::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

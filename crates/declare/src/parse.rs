@@ -11,11 +11,10 @@ mod schedule;
 mod step;
 mod target;
 
-use crate::diagnostic::Diagnostic;
 use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;
 use crate::model::JobFile;
-use crate::source::Source;
+use crate::{Diagnostic, Source};
 pub(crate) use fields::all;
 use fields::{Fields, Reader, Table};
 use scalar::Truth;

@@ -14,9 +14,8 @@ mod tests;
 pub use mapping::{read_mapping, write_mapping};
 pub use profile::{read_profiles, write_profiles};
 
-use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::Place;
-use crate::source::Source;
+use crate::{Diagnostic, Diagnostics, Source};
 use column::Column;
 use record::Record;
 use serde::Serialize;

@@ -20,10 +20,7 @@ pub use message::{Announcement, Message, Watched};
 pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 
-use crate::error::EngineError;
-use crate::lease::{HeldLease, Leader, until_lost};
-use crate::process::Process;
-use crate::service::{Next, Service};
+use crate::{EngineError, HeldLease, Leader, Next, Process, Service, until_lost};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Rule;

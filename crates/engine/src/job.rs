@@ -44,6 +44,18 @@ mod prepare_chunk;
 pub mod purge;
 pub mod recovery;
 
+use chunk_buffer::{Ahead, ChunkBuffer, ReadChunk, ReadError, kind_of};
+use execution::{Execution, step_seed};
+use listener::{
+    ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
+};
+use retry::{GivenUp, Lost, LostAnswer, while_away};
+use scope::StepScopeParts;
+use step::{
+    BoxFuture, Committed, Described, Outcome, StepBody, StepFailure, StepFuture, StepResources, StepTask,
+};
+use stop::{StopSignal, StopSwitch, Urgency};
+
 pub use chunk_step::ChunkStep;
 pub use command::CommandSpec;
 pub use component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};

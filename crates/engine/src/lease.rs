@@ -1,11 +1,7 @@
 //! A lease that this process holds: renewed by the heartbeat, checked by the monotonic clock before acting, and
 //! confirmed by the database when settling.
 
-use crate::error::EngineError;
-use crate::lease_guard::LeaseGuard;
-use crate::metrics;
-use crate::process::Process;
-use crate::service::{Next, Service};
+use crate::{EngineError, LeaseGuard, Next, Process, Service, metrics};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
 use tidemill_domain::time::Monotonic;

@@ -36,6 +36,9 @@ pub mod metrics;
 /// awaits it: see ADR 0028.
 pub(crate) use async_recursion::async_recursion as boxed;
 
+use clock::{jitter_unit, jittered, pause_after};
+use lease::{Leader, begin_under, until_lost};
+use service::{FailureLog, Next, Service};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::{SystemClock, SystemIds};

@@ -12,6 +12,8 @@ pub mod verify;
 
 pub(crate) mod metrics;
 
+use publisher::Publishing;
+
 pub use keeper::{KeeperOptions, Kept};
 pub use publisher::{NotTaken, Outcome, Publisher, SinkRefusal};
 pub use relay::{Relay, RelayError, RelayOptions};

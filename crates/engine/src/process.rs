@@ -4,11 +4,8 @@
 //! because it could not heartbeat in time by its own monotonic clock. Then everything it holds is lost at once; a
 //! program that wants to continue starts a new process.
 
-use crate::clock::{SystemIds, jittered, pause_after};
-use crate::error::EngineError;
 use crate::lease::Held;
-use crate::lease_guard::LeaseGuard;
-use crate::{locked, metrics};
+use crate::{EngineError, LeaseGuard, SystemIds, jittered, locked, metrics, pause_after};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

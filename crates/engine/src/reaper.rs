@@ -2,11 +2,8 @@
 //! deletes old rows. After the database's clock was set back, it shortens leases and waits that reach too far. All
 //! processes do it; the statements are guarded, so it does not matter which is first.
 
-use crate::error::EngineError;
 use crate::job::recovery;
-use crate::metrics;
-use crate::process::Process;
-use crate::service::Service;
+use crate::{EngineError, Process, Service, metrics};
 use std::time::Duration;
 use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;

@@ -35,10 +35,12 @@ pub use places::Places;
 pub use storage::Storage;
 pub use worker::{Worker, WorkerHandle};
 
-use crate::clock::pause_after;
+use crate::pause_after;
+use held::{Held, Instruction, Registry};
 use std::pin::Pin;
 use std::time::Duration;
 use tidemill_domain::render::Trouble;
+use worker_context::WorkerContext;
 
 /// A call to a backend.
 pub type Asking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;

@@ -9,12 +9,8 @@ mod registry;
 pub use registry::{ScheduleRegistry, register};
 pub use tidemill_domain::schedule::{MissedRuns, Outside, Overlap, Schedule};
 
-use crate::error::EngineError;
-use crate::job::error::JobError;
-use crate::job::launch::Launching;
-use crate::job::launcher::{Launcher, Running};
-use crate::metrics;
-use crate::service::{Next, Service};
+use crate::job::{JobError, Launcher, Launching, Running};
+use crate::{EngineError, Next, Service, metrics};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;

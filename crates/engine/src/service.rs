@@ -7,8 +7,7 @@
 //! }
 //! ```
 
-use crate::clock::{jitter_unit, pause_after};
-use crate::process::Process;
+use crate::{Process, jitter_unit, pause_after};
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;

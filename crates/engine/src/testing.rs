@@ -23,13 +23,9 @@
 //! # });
 //! ```
 
-use crate::error::EngineError;
-use crate::job::definition::{Job, JobRegistry};
-use crate::job::error::JobError;
-use crate::job::launcher::Launcher;
-use crate::job::run_job::ExecutionEnd;
-use crate::process::{Process, ProcessOptions};
-use crate::schedule::{self, Schedule, ScheduleRegistry, Turned};
+use crate::job::{ExecutionEnd, Job, JobError, JobRegistry, Launcher};
+use crate::schedule::{Schedule, ScheduleRegistry, Turned};
+use crate::{EngineError, Process, ProcessOptions, schedule};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;

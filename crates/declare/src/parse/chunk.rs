@@ -1,7 +1,6 @@
 //! Chunk steps.
 
-use super::fields::{Fields, Reader, Table, all};
-use super::scalar::Truth;
+use super::{Fields, Reader, Table, Truth, all};
 use crate::document::{Content, Node};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
 use std::time::Duration;

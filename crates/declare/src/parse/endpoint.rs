@@ -1,9 +1,9 @@
 //! Sources and destinations: CSV, JSON lines, SQL, Kafka, and the outbox.
 
-use super::fields::{Fields, Reader, Table, all};
-use super::scalar::{Truth, shown};
+use super::{Fields, Reader, Table, all};
 use crate::document::{Content, Node};
 use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, WriteFile, WriteMode};
+use crate::parse::scalar::{Truth, shown};
 use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 

@@ -1,9 +1,9 @@
 //! The keys of a table. Unknown keys are reported with the nearest known one.
 
+use crate::Source;
 use crate::diagnostic::{Diagnostic, did_you_mean, excerpt};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, Place};
-use crate::source::Source;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {

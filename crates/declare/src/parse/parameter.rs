@@ -1,7 +1,6 @@
 //! The parameters that a job declares.
 
-use super::fields::{Fields, Reader, Table, all};
-use super::scalar::Truth;
+use super::{Fields, Reader, Table, Truth, all};
 use crate::document::{Content, Key, Node};
 use crate::model::{Allowance, At, ParameterFile};
 use tidemill_domain::job::parameter::{Accepted, ParameterSpec, ParameterType, Pattern};

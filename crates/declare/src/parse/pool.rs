@@ -1,6 +1,6 @@
 //! The pool units of a step.
 
-use super::fields::{Fields, Reader, Table};
+use super::{Fields, Reader, Table};
 use crate::diagnostic::excerpt;
 use crate::document::{Content, Node};
 use crate::model::At;

@@ -1,12 +1,13 @@
 //! Scalars: numbers, booleans, durations and keywords.
 
-use super::fields::{Fields, Reader};
+use super::{Fields, Reader};
 use crate::diagnostic::{did_you_mean, excerpt};
 use crate::document::{Content, Node};
 use crate::model::At;
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use tidemill_domain::duration::{self, BadDuration};
+use tidemill_domain::duration;
+use tidemill_domain::duration::BadDuration;
 
 impl Reader<'_> {
     pub(super) fn number<N: TryFrom<u64>>(

@@ -1,6 +1,6 @@
 //! The schedule of a job.
 
-use super::fields::{Reader, Table};
+use super::{Reader, Table};
 use crate::document::Node;
 use crate::model::{At, Place, ScheduleFile};
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! Steps: their kind, and the keys of that kind.
 
-use super::fields::{Fields, Reader, Table, all};
-use super::scalar::Truth;
+use super::{Fields, Reader, Table, Truth, all};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
 use std::collections::BTreeMap;

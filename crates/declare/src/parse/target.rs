@@ -1,6 +1,6 @@
 //! Targets of transitions: `next`, `end`, `end(CODE)`, `fail`, `stop`, `stop_and_restart(step)`, `to(step)`.
 
-use super::fields::{Reader, all};
+use super::{Reader, all};
 use crate::diagnostic::excerpt;
 use crate::document::Node;
 use crate::model::At;

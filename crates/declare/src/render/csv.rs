@@ -1,11 +1,10 @@
 //! CSV as spreadsheets write it: with a byte order mark, semicolons or tabs instead of commas, and columns in any
 //! order.
 
-use super::column::{self, Column};
-use super::record::{Cell, Content, Record};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use super::{Column, column};
 use crate::model::Place;
-use crate::source::Source;
+use crate::render::record::{Cell, Content, Record};
+use crate::{Diagnostic, Diagnostics, Source};
 use serde_json::{Map, Value};
 
 const BYTES_MAX: usize = 10_000_000;

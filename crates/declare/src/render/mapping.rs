@@ -1,12 +1,13 @@
 //! Field mappings as files.
 
-use super::column::{Column, Kind, needed, optional};
 use super::{Format, record, records, write};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::render::column::{Column, Kind, needed, optional};
+use crate::{Diagnostic, Diagnostics};
 use serde_json::{Map, Value};
 use std::path::Path;
 use tidemill_domain::render::field::Field;
-use tidemill_domain::render::mapping::{self, MappingRow};
+use tidemill_domain::render::mapping;
+use tidemill_domain::render::mapping::MappingRow;
 
 /// `composition_id` is the name in the original tables.
 static COLUMNS: [Column; 9] = [

@@ -1,8 +1,8 @@
 //! Profiles of compositions as files.
 
-use super::column::{Column, Kind, needed, optional};
 use super::{Format, record, records, write};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::render::column::{Column, Kind, needed, optional};
+use crate::{Diagnostic, Diagnostics};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;

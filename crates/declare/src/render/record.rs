@@ -1,9 +1,9 @@
 //! An unchecked record of a file: a row of CSV, or a table of YAML.
 
-use super::column::{self, Column};
+use super::{Column, column};
+use crate::Source;
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::model::Place;
-use crate::source::Source;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 

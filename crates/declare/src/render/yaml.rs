@@ -1,9 +1,9 @@
 //! YAML: a list of tables, one for each record.
 
-use super::record::{Cell, Content as Held, Record};
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::document::{self, Content, Key, Node, Remedies};
-use crate::source::Source;
+use super::record::Content as Held;
+use crate::document::{Content, Key, Node, Remedies};
+use crate::render::record::{Cell, Record};
+use crate::{Diagnostic, Diagnostics, Source, document};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 

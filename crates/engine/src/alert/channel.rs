@@ -1,6 +1,6 @@
 //! Channels that notices are delivered to. The log is here; channels that need a network are in the server.
 
-use super::message::Message;
+use super::Message;
 use std::fmt;
 use std::pin::Pin;
 use tidemill_domain::alert::{Notice, Severity};

@@ -1,16 +1,13 @@
 //! Delivering notices: loads what is due, tries each outside of any transaction, and records the result under the
 //! fence.
 
-use super::channel::{Channel, DeliveryError};
-use super::message::{Announcement, Message};
-use crate::clock::jitter_unit;
-use crate::error::EngineError;
-use crate::lease::HeldLease;
-use crate::metrics;
+use super::{Announcement, Channel, DeliveryError, Message};
+use crate::{EngineError, HeldLease, jitter_unit, metrics};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
+use tidemill_domain::alert::delivery;
+use tidemill_domain::alert::delivery::{Attempt, DeliveryState};
 use tidemill_store::alert::Delivery;
 use tokio::task::JoinSet;
 

@@ -1,15 +1,12 @@
 //! Evaluating the rules: samples every signal, turns samples into readings, and lets the store decide.
 
-use super::message::Announcement;
-use super::signal::{Observation, Signal};
-use crate::error::EngineError;
-use crate::lease::HeldLease;
-use crate::metrics;
+use super::{Announcement, Observation, Signal};
+use crate::{EngineError, HeldLease, metrics};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::alert::window::{self, Window};
-use tidemill_domain::alert::{Notice, Reading, Rule, Severity, Subject};
+use tidemill_domain::alert::window::Window;
+use tidemill_domain::alert::{Notice, Reading, Rule, Severity, Subject, window};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::alert::{AlertRecord, Judgement, Judging};
 

@@ -8,7 +8,7 @@ pub use outbox::OutboxSignal;
 pub use pool::PoolSignal;
 pub use render::RenderSignal;
 
-use crate::error::EngineError;
+use crate::EngineError;
 use crate::metrics::number;
 use std::fmt;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! Notices in the form in which Amazon SNS posts CloudWatch alarms, so that receivers of those need no change. There is
 //! no signature by AWS; ours is in our header.
 
-use super::message::Message;
-use super::signal::PoolSignal;
+use super::Message;
+use crate::alert::signal::PoolSignal;
 use crate::pool::emf;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -12,7 +12,7 @@
 
 mod error;
 
-use crate::item::roots::{Roots, RootsError};
+use crate::item::{Roots, RootsError};
 use error::OutputError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};

@@ -16,8 +16,7 @@
 //! assert!(job.check().is_ok());
 //! ```
 
-use crate::job::component::{Delivery, ItemReader, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkScope, Delivery, ItemReader, ItemStream, ItemWriter};
 use tidemill_domain::item::{ItemError, Row, Value};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_store::Store;

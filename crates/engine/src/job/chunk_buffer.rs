@@ -1,8 +1,6 @@
 //! A chunk in progress: its items, their outputs, and its transaction.
 
-use crate::job::component::ItemPlace;
-use crate::job::scope::ChunkScope;
-use crate::job::step::StepFailure;
+use crate::job::{ChunkScope, ItemPlace, StepFailure};
 use crate::metrics::ChunkTimer;
 use std::collections::{HashMap, VecDeque};
 use tidemill_domain::code::Code;

@@ -1,9 +1,8 @@
 //! Definition of a chunk step: its parts, when a chunk is complete, and its fault policy.
 
-use crate::job::component::{ItemProcessor, ItemReader};
 use crate::job::lifecycle_events::Listeners;
 use crate::job::reject::RejectSink;
-use crate::job::scope::StepScope;
+use crate::job::{ItemProcessor, ItemReader, StepScope};
 use crate::locked;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,18 +1,16 @@
 //! A run of a chunk step: makes and opens its parts, processes, writes and commits chunks, and closes the parts. The
 //! chunk machine of the domain decides what happens next.
 
-use crate::clock::jitter_unit;
-use crate::job::chunk_buffer::{Ahead, ChunkBuffer, kind_of};
 use crate::job::chunk_definition::ChunkDefinition;
 use crate::job::chunk_reader::ReadingTask;
-use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
 use crate::job::parallel_chunks::{ChunkSource, ParallelChunks};
-use crate::job::prepare_chunk::{self, Lane};
+use crate::job::prepare_chunk::Lane;
 use crate::job::reject::RejectSink;
-use crate::job::scope::ChunkScope;
-use crate::job::step::{Outcome, StepFailure, StepTask};
-use crate::job::stop::Urgency;
-use crate::metrics;
+use crate::job::{
+    Ahead, ChunkBuffer, ChunkScope, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure, StepTask,
+    Urgency, kind_of, prepare_chunk,
+};
+use crate::{jitter_unit, metrics};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};

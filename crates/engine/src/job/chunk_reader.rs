@@ -3,11 +3,8 @@
 //! It passes errors on in their order and decides nothing, because what may be skipped depends on chunks still being
 //! written.
 
-use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk, ReadError, kind_of};
 use crate::job::chunk_definition::Completion;
-use crate::job::component::ItemReader;
-use crate::job::listener::ItemListener;
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkBuffer, ChunkScope, ItemListener, ItemReader, ReadChunk, ReadError, kind_of};
 use crate::metrics::ChunkTimer;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Phase};

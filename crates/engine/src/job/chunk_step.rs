@@ -1,13 +1,12 @@
 //! The builder of chunk steps.
 
 use crate::job::chunk_definition::{ChunkDefinition, Completion, Make, clones_of};
-use crate::job::chunk_loop;
-use crate::job::component::{ItemProcessor, ItemReader, ItemWriter, PassThrough};
 use crate::job::lifecycle_events::Listeners;
-use crate::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
 use crate::job::reject::{RejectSink, Rejects};
-use crate::job::scope::StepScope;
-use crate::job::step::{Described, Step, StepBody, StepFuture, StepTask};
+use crate::job::{
+    ChunkListener, Described, ItemListener, ItemProcessor, ItemReader, ItemWriter, PassThrough,
+    RetryListener, SkipListener, Step, StepBody, StepFuture, StepScope, StepTask, chunk_loop,
+};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,7 @@ mod previous_run;
 mod supervise;
 
 use crate::environment::passed_on;
-use crate::job::component::Delivery;
-use crate::job::scope::StepScope;
-use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
+use crate::job::{Delivery, Outcome, Step, StepBody, StepFailure, StepFuture, StepScope, StepTask};
 use output::Output;
 use std::collections::BTreeMap;
 use std::env;

@@ -1,9 +1,6 @@
 //! The commit of a chunk: its writes, position, counters and fence in one transaction.
 
-use crate::job::component::Delivery;
-use crate::job::retry::{LostAnswer, while_away};
-use crate::job::scope::ChunkScope;
-use crate::job::step::{Committed, StepFailure, StepTask};
+use crate::job::{ChunkScope, Committed, Delivery, LostAnswer, StepFailure, StepTask, while_away};
 use crate::metrics;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::Counters;

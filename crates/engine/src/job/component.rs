@@ -1,7 +1,7 @@
 //! The parts of a chunk step: reader, processor and writer. Implement these, or use the ones in [`crate::item`].
 #![expect(unused_variables, reason = "most defaults do nothing")]
 
-use crate::job::scope::ChunkScope;
+use crate::job::ChunkScope;
 use std::fmt;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;

@@ -1,9 +1,6 @@
 //! A job: its name, steps, flow and options.
 
-use crate::job::error::JobError;
-use crate::job::graph::{Decision, StepFlow};
-use crate::job::listener::JobListener;
-use crate::job::step::Step;
+use crate::job::{Decision, JobError, JobListener, Step, StepFlow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Errors of jobs, for authors and operators.
 
-use crate::error::EngineError;
+use crate::EngineError;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::instance::NoNext;
 use tidemill_domain::job::launch::LaunchRefusal;

@@ -1,10 +1,7 @@
 //! An execution that this process runs, and how its progress is recorded.
 
-use crate::job::definition::Job;
-use crate::job::retry::{GivenUp, Lost, LostAnswer, while_away};
-use crate::job::step::{Outcome, StepResources};
-use crate::locked;
-use crate::metrics;
+use crate::job::{GivenUp, Job, Lost, LostAnswer, Outcome, StepResources, while_away};
+use crate::{locked, metrics};
 use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{Counters, ExecutionContext, StepExecutionId};

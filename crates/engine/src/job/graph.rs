@@ -1,6 +1,6 @@
 //! The flow of a job: steps, decisions, inner flows and transitions.
 
-use crate::job::step::Step;
+use crate::job::Step;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;

@@ -1,13 +1,9 @@
 //! Job steps, which run another job as an execution of its own.
 
-use crate::job::definition::{Job, JobRegistry};
-use crate::job::error::JobError;
-use crate::job::launcher::Launcher;
-use crate::job::recovery;
-use crate::job::run_job::ExecutionEnd;
-use crate::job::scope::StepScope;
-use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask};
-use crate::job::stop::Urgency;
+use crate::job::{
+    ExecutionEnd, Job, JobError, JobRegistry, Launcher, Outcome, Step, StepBody, StepFailure, StepFuture,
+    StepResources, StepScope, StepTask, Urgency, recovery,
+};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! A launch: decides and inserts the execution in one transaction, which the caller may share. It runs after the
 //! commit.
 
-use crate::job::definition::Job;
-use crate::job::error::JobError;
-use crate::job::launcher::{Launcher, Running};
+use crate::job::{Job, JobError, Launcher, Running};
 use tidemill_domain::audit::Actor;
 use tidemill_domain::job::instance::next_instance;
 use tidemill_domain::job::launch::{LaunchRefusal, LaunchRules};

@@ -1,16 +1,8 @@
 //! The launcher: the jobs and executions of this process, and how they are stopped. `launch.rs` starts them.
 
-use crate::error::EngineError;
-use crate::job::definition::{Job, JobRegistry};
-use crate::job::execution::Execution;
-use crate::job::run_job::ExecutionEnd;
-use crate::job::step::StepResources;
-use crate::job::stop::{StopSignal, StopSwitch, Urgency};
-use crate::lease::HeldLease;
-use crate::locked;
+use crate::job::{Execution, ExecutionEnd, Job, JobRegistry, StepResources, StopSignal, StopSwitch, Urgency};
 use crate::pool::{Pools, PoolsOnDemand};
-use crate::process::Process;
-use crate::service::{Next, Service};
+use crate::{EngineError, HeldLease, Next, Process, Service, locked};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

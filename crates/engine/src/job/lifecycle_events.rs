@@ -1,7 +1,6 @@
 //! The listeners of a chunk step.
 
-use crate::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
-use crate::job::scope::StepScope;
+use crate::job::{ChunkListener, ItemListener, RetryListener, SkipListener, StepScope};
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::Counters;

@@ -3,7 +3,7 @@
 //! Listeners observe; they do not decide. They run within the step, so they should be fast.
 #![expect(unused_variables, reason = "the defaults do nothing")]
 
-use crate::job::scope::StepScope;
+use crate::job::StepScope;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, JobParameters};
 

@@ -10,10 +10,9 @@
 //! is rolled back, because an earlier chunk may wait for its locks, and the database ends idle transactions. And while
 //! a chunk is written at its turn, no later one has a transaction, so errors are the same as with one thread.
 
-use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk};
 use crate::job::chunk_reader::ReaderHandle;
-use crate::job::component::{ItemProcessor, ItemWriter};
 use crate::job::prepare_chunk::{Lane, Preparation};
+use crate::job::{ChunkBuffer, ItemProcessor, ItemWriter, ReadChunk};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,8 +7,7 @@ mod partitioners;
 mod run_partition;
 mod worker;
 
-use crate::job::scope::StepScope;
-use crate::job::step::{BoxFuture, Step};
+use crate::job::{BoxFuture, Step, StepScope};
 use serde_json::Value;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;

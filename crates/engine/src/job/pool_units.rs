@@ -3,10 +3,7 @@
 //! Nothing here can be lost in a crash: the units of a dead process are released when its execution is recovered
 //! ([`recovery`](crate::job::recovery)).
 
-use crate::job::retry::Lost;
-use crate::job::scope::StepScope;
-use crate::job::step::{Outcome, StepResources};
-use crate::job::stop::Urgency;
+use crate::job::{Lost, Outcome, StepResources, StepScope, Urgency};
 use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
 use std::time::Duration;
 use tidemill_domain::code::Code;

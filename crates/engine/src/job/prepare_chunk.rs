@@ -5,9 +5,7 @@
 //! error may be caused by uncommitted rows of another chunk, so it is dropped and the chunk is written again at its
 //! turn.
 
-use crate::job::chunk_buffer::ChunkBuffer;
-use crate::job::component::{ItemProcessor, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkBuffer, ChunkScope, ItemProcessor, ItemWriter};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_store::crash_point;

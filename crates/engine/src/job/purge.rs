@@ -3,11 +3,7 @@
 //! Of several servers, the one that holds the lease `purge/history` does the work. The lease is only there to save
 //! work: each share is decided under locks, so a manual purge may run at the same time.
 
-use crate::error::EngineError;
-use crate::lease::{HeldLease, Leader, begin_under, until_lost};
-use crate::metrics;
-use crate::process::Process;
-use crate::service::Service;
+use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, metrics, until_lost};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};

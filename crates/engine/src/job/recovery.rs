@@ -1,10 +1,8 @@
 //! Recovery of executions whose process died: they fail, their units are released, and they are restarted if their job
 //! says so. Any process can fail them; only one that has the job restarts it.
 
-use crate::error::EngineError;
-use crate::job::launcher::{Launcher, Running};
-use crate::metrics;
-use crate::service::{Next, Service};
+use crate::job::{Launcher, Running};
+use crate::{EngineError, Next, Service, metrics};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::poll::Pace;

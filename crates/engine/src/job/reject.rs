@@ -2,7 +2,7 @@
 
 use crate::item::Roots;
 use crate::item::file_output::FileOutput;
-use crate::job::scope::{ChunkScope, StepScope};
+use crate::job::{ChunkScope, StepScope};
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};

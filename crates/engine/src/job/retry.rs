@@ -1,6 +1,6 @@
 //! Repeats a transaction while the database is away and this process holds the lease.
 
-use crate::lease::HeldLease;
+use crate::HeldLease;
 use std::time::Duration;
 use tidemill_store::StoreError;
 

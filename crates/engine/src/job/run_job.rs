@@ -1,13 +1,9 @@
 //! One execution, from its first step to its end: in sequence, or by transitions.
 
-use crate::error::EngineError;
-use crate::job::execution::Execution;
 use crate::job::graph::{Decision, Node, StepFlow};
-use crate::job::listener::JobRun;
-use crate::job::retry::{GivenUp, Lost};
 use crate::job::run_step::{PartResult, Start, panic_text};
-use crate::job::step::{BoxFuture, Outcome};
-use crate::metrics;
+use crate::job::{BoxFuture, Execution, GivenUp, JobRun, Lost, Outcome};
+use crate::{EngineError, metrics};
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;

@@ -1,12 +1,9 @@
 //! One step: decides whether it starts, runs its body in a task, and records its end.
 
-use crate::job::execution::Execution;
-use crate::job::listener::StepRun;
-use crate::job::pool_units;
-use crate::job::retry::{GivenUp, Lost};
-use crate::job::scope::{StepScope, StepScopeParts};
-use crate::job::step::{Committed, Outcome, Step, StepFailure, StepResources, StepTask};
-use crate::job::stop::Urgency;
+use crate::job::{
+    Committed, Execution, GivenUp, Lost, Outcome, Step, StepFailure, StepResources, StepRun, StepScope,
+    StepScopeParts, StepTask, Urgency, pool_units,
+};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tidemill_domain::code::Code;

@@ -1,6 +1,6 @@
 //! The scopes that the parts of a step get while they run.
 
-use crate::lease::HeldLease;
+use crate::HeldLease;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;

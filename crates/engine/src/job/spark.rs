@@ -1,8 +1,7 @@
 //! Spark steps: `spark-submit` as a supervised command, with the units a pool granted.
 
 use crate::job::command::{CommandSpec, CommandStep};
-use crate::job::scope::StepScope;
-use crate::job::step::Step;
+use crate::job::{Step, StepScope};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;

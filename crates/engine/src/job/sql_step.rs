@@ -1,9 +1,7 @@
 //! SQL steps: statements in the step's transaction or on another database.
 
-use crate::job::component::Delivery;
-use crate::job::scope::StepScope;
-use crate::job::step::{Step, StepBody, StepFuture, StepTask};
 use crate::job::tasklet::{TaskletScope, repeat};
+use crate::job::{Delivery, Step, StepBody, StepFuture, StepScope, StepTask};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_store::item::{Database, SqlQuery};

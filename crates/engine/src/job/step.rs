@@ -1,12 +1,8 @@
 //! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
-use crate::job::listener::StepListener;
-use crate::job::retry::GivenUp;
-use crate::job::scope::{ChunkScope, StepScope};
-use crate::job::stop::StopSignal;
-use crate::lease::HeldLease;
-use crate::locked;
+use crate::job::{ChunkScope, GivenUp, StepListener, StepScope, StopSignal};
 use crate::pool::PoolsOnDemand;
+use crate::{HeldLease, locked};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,6 @@
 //! Tasklet steps: work that is called until it is finished, each time in a transaction.
 
-use crate::job::scope::{ChunkScope, StepScope};
-use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
+use crate::job::{ChunkScope, Outcome, Step, StepBody, StepFailure, StepFuture, StepScope, StepTask};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};

@@ -2,7 +2,7 @@
 //! that cannot be scraped.
 
 use super::metrics;
-use crate::service::Service;
+use crate::Service;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tidemill_domain::outbox::{RelayId, Tally};

@@ -4,8 +4,7 @@
 //! A round takes about forty statements. While no events are written, a single statement checks whether a round is
 //! needed.
 
-use crate::error::EngineError;
-use crate::service::Service;
+use crate::{EngineError, Service};
 use std::time::Duration;
 use tidemill_domain::outbox::EventId;
 use tidemill_store::outbox::{Checked, Extended, Retained};

@@ -1,7 +1,7 @@
 //! Where a relay publishes records. Files and standard output are in `sink`; sinks that need a network are in other
 //! crates.
 
-use crate::lease_guard::LeaseGuard;
+use crate::LeaseGuard;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ mod retry;
 mod sink;
 mod slots;
 
-use super::keeper::KeeperOptions;
-use super::publisher::{Publisher, SinkRefusal};
-use crate::clock::pause_after;
+use super::{KeeperOptions, Publisher, SinkRefusal};
+use crate::pause_after;
 use member::{Ended, Member};
+use sink::SinkDown;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;

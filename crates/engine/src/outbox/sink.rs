@@ -9,8 +9,8 @@ pub mod tail;
 pub use file::FileSink;
 pub use stdout::StdoutSink;
 
-use super::publisher::{Outcome, Publisher, Publishing};
-use crate::clock::SystemClock;
+use super::{Outcome, Publisher, Publishing};
+use crate::SystemClock;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,10 +1,9 @@
 //! Requests for units.
 
-use crate::clock::SystemIds;
+use crate::SystemIds;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use tidemill_domain::pool::command::{Acquire, Part};
-use tidemill_domain::pool::{Class, Holder, PoolName};
+use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName};
 
 /// A request for units of one pool, or of several at once: it gets all of them or waits for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,18 +1,16 @@
 //! The task that decides: gathers commands, decides them in one pass, and answers after the commit. In between it
 //! expires tickets, and looks for decisions of other processes.
 
-use super::error::PoolError;
-use super::metering::Meter;
-use super::pools::{Directory, PoolOptions};
-use super::watch::{Watch, Watches};
-use crate::clock::SystemClock;
-use crate::service::FailureLog;
+use super::PoolError;
+use crate::pool::metering::Meter;
+use crate::pool::pools::{Directory, PoolOptions};
+use crate::pool::watch::{Watch, Watches};
+use crate::{FailureLog, SystemClock};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::command::{Answer, Command};
-use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::pool::{Answer, Command, PoolName, TicketId};
 use tidemill_domain::time::Clock;
 use tidemill_store::pool::{Lapses, POOL_CHANGED, PassRequest, PoolCache};
 use tidemill_store::{Store, StoreError};

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
-use super::metering::Sums;
+use super::Sums;
 use serde_json::{Map, Value, json};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolLevel;

@@ -1,7 +1,7 @@
 //! Gauges of pools for Prometheus. Read from the database, so that every server reports the same.
 
 use super::metrics;
-use crate::service::Service;
+use crate::Service;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;

@@ -1,14 +1,12 @@
 //! Units that this process uses itself, with heartbeats until they are released.
 
-use super::ask::Ask;
-use super::error::PoolError;
-use super::pools::Pools;
-use crate::service::Service;
+use super::{Ask, PoolError, Pools};
+use crate::Service;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tidemill_domain::pool::End;
 use tidemill_domain::pool::command::{Admitted, Answer, Release, ReleaseBy};
-use tidemill_domain::pool::event::End;
 use tokio::task::JoinHandle;
 
 /// How long the units of a dead process are kept.

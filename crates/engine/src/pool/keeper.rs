@@ -2,10 +2,7 @@
 //!
 //! Of several servers, the one that holds the lease `pool/keeper` does the work.
 
-use crate::error::EngineError;
-use crate::lease::{HeldLease, Leader, begin_under, until_lost};
-use crate::process::Process;
-use crate::service::Service;
+use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::PoolName;

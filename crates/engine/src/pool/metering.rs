@@ -5,11 +5,8 @@ use crate::locked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
-use tidemill_domain::pool::command::{Answer, Command};
-use tidemill_domain::pool::event::{End, Event, Record};
 use tidemill_domain::pool::pass::Outcome;
-use tidemill_domain::pool::reason::Reason;
-use tidemill_domain::pool::{PoolName, Ticket, TicketId};
+use tidemill_domain::pool::{Answer, Command, End, Event, PoolName, Reason, Record, Ticket, TicketId};
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {

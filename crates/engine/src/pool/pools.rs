@@ -1,11 +1,10 @@
 //! The handle to acquire and release units.
 
-use super::ask::Ask;
-use super::decider::{self, Call};
-use super::error::PoolError;
-use super::metering::{Meter, Sums};
-use super::watch::Watch;
-use crate::clock::{SystemClock, SystemIds};
+use super::{Ask, PoolError, decider};
+use crate::pool::decider::Call;
+use crate::pool::metering::{Meter, Sums};
+use crate::pool::watch::Watch;
+use crate::{SystemClock, SystemIds};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;

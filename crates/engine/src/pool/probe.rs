@@ -4,13 +4,9 @@
 //! The program gets the suspect leases as JSON on standard input, and writes the number of sessions of each to standard
 //! output. Leases that it leaves out do not change; nor does any if it fails.
 
-use super::error::PoolError;
-use super::pools::Pools;
-use crate::environment;
+use super::{PoolError, Pools};
 use crate::job::command::Group;
-use crate::lease::Leader;
-use crate::process::Process;
-use crate::service::Service;
+use crate::{Leader, Process, Service, environment};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,6 @@
 //! The backends of a worker: the render farm, the inspector of files and the storage.
 
-use super::Asking;
-use super::storage::Storage;
+use super::{Asking, Storage};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;

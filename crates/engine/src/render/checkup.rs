@@ -1,8 +1,8 @@
 //! Regular checks of nexrender, the NAS, ffprobe and the path map. A worker claims nothing while no render can succeed.
 
-use super::health::Part;
-use super::worker_context::WorkerContext;
-use crate::service::Service;
+use super::WorkerContext;
+use crate::Service;
+use crate::render::health::Part;
 use std::sync::Arc;
 use tidemill_domain::render::Trouble;
 use tidemill_domain::render::retry_rules::Remedy;

@@ -1,12 +1,8 @@
 //! Claiming renders: as many as the farm has free places, after a wake-up or a pause.
 
-use super::held::Held;
-use super::task::Task;
-use super::worker_context::WorkerContext;
-use super::{metrics, tell};
-use crate::clock::jittered;
-use crate::lease_guard::LeaseGuard;
-use crate::service::{Next, Service};
+use super::{Held, WorkerContext, metrics, tell};
+use crate::render::task::Task;
+use crate::{LeaseGuard, Next, Service, jittered};
 use std::sync::Arc;
 use tidemill_domain::poll::PollResult;
 use tidemill_domain::render::polling::Empty;

@@ -2,8 +2,8 @@
 //! that cannot be scraped.
 
 use super::metrics;
+use crate::Service;
 use crate::metrics::number;
-use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::render::Status;
 use tidemill_domain::time::Timestamp;

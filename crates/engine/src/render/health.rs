@@ -1,6 +1,6 @@
 //! The health of a worker, for `/health`, from what it last saw.
 
-use super::held::Registry;
+use super::Registry;
 use crate::locked;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};

@@ -1,7 +1,6 @@
 //! The renders that this worker holds: until when it may act on each, and instructions to its task.
 
-use crate::lease_guard::LeaseGuard;
-use crate::locked;
+use crate::{LeaseGuard, locked};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tidemill_domain::lease::Fence;

@@ -7,8 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Answer, Release};
-use tidemill_domain::pool::holder::Holder;
-use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
+use tidemill_domain::pool::{End, Holder, PoolName, Reason, ReleaseBy};
 use tidemill_domain::render::Uid;
 
 /// Prefix of the holder's name.

@@ -1,7 +1,6 @@
 //! The options of a render worker.
 
-use super::licence::Licence;
-use super::places::Places;
+use super::{Licence, Places};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;

@@ -1,13 +1,11 @@
 //! Jobs of the farm that are no longer needed: removed together with their files.
 
-use super::worker_context::WorkerContext;
+use super::WorkerContext;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
-use tidemill_domain::render::gfx;
 use tidemill_domain::render::lifecycle::File;
-use tidemill_domain::render::output;
-use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid};
+use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid, gfx, output};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
 use tidemill_store::render::{OrphanJob, RenderRecord};

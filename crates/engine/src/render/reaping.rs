@@ -1,10 +1,9 @@
 //! Cleans up after workers that disappeared: their renders go to others, their jobs and files are removed. Also removes
 //! files of nodes that were too late.
 
-use super::task::unexpected;
-use super::worker_context::WorkerContext;
-use super::{metrics, orphan_job, tell};
-use crate::service::{Next, Service};
+use super::{WorkerContext, metrics, orphan_job, tell};
+use crate::render::task::unexpected;
+use crate::{Next, Service};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::{Status, Trouble, Uid};

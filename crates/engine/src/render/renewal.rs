@@ -1,10 +1,8 @@
 //! Renews the leases of all renders, independently of their tasks. A lost or cancelled render is reported to its task
 //! at once.
 
-use super::held::{Held, Instruction};
-use super::worker_context::WorkerContext;
-use super::{RETRY_FIRST, RETRY_LONGEST, metrics, tell};
-use crate::service::Service;
+use super::{Held, Instruction, RETRY_FIRST, RETRY_LONGEST, WorkerContext, metrics, tell};
+use crate::Service;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -5,13 +5,11 @@ mod file;
 mod job;
 mod prepare;
 
-use super::held::{Held, Instruction};
-use super::licence::NoLicence;
-use super::storage::Sight;
-use super::tell;
-use super::worker_context::{Place, WorkerContext};
-use super::{metrics, short_pause};
+use super::{Held, Instruction, metrics, short_pause, tell};
 use crate::pool::Hold;
+use crate::render::licence::NoLicence;
+use crate::render::storage::Sight;
+use crate::render::worker_context::{Place, WorkerContext};
 use job::WordsTold;
 use serde_json::Value;
 use std::sync::Arc;

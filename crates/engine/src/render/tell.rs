@@ -1,7 +1,6 @@
 //! Logs and metrics of renders, and what only a person can fix.
 
-use super::metrics;
-use super::worker_context::WorkerContext;
+use super::{WorkerContext, metrics};
 use tidemill_domain::render::{Concern, Render, RenderId, Status};
 use tidemill_store::render::Worked;
 

@@ -8,12 +8,9 @@
 //!   checkup  ──pause, resume──► claiming
 //! ```
 
-use super::backends::Backends;
-use super::health::Health;
-use super::held::Instruction;
-use super::options::WorkerOptions;
-use super::worker_context::WorkerContext;
-use super::{checkup, claiming, reaping, renewal};
+use super::{
+    Backends, Health, Instruction, WorkerContext, WorkerOptions, checkup, claiming, reaping, renewal,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::Clock;

@@ -1,13 +1,9 @@
 //! The state that all tasks of a worker share.
 
-use super::backends::{Backends, Farm, Inspector};
-use super::composition_cache::CompositionCache;
-use super::health::{Health, Reading, Vitals};
-use super::held::Registry;
-use super::metrics;
-use super::options::WorkerOptions;
-use super::storage::Storage;
+use super::{Backends, Farm, Inspector, Registry, Storage, WorkerOptions, metrics};
 use crate::locked;
+use crate::render::composition_cache::CompositionCache;
+use crate::render::health::{Health, Reading, Vitals};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Registering the schedules of a program.
 
-use crate::job::definition::JobRegistry;
-use crate::job::error::JobError;
+use crate::job::{JobError, JobRegistry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidemill_domain::audit::Actor;

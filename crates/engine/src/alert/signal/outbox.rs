@@ -2,7 +2,7 @@
 //! database, so any process can evaluate them.
 
 use super::{Observation, Observing, Signal, whole};
-use crate::error::EngineError;
+use crate::EngineError;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::outbox::Count;

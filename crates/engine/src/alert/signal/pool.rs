@@ -1,7 +1,7 @@
 //! Signals of pools; the subject is `pool/NAME`. All are read from the database, so any process can evaluate them.
 
-use super::{Observation, Observing, Signal};
-use crate::error::EngineError;
+use crate::EngineError;
+use crate::alert::{Observation, Observing, Signal};
 use crate::pool::gauge::POOLS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;

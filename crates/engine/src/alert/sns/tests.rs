@@ -1,7 +1,7 @@
 //! What a subscriber of SNS gets to read.
 
 use super::*;
-use crate::alert::message::{Announcement, Watched};
+use crate::alert::{Announcement, Watched};
 use tidemill_domain::alert::Severity;
 
 fn message(notice: Notice) -> Message {

@@ -1,7 +1,6 @@
 //! Type-erased readers, processors and writers, for lists and for parts that are chosen when a job is built.
 
-use crate::job::component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkScope, Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter};
 use std::future::Future;
 use std::pin::Pin;
 use tidemill_domain::item::ItemError;

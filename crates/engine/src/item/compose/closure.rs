@@ -1,6 +1,6 @@
 //! Processors made of a closure: one that validates items, and one that is async.
 
-use crate::job::component::ItemProcessor;
+use crate::job::ItemProcessor;
 use std::future::Future;
 use tidemill_domain::item::{ErrorKind, ItemError};
 

@@ -1,6 +1,6 @@
 //! A reader that converts each item as it is read.
 
-use crate::job::component::{ItemPlace, ItemReader, ItemStream};
+use crate::job::{ItemPlace, ItemReader, ItemStream};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 

@@ -1,7 +1,7 @@
 //! Processors composed of others: in sequence, or picked for each item by a closure.
 
-use super::boxed::BoxProcessor;
-use crate::job::component::ItemProcessor;
+use crate::item::BoxProcessor;
+use crate::job::ItemProcessor;
 use std::fmt::Debug;
 use tidemill_domain::item::{ErrorKind, ItemError};
 

@@ -1,8 +1,7 @@
 //! Writers made of others. Here rather than under `tests`, because only the crate itself can make a chunk.
 
-use super::{BoxWriter, ClassifierWriter, CompositeWriter};
-use crate::job::component::{Delivery, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::item::{BoxWriter, ClassifierWriter, CompositeWriter};
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::sync::{Arc, Mutex};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;

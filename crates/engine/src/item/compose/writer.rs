@@ -1,8 +1,7 @@
 //! One writer composed of several: each gets every item, or a closure picks one for each item.
 
-use super::boxed::BoxWriter;
-use crate::job::component::{Delivery, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::item::BoxWriter;
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::fmt::Debug;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;

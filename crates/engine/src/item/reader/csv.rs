@@ -1,9 +1,9 @@
 //! Reading delimited files.
 
-use super::columns::{Columns, Empty, decode_row, decode_typed};
-use super::csv_scan::{CsvScanner, Style};
-use super::file::{FileReader, Format};
-use crate::item::encoding::Encoding;
+use crate::item::Encoding;
+use crate::item::reader::columns::{Columns, Empty, decode_row, decode_typed};
+use crate::item::reader::csv_scan::{CsvScanner, Style};
+use crate::item::reader::file::{FileReader, Format};
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
 use tidemill_domain::item::Row;

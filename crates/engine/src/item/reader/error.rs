@@ -1,6 +1,6 @@
 //! Why a file cannot be read, or not from where the last run stopped, and what helps.
 
-use crate::item::roots::RootsError;
+use crate::item::RootsError;
 use std::io;
 use tidemill_domain::item::ItemError;
 

@@ -3,13 +3,12 @@
 //! It saves, under its name: `.read.count`, the number of reads, counted as in Spring Batch; `.position` and `.line` of
 //! the next record; and for a pattern `.file` and `.file.finished`. A restart seeks to the position.
 
-use super::error::InputError;
-use super::files::{Files, Stopped, left};
-use super::input::{Input, Place};
-use super::record::Scanner;
-use crate::item::encoding::Encoding;
-use crate::item::roots::Roots;
-use crate::job::component::{ItemPlace, ItemReader, ItemStream};
+use crate::item::reader::error::InputError;
+use crate::item::reader::files::{Files, Stopped, left};
+use crate::item::reader::input::{Input, Place};
+use crate::item::reader::record::Scanner;
+use crate::item::{Encoding, Roots};
+use crate::job::{ItemPlace, ItemReader, ItemStream};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::path::PathBuf;

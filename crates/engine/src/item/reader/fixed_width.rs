@@ -1,9 +1,9 @@
 //! Reading files with fixed-width columns.
 
-use super::columns::{Columns, Empty, decode_row, decode_typed};
-use super::file::{FileReader, Format};
-use super::record::LineScanner;
-use crate::item::encoding::Encoding;
+use crate::item::Encoding;
+use crate::item::reader::columns::{Columns, Empty, decode_row, decode_typed};
+use crate::item::reader::file::{FileReader, Format};
+use crate::item::reader::record::LineScanner;
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
 use std::ops::Range;

@@ -2,10 +2,9 @@
 //!
 //! Positions count unpacked bytes. A plain file is seeked; a packed one has to be unpacked again up to the position.
 
-use super::error::InputError;
-use super::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
-use crate::item::encoding::Encoding;
-use crate::item::roots::{Roots, RootsError};
+use crate::item::reader::error::InputError;
+use crate::item::reader::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
+use crate::item::{Encoding, Roots, RootsError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,6 +1,6 @@
 //! A reader of items in memory, for tests and small jobs.
 
-use crate::job::component::{ItemReader, ItemStream};
+use crate::job::{ItemReader, ItemStream};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;

@@ -1,8 +1,8 @@
 //! Reading files with a JSON document per line.
 
-use super::file::{FileReader, Format};
-use super::record::LineScanner;
-use crate::item::encoding::Encoding;
+use crate::item::Encoding;
+use crate::item::reader::file::{FileReader, Format};
+use crate::item::reader::record::LineScanner;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tidemill_domain::item::Row;

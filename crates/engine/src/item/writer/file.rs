@@ -1,10 +1,8 @@
 //! The writer of files, for all formats: the file gets its name when the step completes, with each item exactly once.
 
-use crate::item::encoding::Encoding;
 use crate::item::file_output::{Creation, Existing, FileOutput, OutputOptions};
-use crate::item::roots::Roots;
-use crate::job::component::{Delivery, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::item::{Encoding, Roots};
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExecutionContext;

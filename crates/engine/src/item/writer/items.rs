@@ -1,7 +1,6 @@
 //! A writer into memory, for tests and small jobs.
 
-use crate::job::component::{ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkScope, ItemStream, ItemWriter};
 use crate::locked;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tidemill_domain::item::ItemError;

@@ -1,7 +1,6 @@
 //! Writing events, which relays publish after the chunk commits.
 
-use crate::job::component::{Delivery, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::outbox::{BadEvent, NewEvent};
 

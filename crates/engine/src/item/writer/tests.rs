@@ -4,10 +4,8 @@
 mod output;
 mod restart;
 
-use super::{CsvWriter, JsonLinesWriter, TextWriter};
-use crate::item::encoding::Encoding;
-use crate::job::component::{Delivery, ItemStream, ItemWriter};
-use crate::job::scope::ChunkScope;
+use crate::item::{CsvWriter, Encoding, JsonLinesWriter, TextWriter};
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 //! A process that dies takes its commands with it. A frozen process does not; when its execution is restarted on the
 //! same machine, the new run ends the old command.
 
-use crate::job::step::{StepFailure, StepTask};
+use crate::job::{StepFailure, StepTask};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};

@@ -1,8 +1,7 @@
 //! A running command: it ends by itself, by its timeout, or because the step stops.
 
-use super::group::Group;
-use super::output::{self, Output};
-use crate::job::stop::{StopSignal, Urgency};
+use super::{Group, Output, output};
+use crate::job::{StopSignal, Urgency};
 use rustix::process::Signal;
 use std::future::pending;
 use std::io;

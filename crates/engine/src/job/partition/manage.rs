@@ -1,13 +1,11 @@
 //! The divided step: creates the partitions, runs some of them, and waits for all.
 
-use super::run_partition::{self, DividedExecution};
-use super::{Grid, PartitionedStep};
-use crate::job::execution::step_seed;
-use crate::job::retry::{LostAnswer, while_away};
-use crate::job::step::{
-    Described, Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask,
+use super::{Grid, PartitionedStep, run_partition};
+use crate::job::partition::run_partition::DividedExecution;
+use crate::job::{
+    Described, LostAnswer, Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask,
+    Urgency, step_seed, while_away,
 };
-use crate::job::stop::Urgency;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};

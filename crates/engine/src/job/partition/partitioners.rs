@@ -1,9 +1,8 @@
 //! Ready-made partitioners: one partition per file, or ranges of a column.
 
-use super::{Partition, Partitioner};
 use crate::item::reader::matching_files;
 use crate::item::{Roots, RootsError};
-use crate::job::scope::StepScope;
+use crate::job::{Partition, Partitioner, StepScope};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tidemill_domain::item::ItemError;

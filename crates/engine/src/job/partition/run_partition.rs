@@ -1,12 +1,10 @@
 //! One partition, from the claim to its end.
 
-use crate::job::retry::{GivenUp, Lost, LostAnswer, while_away};
 use crate::job::run_step::{EndedStep, panic_text, run_body};
-use crate::job::scope::{StepScope, StepScopeParts};
-use crate::job::step::{Outcome, Step, StepResources};
-use crate::lease::HeldLease;
-use crate::metrics;
-use crate::process::Process;
+use crate::job::{
+    GivenUp, Lost, LostAnswer, Outcome, Step, StepResources, StepScope, StepScopeParts, while_away,
+};
+use crate::{HeldLease, Process, metrics};
 use std::sync::OnceLock;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::spark::Granted;

@@ -1,11 +1,10 @@
 //! Runs partitions of jobs that other processes run.
 
-use super::run_partition::{self, DividedExecution};
-use crate::job::definition::Job;
+use super::run_partition;
 use crate::job::launcher::{Launcher, watch_for_stop};
-use crate::job::step::{Step, StepResources};
-use crate::job::stop::{StopSwitch, Urgency};
-use crate::service::{Next, Service};
+use crate::job::partition::run_partition::DividedExecution;
+use crate::job::{Job, Step, StepResources, StopSwitch, Urgency};
+use crate::{Next, Service};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -4,11 +4,9 @@
 //! Claimed rows that could not be marked stay SENDING. The relay marks them later, or the next owner of the slot
 //! recovers them; the epoch of the slot tells which.
 
-use super::member::{Ended, Member};
-use super::sink::SinkDown;
-use super::{metrics, warn};
-use crate::clock::{jitter_unit, pause_after};
-use crate::outbox::publisher::Outcome;
+use super::{Ended, Member, SinkDown, metrics, warn};
+use crate::outbox::Outcome;
+use crate::{jitter_unit, pause_after};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;

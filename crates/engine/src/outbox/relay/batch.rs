@@ -1,16 +1,16 @@
 //! One batch: read, published while the next one is read, and acknowledged.
 
-use super::member::{Ended, Member};
-use super::sink::SinkDown;
-use super::{metrics, short_pause};
-use crate::clock::jitter_unit;
-use crate::outbox::publisher::{Outcome, Publisher};
+use super::{Ended, Member, SinkDown, metrics, short_pause};
+use crate::jitter_unit;
+use crate::outbox::{Outcome, Publisher};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
+use tidemill_domain::outbox::cursor::{Advance, Cursor};
 use tidemill_domain::outbox::failed_event::{FailedEventState, after_refusal};
-use tidemill_domain::outbox::{Aggregate, EventId, Payload, Record, Seq, Slot, StoredEvent, Unit, Window};
+use tidemill_domain::outbox::{
+    Aggregate, EventId, Payload, Record, Seq, Slot, StoredEvent, Unit, Window, cursor,
+};
 use tidemill_store::outbox::failed_event::NewFailedEvent;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::{StoreError, crash_point};

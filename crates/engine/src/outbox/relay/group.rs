@@ -1,8 +1,7 @@
 //! The groups of a relay whose sink has transactions: the sink takes and releases them together with their slots.
 
-use super::member::{Ended, Member};
-use super::warn;
-use crate::outbox::publisher::NotTaken;
+use super::{Ended, Member, warn};
+use crate::outbox::NotTaken;
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::{EventId, Group, Unit};
 use tidemill_store::StoreError;

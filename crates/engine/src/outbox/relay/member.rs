@@ -1,20 +1,16 @@
 //! A relay that has joined: its state, how it keeps its lease, and its main loop.
 
-use super::attached::Attached;
-use super::batch::Batch;
-use super::group::Groups;
-use super::metrics::PollCounters;
-use super::sink::SinkDown;
-use super::{Relay, metrics, short_pause, warn};
-use crate::clock::SystemIds;
-use crate::lease_guard::LeaseGuard;
-use crate::outbox::keeper;
-use crate::outbox::publisher::SinkRefusal;
+use super::{Relay, SinkDown, metrics, short_pause, warn};
+use crate::outbox::relay::attached::Attached;
+use crate::outbox::relay::batch::Batch;
+use crate::outbox::relay::group::Groups;
+use crate::outbox::relay::metrics::PollCounters;
+use crate::outbox::{SinkRefusal, keeper};
+use crate::{LeaseGuard, SystemIds};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{Aggregate, EventId, JoinRefusal, RelayId, Slot, Snapshot};
+use tidemill_domain::outbox::{Aggregate, Cursor, EventId, JoinRefusal, RelayId, Slot, Snapshot};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};

@@ -1,7 +1,6 @@
 //! The metrics of relays, and the log lines of batches.
 
-use super::BATCHES;
-use super::member::Member;
+use super::{BATCHES, Member};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

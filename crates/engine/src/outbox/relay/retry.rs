@@ -1,9 +1,8 @@
 //! Retries of refused events, and of those held after them.
 
-use super::member::{Ended, Member};
-use super::{metrics, warn};
-use crate::clock::jitter_unit;
-use crate::outbox::publisher::Outcome;
+use super::{Ended, Member, metrics, warn};
+use crate::jitter_unit;
+use crate::outbox::Outcome;
 use tidemill_domain::outbox::failed_event::after_refusal;
 use tidemill_domain::outbox::{EventId, Record, Slot};
 use tidemill_domain::time::Timestamp;

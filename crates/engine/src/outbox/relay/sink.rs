@@ -1,8 +1,8 @@
 //! A sink that is down: how long a relay waits for it, and how often that is logged.
 
-use super::Relay;
-use super::member::{Ended, Member};
+use super::{Ended, Member};
 use crate::locked;
+use crate::outbox::Relay;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! The slots of a relay: its share, and what silent relays have left.
 
-use super::batch::Batch;
-use super::member::{Ended, Member};
-use super::{metrics, warn};
+use super::{Ended, Member, metrics, warn};
+use crate::outbox::relay::batch::Batch;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::Slot;

@@ -1,7 +1,6 @@
 //! A batch of records as lines, and the outcome of each if only the beginning was written.
 
-use super::super::publisher::Outcome;
-use super::SinkOptions;
+use crate::outbox::{Outcome, SinkOptions};
 use std::collections::HashSet;
 use tidemill_domain::outbox::{Record, line};
 

@@ -11,9 +11,8 @@
 //! - Before each batch it checks that the path still leads to the open file, so that logs can be rotated by renaming. If the
 //!   file was removed meanwhile, nothing was delivered.
 
-use super::super::publisher::{Publisher, Publishing};
-use super::batch::Batch;
-use super::{SinkError, SinkOptions};
+use crate::outbox::sink::batch::Batch;
+use crate::outbox::{Publisher, Publishing, SinkError, SinkOptions};
 use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};

@@ -1,9 +1,8 @@
 //! Standard output as a sink, for a pipe into another program. Whether that has processed its input is unknown; once it
 //! is gone, nothing is delivered any more.
 
-use super::super::publisher::{Publisher, Publishing};
-use super::SinkOptions;
-use super::batch::Batch;
+use crate::outbox::sink::batch::Batch;
+use crate::outbox::{Publisher, Publishing, SinkOptions};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;

@@ -1,8 +1,8 @@
 //! What is in the file after crashes, rollbacks and restarts.
 
 use super::{Balance, Folder, Run, balances, chunk, fatal, text};
-use crate::item::writer::CsvWriter;
-use crate::job::component::{ItemStream, ItemWriter};
+use crate::item::CsvWriter;
+use crate::job::{ItemStream, ItemWriter};
 use tidemill_domain::job::ExecutionContext;
 
 #[tokio::test]
