@@ -161,8 +161,10 @@ impl Builder<'_> {
         Sha256::digest(all.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn parameter_names(&self) -> names::Declared {
-        names::Declared::of(self.file.parameters.iter().map(|parameter| parameter.value.spec.name.clone()))
+    fn parameter_names(&self) -> names::ParameterNames {
+        names::ParameterNames::of(
+            self.file.parameters.iter().map(|parameter| parameter.value.spec.name.clone()),
+        )
     }
 
     fn refuse(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {

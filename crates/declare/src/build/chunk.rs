@@ -1,9 +1,9 @@
 //! Chunk steps, and the partitions that they are divided into.
 
-use super::names::Declared;
+use super::names::ParameterNames;
 use super::path::FilePath;
 use super::process::{Mapping, Process, RowProcessor};
-use super::{Builder, optional};
+use super::{Builder, optional, write};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile};
 use crate::parse::all;
 use std::path::{Path, PathBuf};
@@ -27,19 +27,19 @@ type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
     pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile, is_repeated: bool) -> Option<Step> {
-        let reading = self.reading(file);
-        let writing = self.writing(file);
+        let reader = self.reader(file);
+        let writer = self.writer(file);
         let process = self.process(file);
         let reject = file.skip.as_ref().and_then(|skip| skip.reject.as_ref());
         let reject = optional(reject, |text| self.path(text, Some(file)))?;
-        let (reading, writing, mut process) = (reading?, writing?, process?);
-        process.project = writing.order().map(Into::into);
+        let (reader, writer, mut process) = (reader?, writer?, process?);
+        process.project = write::order(file).map(Into::into);
         let declared = self.parameter_names();
         let (names, of_processor) = (declared.clone(), declared.clone());
-        let read = Step::chunk(name, file.size)
-            .reader_with(move |scope| reading.reader(scope, &names.in_step(scope)));
+        let read =
+            Step::chunk(name, file.size).reader_with(move |scope| reader(scope, &names.in_step(scope)));
         let names = declared.clone();
-        let make_writer = move |scope: &StepScope| writing.writer(scope, &names.in_step(scope));
+        let make_writer = move |scope: &StepScope| writer(scope, &names.in_step(scope));
         let step = if process.is_nothing() {
             self.finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)?
         } else {
@@ -72,7 +72,7 @@ impl Builder<'_> {
         mut step: RowStep<P>,
         file: &ChunkFile,
         reject: Option<FilePath>,
-        declared: Declared,
+        declared: ParameterNames,
     ) -> Option<Step> {
         let kinds = |on: &[At<ErrorKind>]| on.iter().map(|kind| kind.value.clone()).collect::<Vec<_>>();
         if let Some(skip) = &file.skip {

@@ -1,6 +1,6 @@
 //! Decisions: an expression whose text is matched like an exit code.
 
-use super::names::Declared;
+use super::names::ParameterNames;
 use crate::expression::{Expression, Scope};
 use crate::model::Names;
 use serde_json::json;
@@ -12,7 +12,7 @@ use tidemill_engine::job::Decision;
 /// The expression sees `parameters`, `context` (of the job) and `last` (the previous step; null at the beginning).
 pub(super) fn decision(
     expression: Arc<Expression>,
-    declared: Declared,
+    declared: ParameterNames,
 ) -> impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static {
     move |decision| {
         let parameters = declared.values(decision.parameters);

@@ -1,6 +1,6 @@
 //! Job steps: run the job of another file.
 
-use super::names::{Declared, rendered};
+use super::names::{ParameterNames, rendered};
 use super::{Builder, DEPTH_MAX, optional};
 use crate::model::JobCall;
 use crate::template::Template;
@@ -35,7 +35,7 @@ impl Builder<'_> {
 /// The given parameters, or those of the same name.
 fn parameters(
     scope: &StepScope,
-    declared: &Declared,
+    declared: &ParameterNames,
     given: Option<&[(String, Template)]>,
     specs: &[ParameterSpec],
 ) -> Result<JobParameters, ItemError> {

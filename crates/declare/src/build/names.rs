@@ -12,9 +12,9 @@ use tidemill_store::item::Database;
 
 /// The declared parameters. Those that are not given exist with the value null.
 #[derive(Clone, Debug)]
-pub(super) struct Declared(Arc<[String]>);
+pub(super) struct ParameterNames(Arc<[String]>);
 
-impl Declared {
+impl ParameterNames {
     pub(super) fn of(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().collect())
     }

@@ -71,10 +71,10 @@ struct Inspector<'a> {
     found: Inspected,
 }
 
-type Looked = Result<(), ExpressionError>;
+type Visit = Result<(), ExpressionError>;
 
 impl<'a> Inspector<'a> {
-    fn part(&mut self, part: &'a IdedExpr, depth: usize) -> Looked {
+    fn part(&mut self, part: &'a IdedExpr, depth: usize) -> Visit {
         if depth > DEPTH_MAX {
             let message = format!("the expression has more than {DEPTH_MAX} parts within parts; divide it");
             return Err(ExpressionError::new(message, self.offset(part)));
@@ -103,7 +103,7 @@ impl<'a> Inspector<'a> {
         }
     }
 
-    fn entry(&mut self, entry: &'a EntryExpr, depth: usize) -> Looked {
+    fn entry(&mut self, entry: &'a EntryExpr, depth: usize) -> Visit {
         match entry {
             EntryExpr::StructField(field) => self.part(&field.value, depth),
             EntryExpr::MapEntry(entry) => {
@@ -113,7 +113,7 @@ impl<'a> Inspector<'a> {
         }
     }
 
-    fn call(&mut self, part: &'a IdedExpr, call: &'a CallExpr, depth: usize) -> Looked {
+    fn call(&mut self, part: &'a IdedExpr, call: &'a CallExpr, depth: usize) -> Visit {
         if call.func_name.starts_with(|c: char| c.is_alphabetic() || c == '_' && call.func_name.len() == 1) {
             // The place is that of the bracket; the name is before it.
             let bracket = self.offset(part);
@@ -134,7 +134,7 @@ impl<'a> Inspector<'a> {
         call.args.iter().try_for_each(|argument| self.part(argument, depth))
     }
 
-    fn comprehension(&mut self, part: &'a IdedExpr, of: &'a ComprehensionExpr, depth: usize) -> Looked {
+    fn comprehension(&mut self, part: &'a IdedExpr, of: &'a ComprehensionExpr, depth: usize) -> Visit {
         self.loops += 1;
         self.nested += 1;
         if self.loops > LOOPS_MAX || self.nested > LOOPS_NESTED_MAX {

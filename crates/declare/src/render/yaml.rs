@@ -1,6 +1,6 @@
 //! YAML: a list of tables, one for each record.
 
-use super::record::Content as Held;
+use super::record::Content as CellContent;
 use crate::document::{Content, Key, Node, Remedies};
 use crate::render::record::{Cell, Record};
 use crate::{Diagnostic, Diagnostics, Source, document};
@@ -44,15 +44,17 @@ pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
 fn cell((key, node): &(Key, Node)) -> Option<Cell> {
     let content = match &node.content {
         Content::Null => return None,
-        Content::Scalar(text) => Held::Text(text.clone()),
+        Content::Scalar(text) => CellContent::Text(text.clone()),
         Content::List(items) => {
             let texts = items.iter().map(|item| match &item.content {
                 Content::Scalar(text) => Some(text.clone()),
                 _ => None,
             });
-            texts.collect::<Option<Vec<_>>>().map_or(Held::Other("a list of more than texts"), Held::List)
+            texts
+                .collect::<Option<Vec<_>>>()
+                .map_or(CellContent::Other("a list of more than texts"), CellContent::List)
         }
-        Content::Map(_) => Held::Other("a table"),
+        Content::Map(_) => CellContent::Other("a table"),
     };
     Some(Cell { name: key.name.clone(), place: node.place, chars: node.chars, content })
 }
