@@ -49,11 +49,9 @@ use execution::{Execution, step_seed};
 use listener::{
     ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
 };
-use retry::{GivenUp, Lost, LostAnswer, while_away};
+use retry::{ExecutionLost, LostAnswer, RetryError, while_away};
 use scope::StepScopeParts;
-use step::{
-    BoxFuture, Committed, Described, Outcome, StepBody, StepFailure, StepFuture, StepResources, StepTask,
-};
+use step::{CommittedState, Described, Outcome, StepBody, StepFailure, StepFuture, StepResources, StepTask};
 use stop::{StopSignal, StopSwitch, Urgency};
 
 pub use chunk_step::ChunkStep;

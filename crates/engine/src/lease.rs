@@ -1,7 +1,7 @@
 //! A lease that this process holds: renewed by the heartbeat, checked by the monotonic clock before acting, and
 //! confirmed by the database when settling.
 
-use crate::{EngineError, LeaseGuard, Next, Process, Service, metrics};
+use crate::{EngineError, LeaseGuard, Next, Process, Service, metrics, transact};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
 use tidemill_domain::time::Monotonic;
@@ -9,7 +9,7 @@ use tidemill_store::lease::{Granted, freed_topic};
 use tidemill_store::{Store, Tx};
 
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LeaseEntry {
     pub(crate) fence: Fence,
     /// Length of its own term; none if it lasts as long as the process.
     pub(crate) term: Option<Duration>,
@@ -86,21 +86,16 @@ impl Process {
             Term::For(ttl) => Some(ttl),
         };
         let guard = LeaseGuard::new(self.clock().clone(), term.unwrap_or(Duration::MAX), sent);
-        self.remember(key, Held { fence, term, guard: guard.clone() });
+        self.remember(key, LeaseEntry { fence, term, guard: guard.clone() });
         HeldLease { process: self.clone(), key: key.clone(), fence, guard }
     }
 
     async fn ask(&self, key: &LeaseKey, term: Term) -> Result<Result<Granted, LeaseRefusal>, EngineError> {
-        let mut tx = self.store().begin().await?;
-        let answer = tx.leases().acquire(key, self.id(), term).await?;
-        tx.commit().await?;
-        Ok(answer)
+        Ok(transact(self.store(), async |tx| tx.leases().acquire(key, self.id(), term).await).await?)
     }
 
     async fn give_back(&self, key: &LeaseKey, fence: Fence) -> Result<(), EngineError> {
-        let mut tx = self.store().begin().await?;
-        tx.leases().release(key, fence).await?;
-        tx.commit().await?;
+        transact(self.store(), async |tx| tx.leases().release(key, fence).await).await?;
         Ok(())
     }
 }

@@ -39,13 +39,29 @@ pub(crate) use async_recursion::async_recursion as boxed;
 use clock::{jitter_unit, jittered, pause_after};
 use lease::{Leader, begin_under, until_lost};
 use service::{FailureLog, Next, Service};
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tidemill_store::{Store, StoreError, Tx};
 
 pub use clock::{SystemClock, SystemIds};
 pub use error::EngineError;
 pub use lease::HeldLease;
 pub use lease_guard::LeaseGuard;
 pub use process::{Process, ProcessOptions};
+
+/// A boxed future that can be sent to another thread.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Runs `work` in a transaction, and commits it.
+async fn transact<T>(
+    store: &Store,
+    work: impl AsyncFnOnce(&mut Tx) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut tx = store.begin().await?;
+    let done = work(&mut tx).await?;
+    tx.commit().await?;
+    Ok(done)
+}
 
 /// Locks even a poisoned mutex: no change under one of our locks can be half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

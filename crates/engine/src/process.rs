@@ -4,8 +4,8 @@
 //! because it could not heartbeat in time by its own monotonic clock. Then everything it holds is lost at once; a
 //! program that wants to continue starts a new process.
 
-use crate::lease::Held;
-use crate::{EngineError, LeaseGuard, SystemIds, jittered, locked, metrics, pause_after};
+use crate::lease::LeaseEntry;
+use crate::{EngineError, LeaseGuard, SystemIds, jittered, locked, metrics, pause_after, transact};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct Inner {
     id: ProcessId,
     ttl: Duration,
     guard: LeaseGuard,
-    held: Mutex<HashMap<LeaseKey, Held>>,
+    held: Mutex<HashMap<LeaseKey, LeaseEntry>>,
     acquiring: tokio::sync::Mutex<()>,
     /// Notified when a lease was added whose term needs an earlier heartbeat.
     added: Arc<Notify>,
@@ -71,9 +71,8 @@ impl Process {
     ) -> Result<Self, EngineError> {
         let id = SystemIds.process();
         let sent = clock.monotonic();
-        let mut tx = store.begin().await?;
-        tx.processes().register(id, &options.identity, options.ttl).await?;
-        tx.commit().await?;
+        transact(&store, async |tx| tx.processes().register(id, &options.identity, options.ttl).await)
+            .await?;
         tracing::info!(process.id = %id, "process {id} registered as {}", options.identity.name);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -212,7 +211,7 @@ impl Process {
         locked(&self.inner.held).get(key).is_some_and(|held| held.fence == fence)
     }
 
-    pub(crate) fn remember(&self, key: &LeaseKey, new: Held) {
+    pub(crate) fn remember(&self, key: &LeaseKey, new: LeaseEntry) {
         // Lock first, so that a concurrent end finds the lease and ends it too.
         let mut held = locked(&self.inner.held);
         if self.has_ended() {

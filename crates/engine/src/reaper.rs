@@ -3,7 +3,7 @@
 //! processes do it; the statements are guarded, so it does not matter which is first.
 
 use crate::job::recovery;
-use crate::{EngineError, Process, Service, metrics};
+use crate::{EngineError, Process, Service, metrics, transact};
 use std::time::Duration;
 use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;
@@ -30,17 +30,13 @@ pub struct Reaped {
 #[crate::boxed]
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     shorten_leases(store).await?;
-    let mut tx = store.begin().await?;
-    let dead = tx.processes().expire(ROWS_PER_ROUND).await?;
-    tx.commit().await?;
+    let dead = transact(store, async |tx| tx.processes().expire(ROWS_PER_ROUND).await).await?;
     for process in &dead {
         tracing::warn!(process.id = %process.id, "process {} ({}) fell silent and was declared dead", process.id, process.identity.name);
     }
     metrics::processes_expired(dead.len());
     // In a separate transaction, because leases are locked before processes.
-    let mut tx = store.begin().await?;
-    let lapsed = tx.leases().expire(ROWS_PER_ROUND).await?;
-    tx.commit().await?;
+    let lapsed = transact(store, async |tx| tx.leases().expire(ROWS_PER_ROUND).await).await?;
     for lapsed in &lapsed {
         metrics::lease_expired(lapsed.key.kind());
     }
@@ -49,9 +45,7 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
 }
 
 async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
-    let mut tx = store.begin().await?;
-    let count = tx.leases().shorten_leases().await?;
-    tx.commit().await?;
+    let count = transact(store, async |tx| tx.leases().shorten_leases().await).await?;
     if count > 0 {
         tracing::warn!(
             leases = count,
@@ -66,9 +60,7 @@ async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
 async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timestamp, EngineError> {
     let now = store.read().await?.now().await?;
     if seen.is_none_or(|seen| now < seen) {
-        let mut tx = store.begin().await?;
-        let count = tx.leases().shorten_waits().await?;
-        tx.commit().await?;
+        let count = transact(store, async |tx| tx.leases().shorten_waits().await).await?;
         if count > 0 {
             tracing::warn!(waits = count, "the database's clock has gone back; {count} waits were shortened");
         }
@@ -77,9 +69,7 @@ async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timesta
 }
 
 async fn prune(store: &Store) -> Result<(), EngineError> {
-    let mut tx = store.begin().await?;
-    tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await?;
-    tx.commit().await?;
+    transact(store, async |tx| tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await).await?;
     Ok(())
 }
 

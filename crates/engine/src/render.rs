@@ -35,15 +35,14 @@ pub use places::Places;
 pub use storage::Storage;
 pub use worker::{Worker, WorkerHandle};
 
-use crate::pause_after;
-use held::{Held, Instruction, Registry};
-use std::pin::Pin;
+use crate::{BoxFuture, pause_after};
+use held::{HeldRender, Instruction, Registry};
 use std::time::Duration;
 use tidemill_domain::render::Trouble;
 use worker_context::WorkerContext;
 
 /// A call to a backend.
-pub type Asking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;
+pub type Asking<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
 
 /// First and longest pause after failures of the database in a row.
 const RETRY_FIRST: Duration = Duration::from_millis(50);

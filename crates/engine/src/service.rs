@@ -7,11 +7,10 @@
 //! }
 //! ```
 
-use crate::{Process, jitter_unit, pause_after};
+use crate::{BoxFuture, Process, jitter_unit, pause_after};
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 use tidemill_domain::error_chain::ErrorChain;
 use tidemill_domain::poll::{Pace, PollResult};
@@ -48,7 +47,7 @@ pub(crate) struct Service {
     /// First and longest pause after failures in a row.
     retry: (Duration, Duration),
     wakeup: Option<Wakeup>,
-    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    stop: BoxFuture<'static, ()>,
     /// The pause before the next round; none after the last one.
     next: Option<Duration>,
     failures: FailureLog,

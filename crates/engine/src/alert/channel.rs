@@ -1,13 +1,13 @@
 //! Channels that notices are delivered to. The log is here; channels that need a network are in the server.
 
 use super::Message;
+use crate::BoxFuture;
 use std::fmt;
-use std::pin::Pin;
 use tidemill_domain::alert::{Notice, Severity};
 
 pub const LOG: &str = "log";
 
-pub type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send + 'a>>;
+pub type Delivering<'a> = BoxFuture<'a, Result<(), DeliveryError>>;
 
 pub trait Channel: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
@@ -45,9 +45,10 @@ impl Channel for LogChannel {
     }
 
     fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a> {
-        let told = &message.announcement;
-        let (rule, subject, text) = (told.rule.as_str(), told.subject.as_str(), told.summary.as_str());
-        match (told.notice, told.severity) {
+        let announcement = &message.announcement;
+        let (rule, subject, text) =
+            (announcement.rule.as_str(), announcement.subject.as_str(), announcement.summary.as_str());
+        match (announcement.notice, announcement.severity) {
             (Notice::Resolved, _) | (Notice::Fired, Severity::Info) => {
                 tracing::info!(alert.rule = rule, alert.subject = subject, "alert: {text}");
             }

@@ -40,7 +40,7 @@ pub struct Evaluator {
 }
 
 /// Observations by signal name; none if observing failed.
-type Seen = HashMap<&'static str, Option<Vec<Observation>>>;
+type Observations = HashMap<&'static str, Option<Vec<Observation>>>;
 
 type Readings = BTreeMap<(String, Subject), Reading>;
 
@@ -81,8 +81,8 @@ impl Evaluator {
         Ok(done)
     }
 
-    async fn observe(&self, watch: &HeldLease) -> Seen {
-        let mut seen = Seen::new();
+    async fn observe(&self, watch: &HeldLease) -> Observations {
+        let mut seen = Observations::new();
         for signal in &self.signals {
             let name = signal.name();
             if self.rules.iter().all(|rule| rule.signal() != name) {
@@ -112,7 +112,7 @@ impl Evaluator {
     }
 
     /// Adds the observations to the windows and reads them. Drops the windows of subjects that are gone.
-    fn read(&mut self, seen: &Seen, now: Monotonic) -> Readings {
+    fn read(&mut self, seen: &Observations, now: Monotonic) -> Readings {
         let mut readings = Readings::new();
         for rule in &self.rules {
             let Some(Some(observations)) = seen.get(rule.signal()) else { continue };
@@ -130,7 +130,7 @@ impl Evaluator {
     }
 
     /// Adds open alerts without an observation: their rule or subject is gone, or observing failed.
-    fn add_missing(&self, readings: &mut Readings, open: &[AlertRecord], seen: &Seen) {
+    fn add_missing(&self, readings: &mut Readings, open: &[AlertRecord], seen: &Observations) {
         for record in open {
             let key = (record.rule.clone(), record.subject.clone());
             let rule = self.rules.iter().find(|rule| rule.name() == record.rule);

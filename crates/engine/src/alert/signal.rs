@@ -8,10 +8,9 @@ pub use outbox::OutboxSignal;
 pub use pool::PoolSignal;
 pub use render::RenderSignal;
 
-use crate::EngineError;
 use crate::metrics::number;
+use crate::{BoxFuture, EngineError, transact};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
@@ -25,7 +24,7 @@ pub struct Observation {
     pub value: f64,
 }
 
-pub type Observing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Observation>, EngineError>> + Send + 'a>>;
+pub type Observing<'a> = BoxFuture<'a, Result<Vec<Observation>, EngineError>>;
 
 pub trait Signal: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
@@ -78,9 +77,7 @@ impl Signal for Core {
                 CoreSignal::ProcessesLive => number(store.read().await?.alerts().live().await?),
                 CoreSignal::DatabaseSeconds => {
                     let begun = self.clock.monotonic();
-                    let mut tx = store.begin().await?;
-                    tx.now().await?;
-                    tx.commit().await?;
+                    transact(store, async |tx| tx.now().await).await?;
                     self.clock.monotonic().since(begun).as_secs_f64()
                 }
             }))

@@ -32,10 +32,10 @@ pub struct SnsNotification {
 }
 
 pub fn notification(message: &Message, topic: &str) -> SnsNotification {
-    let told = &message.announcement;
-    let name = alarm_name(&told.rule);
-    let (new_state, _) = states(told.notice);
-    let mut subject = format!("{new_state}: \"{name}\" {}", told.subject);
+    let announcement = &message.announcement;
+    let name = alarm_name(&announcement.rule);
+    let (new_state, _) = states(announcement.notice);
+    let mut subject = format!("{new_state}: \"{name}\" {}", announcement.subject);
     if let Some((at, _)) = subject.char_indices().nth(SUBJECT_CHARS_MAX) {
         subject.truncate(at);
     }
@@ -47,16 +47,17 @@ pub fn notification(message: &Message, topic: &str) -> SnsNotification {
         "TopicArn": topic_arn,
         "Subject": subject,
         "Message": alarm(message, &name).to_string(),
-        "Timestamp": format!("{}Z", millis(told.at)),
+        "Timestamp": format!("{}Z", millis(announcement.at)),
     });
     SnsNotification { message_id, topic_arn, body: body.to_string() }
 }
 
 fn alarm(message: &Message, name: &str) -> Value {
-    let told = &message.announcement;
-    let (new_state, old_state) = states(told.notice);
-    let mut trigger = json!({ "Threshold": told.threshold, "Dimensions": dimensions(&told.subject) });
-    if let Some(watched) = &told.watched {
+    let announcement = &message.announcement;
+    let (new_state, old_state) = states(announcement.notice);
+    let mut trigger =
+        json!({ "Threshold": announcement.threshold, "Dimensions": dimensions(&announcement.subject) });
+    if let Some(watched) = &announcement.watched {
         let (namespace, metric) = metric(&watched.signal);
         let period = watched.window.max(PERIOD).as_secs();
         trigger["Namespace"] = json!(namespace);
@@ -72,14 +73,14 @@ fn alarm(message: &Message, name: &str) -> Value {
     }
     json!({
         "AlarmName": name,
-        "AlarmDescription": format!("{} of {}", told.rule, told.subject),
+        "AlarmDescription": format!("{} of {}", announcement.rule, announcement.subject),
         "AlarmArn": format!("arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{name}"),
         "AWSAccountId": ACCOUNT,
         "Region": REGION,
         "NewStateValue": new_state,
         "OldStateValue": old_state,
-        "NewStateReason": told.summary,
-        "StateChangeTime": format!("{}+0000", millis(told.at)),
+        "NewStateReason": announcement.summary,
+        "StateChangeTime": format!("{}+0000", millis(announcement.at)),
         "Trigger": trigger,
     })
 }

@@ -23,11 +23,12 @@ use tidemill_domain::job::ExecutionContext;
 
 #[derive(Debug)]
 pub(crate) struct FileOutput {
-    options: OutputOptions,
+    /// Set before `open`.
+    pub(crate) options: OutputOptions,
     target: PathBuf,
     part: PathBuf,
-    /// Folders that target and part must be in.
-    roots: Option<Roots>,
+    /// Folders that target and part must be in. Set before `open`.
+    pub(crate) roots: Option<Roots>,
     offset_key: String,
     inode_key: String,
     state: State,
@@ -113,16 +114,6 @@ impl FileOutput {
         let options =
             OutputOptions { creation: Creation::AtFirstLine, existing: Existing::Replace, is_syncing: true };
         Self::new(name, target, options)
-    }
-
-    /// Options must be changed before `open`.
-    pub(crate) fn options(&mut self) -> &mut OutputOptions {
-        &mut self.options
-    }
-
-    /// Must be called before `open`.
-    pub(crate) fn within(&mut self, roots: Option<Roots>) {
-        self.roots = roots;
     }
 
     /// Starts an empty part, or truncates that of the last run to its committed length.

@@ -277,7 +277,7 @@ where
         let group =
             Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
         // Recorded before it runs, so that a restart after a crash can end it.
-        previous_run::remember(task, group.id());
+        previous_run::remember(task, group.id);
         task.commit_context().await?;
         task.check()?;
         crash_point!("command_before_start");

@@ -1,6 +1,6 @@
 //! The commit of a chunk: its writes, position, counters and fence in one transaction.
 
-use crate::job::{ChunkScope, Committed, Delivery, LostAnswer, StepFailure, StepTask, while_away};
+use crate::job::{ChunkScope, CommittedState, Delivery, LostAnswer, StepFailure, StepTask, while_away};
 use crate::metrics;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::Counters;
@@ -54,7 +54,8 @@ impl StepTask {
         crash_point!("chunk_after_commit");
         self.stored = text;
         self.is_stop_stored |= stop_requested;
-        *self.progress.get() = Committed { counters, context: self.context.clone(), is_committing: false };
+        *self.progress.get() =
+            CommittedState { counters, context: self.context.clone(), is_committing: false };
         Ok(())
     }
 

@@ -30,8 +30,8 @@ use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 #[must_use]
 pub struct Job {
     name: String,
-    flow: StepFlow,
-    listeners: Vec<Arc<dyn JobListener>>,
+    pub(super) flow: StepFlow,
+    pub(super) listeners: Vec<Arc<dyn JobListener>>,
     parameters: Vec<ParameterSpec>,
     defaults: Vec<(String, JobParameter)>,
     is_restartable: bool,
@@ -187,10 +187,6 @@ impl Job {
         self.flow.steps()
     }
 
-    pub(crate) fn step_flow(&self) -> &StepFlow {
-        &self.flow
-    }
-
     /// The declared parameters.
     pub fn parameters(&self) -> &[ParameterSpec] {
         &self.parameters
@@ -227,10 +223,6 @@ impl Job {
     /// The worker step of this name.
     pub(crate) fn worker(&self, name: &str) -> Option<&Step> {
         self.steps().into_iter().filter_map(Step::worker).find(|worker| worker.name() == name)
-    }
-
-    pub(crate) fn listeners(&self) -> &[Arc<dyn JobListener>] {
-        &self.listeners
     }
 
     /// Checks that the job can run.

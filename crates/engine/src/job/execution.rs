@@ -1,7 +1,7 @@
 //! An execution that this process runs, and how its progress is recorded.
 
-use crate::job::{GivenUp, Job, Lost, LostAnswer, Outcome, StepResources, while_away};
-use crate::{locked, metrics};
+use crate::job::{ExecutionLost, Job, LostAnswer, Outcome, RetryError, StepResources, while_away};
+use crate::{locked, metrics, transact};
 use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{Counters, ExecutionContext, StepExecutionId};
@@ -30,13 +30,12 @@ impl Execution {
     }
 
     /// False if another process owns the execution.
-    pub(super) async fn record_begin(&self) -> Result<bool, GivenUp> {
-        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || async {
+    pub(super) async fn record_begin(&self) -> Result<bool, RetryError> {
+        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || {
             let Launched { execution, lease, granted, .. } = &self.launched;
-            let mut tx = self.store.begin().await?;
-            let is_ours = tx.jobs().begin_execution(*execution, lease, granted.fence).await?;
-            tx.commit().await?;
-            Ok(is_ours)
+            transact(&self.store, async move |tx| {
+                tx.jobs().begin_execution(*execution, lease, granted.fence).await
+            })
         })
         .await
     }
@@ -47,7 +46,7 @@ impl Execution {
         step: &str,
         type_word: &str,
         rules: StepRules,
-    ) -> Result<StepStart, GivenUp> {
+    ) -> Result<StepStart, RetryError> {
         let seed = step_seed(type_word);
         let request = StepRequest {
             execution: self.launched.execution,
@@ -58,11 +57,8 @@ impl Execution {
             rules,
             seed: &seed,
         };
-        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || async {
-            let mut tx = self.store.begin().await?;
-            let start = tx.jobs().start_step(&request).await?;
-            tx.commit().await?;
-            Ok(start)
+        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || {
+            transact(&self.store, async |tx| tx.jobs().start_step(&request).await)
         })
         .await
     }
@@ -74,7 +70,7 @@ impl Execution {
         outcome: &Outcome,
         counters: &Counters,
         job_context: Option<&str>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ExecutionLost> {
         let Launched { execution, lease, granted, .. } = &self.launched;
         let end = StepEnd {
             id,
@@ -99,7 +95,7 @@ impl Execution {
     }
 
     /// Records the end and releases the lease in one transaction.
-    pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), Lost> {
+    pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), ExecutionLost> {
         let recorded =
             while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || self.try_end(outcome)).await;
         self.settled(recorded)?;
@@ -120,7 +116,7 @@ impl Execution {
         Ok(is_ended)
     }
 
-    fn settled(&self, recorded: Result<bool, GivenUp>) -> Result<(), Lost> {
+    fn settled(&self, recorded: Result<bool, RetryError>) -> Result<(), ExecutionLost> {
         match recorded {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.refused()),
@@ -128,9 +124,9 @@ impl Execution {
         }
     }
 
-    pub(super) fn refused(&self) -> Lost {
+    pub(super) fn refused(&self) -> ExecutionLost {
         metrics::fencing_rejected(self.resources.lease.key().kind());
-        Lost
+        ExecutionLost
     }
 }
 

@@ -12,7 +12,7 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, 
 #[derive(Clone, Default)]
 #[must_use]
 pub struct StepFlow {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     transitions: Vec<(String, String, Target)>,
 }
 
@@ -102,10 +102,6 @@ impl StepFlow {
 
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name() == name)
-    }
-
-    pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
     }
 
     /// Whether it is a plain sequence, without decisions and transitions.

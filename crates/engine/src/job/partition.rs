@@ -7,7 +7,8 @@ mod partitioners;
 mod run_partition;
 mod worker;
 
-use crate::job::{BoxFuture, Step, StepScope};
+use crate::BoxFuture;
+use crate::job::{Step, StepScope};
 use serde_json::Value;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;

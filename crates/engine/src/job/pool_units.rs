@@ -3,7 +3,7 @@
 //! Nothing here can be lost in a crash: the units of a dead process are released when its execution is recovered
 //! ([`recovery`](crate::job::recovery)).
 
-use crate::job::{Lost, Outcome, StepResources, StepScope, Urgency};
+use crate::job::{ExecutionLost, Outcome, StepResources, StepScope, Urgency};
 use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -22,21 +22,21 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// outcome.
 pub(super) async fn take(
     resources: &StepResources,
-    wanted: &PoolUse,
+    pool_use: &PoolUse,
     scope: &StepScope,
-) -> Result<Result<Hold, Outcome>, Lost> {
-    let request = match UnitsRequest::new(resources.pools.get(), wanted, scope) {
+) -> Result<Result<Hold, Outcome>, ExecutionLost> {
+    let request = match UnitsRequest::new(resources.pools.get(), pool_use, scope) {
         Ok(request) => request,
         Err(text) => return Ok(Err(Outcome::failed(Code::ExecutionFailed, text))),
     };
     let units = tokio::select! {
         biased;
         () = resources.stop.asked(Urgency::AtChunkEnd) => {
-            Err(Outcome::stopped().because(format!("stopped while it waited for pool {}", wanted.pool)))
+            Err(Outcome::stopped().because(format!("stopped while it waited for pool {}", pool_use.pool)))
         }
         () = resources.lease.lost() => {
             request.leave().await;
-            return Err(Lost);
+            return Err(ExecutionLost);
         }
         units = request.to_the_end() => units,
     };
@@ -58,32 +58,32 @@ pub(super) async fn give_back(hold: Hold, scope: &StepScope, failed: bool) {
 
 struct UnitsRequest<'a> {
     pools: &'a Pools,
-    wanted: &'a PoolUse,
+    pool_use: &'a PoolUse,
     scope: &'a StepScope,
     ask: Ask,
 }
 
 impl<'a> UnitsRequest<'a> {
-    fn new(pools: &'a Pools, wanted: &'a PoolUse, scope: &'a StepScope) -> Result<Self, String> {
-        wanted.check().map_err(|error| error.to_string())?;
+    fn new(pools: &'a Pools, pool_use: &'a PoolUse, scope: &'a StepScope) -> Result<Self, String> {
+        pool_use.check().map_err(|error| error.to_string())?;
         let holder = holder(scope.job(), scope.execution(), scope.step())
             .map_err(|error| format!("its name cannot be that of a holder of units: {error}"))?;
         let part = AskPart {
-            pool: wanted.pool.clone(),
-            parallel: wanted.units,
-            sessions: wanted.sessions,
-            least: wanted.least,
+            pool: pool_use.pool.clone(),
+            parallel: pool_use.units,
+            sessions: pool_use.sessions,
+            least: pool_use.least,
         };
         let mut ask = Ask::new(holder, part);
-        ask.class = wanted.class;
+        ask.class = pool_use.class;
         // Estimates are based on earlier runs of the same step.
         ask.table = scope.defined_step().to_owned();
-        ask.hint = wanted.hint.clone();
-        Ok(Self { pools, wanted, scope, ask })
+        ask.hint = pool_use.hint.clone();
+        Ok(Self { pools, pool_use, scope, ask })
     }
 
     async fn to_the_end(&self) -> Result<Hold, Outcome> {
-        let mut left = self.wanted.wait.unwrap_or(Duration::MAX);
+        let mut left = self.pool_use.wait.unwrap_or(Duration::MAX);
         // The first request does not wait, so that the place in the queue is logged at once.
         let mut question = Duration::ZERO;
         let mut place = None;
@@ -92,12 +92,12 @@ impl<'a> UnitsRequest<'a> {
                 Ok(Ok(hold)) => return self.granted(hold).await,
                 Ok(Err(Answer::Waits(waits))) if left.is_zero() => return Err(self.too_long(&waits)),
                 Ok(Err(Answer::Waits(waits))) => {
-                    self.tell_place(&waits, &mut place);
+                    self.log_place(&waits, &mut place);
                     question
                 }
                 Ok(Err(other)) => return Err(self.refused(other)),
                 Err(error) if is_passing(&error) && !left.is_zero() => {
-                    tracing::warn!(%error, "units of pool {} could not be asked for; will try again", self.wanted.pool);
+                    tracing::warn!(%error, "units of pool {} could not be asked for; will try again", self.pool_use.pool);
                     tokio::time::sleep(PAUSE).await;
                     PAUSE
                 }
@@ -113,7 +113,7 @@ impl<'a> UnitsRequest<'a> {
         let mut ask = self.ask.clone();
         // For an unknown pool, the answer to the request says so.
         if let Some(settings) = self.settings().await?
-            && let Ok(asked) = self.wanted.asked(&settings)
+            && let Ok(asked) = self.pool_use.asked(&settings)
         {
             for part in &mut ask.parts {
                 (part.parallel, part.least) = (Some(asked.parallel), asked.least);
@@ -124,7 +124,7 @@ impl<'a> UnitsRequest<'a> {
 
     /// Sets the granted units in the scope. Units that the step cannot use are released.
     async fn granted(&self, hold: Hold) -> Result<Hold, Outcome> {
-        match self.tell_step(&hold).await {
+        match self.set_granted(&hold).await {
             Ok(()) => Ok(hold),
             Err(outcome) => {
                 give_back(hold, self.scope, true).await;
@@ -133,29 +133,29 @@ impl<'a> UnitsRequest<'a> {
         }
     }
 
-    async fn tell_step(&self, hold: &Hold) -> Result<(), Outcome> {
+    async fn set_granted(&self, hold: &Hold) -> Result<(), Outcome> {
         let Some(Admitted { ticket, .. }) = hold.parts().first() else { return Ok(()) };
         let Some(granted) = ticket.granted else { return Ok(()) };
         let settings =
             self.settings().await.map_err(|error| Outcome::failed(error.code(), error.to_string()))?;
         // If the pool was removed meanwhile, assume the default kind of units.
-        let settings = settings.unwrap_or_else(|| Settings::new(self.wanted.pool.clone(), 0));
+        let settings = settings.unwrap_or_else(|| Settings::new(self.pool_use.pool.clone(), 0));
         let told = self
-            .wanted
+            .pool_use
             .granted(&settings, granted)
             .map_err(|error| Outcome::failed(Code::HintNotRewritten, error.to_string()))?;
-        let (step, pool, asked) = (self.scope.step(), &self.wanted.pool, ticket.asked);
+        let (step, pool, asked) = (self.scope.step(), &self.pool_use.pool, ticket.asked);
         tracing::info!(step, pool = %pool, "step {step} has {granted} of the {asked} that it asked of pool {pool}");
         self.scope.grant(told);
         Ok(())
     }
 
     async fn settings(&self) -> Result<Option<Settings>, StoreError> {
-        let found = self.scope.store().read().await?.pools().find(&self.wanted.pool).await?;
+        let found = self.scope.store().read().await?.pools().find(&self.pool_use.pool).await?;
         Ok(found.map(|found| found.settings))
     }
 
-    fn tell_place(&self, waits: &Waits, place: &mut Option<(u32, Reason)>) {
+    fn log_place(&self, waits: &Waits, place: &mut Option<(u32, Reason)>) {
         let now = (waits.position, waits.reason);
         if place.replace(now) == Some(now) {
             return;
@@ -167,7 +167,7 @@ impl<'a> UnitsRequest<'a> {
     }
 
     fn too_long(&self, waits: &Waits) -> Outcome {
-        let waited = tidemill_domain::duration::show(self.wanted.wait.unwrap_or_default());
+        let waited = tidemill_domain::duration::show(self.pool_use.wait.unwrap_or_default());
         let text = format!(
             "pool {} did not have {} units within {waited}: place {} in the queue, {}",
             waits.pool,
@@ -179,7 +179,7 @@ impl<'a> UnitsRequest<'a> {
     }
 
     fn refused(&self, answer: Answer) -> Outcome {
-        let pool = &self.wanted.pool;
+        let pool = &self.pool_use.pool;
         match answer {
             Answer::Refused { reason: Reason::UnknownPool, .. } => {
                 Outcome::failed(Code::PoolNotFound, format!("there is no pool {pool}"))
@@ -195,9 +195,9 @@ impl<'a> UnitsRequest<'a> {
     async fn leave(&self) {
         let by = ReleaseBy::Holder(self.ask.holder.clone());
         let end = End::Released { failed: true };
-        let release = Release { pool: self.wanted.pool.clone(), by, epoch: None, end, call: None };
+        let release = Release { pool: self.pool_use.pool.clone(), by, epoch: None, end, call: None };
         if let Err(error) = self.pools.release(release).await {
-            tracing::warn!(%error, "the queue of pool {} could not be left; the place lapses by itself", self.wanted.pool);
+            tracing::warn!(%error, "the queue of pool {} could not be left; the place lapses by itself", self.pool_use.pool);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Of several servers, the one that holds the lease `purge/history` does the work. The lease is only there to save
 //! work: each share is decided under locks, so a manual purge may run at the same time.
 
-use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, metrics, until_lost};
+use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, metrics, transact, until_lost};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -127,9 +127,7 @@ async fn walk_all(
         let Removed { instances, executions, steps } = report.removed;
         let counts = format!("{instances} instances, {executions} executions, {steps} steps");
         let entry = AuditEntry::new((*actor).clone(), "job.purged", &object(order)).because(&counts);
-        let mut tx = store.begin().await?;
-        tx.audit().record(&entry).await?;
-        tx.commit().await?;
+        transact(store, async |tx| tx.audit().record(&entry).await).await?;
     }
     Ok(report)
 }

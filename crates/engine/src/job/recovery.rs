@@ -2,7 +2,7 @@
 //! says so. Any process can fail them; only one that has the job restarts it.
 
 use crate::job::{Launcher, Running};
-use crate::{EngineError, Next, Service, metrics};
+use crate::{EngineError, Next, Service, metrics, transact};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::poll::Pace;
@@ -24,9 +24,7 @@ pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Durat
 /// Fails executions whose process died, and releases their units.
 #[crate::boxed]
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {
-    let mut tx = store.begin().await?;
-    let recovered = tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await?;
-    tx.commit().await?;
+    let recovered = transact(store, async |tx| tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await).await?;
     for orphan in &recovered {
         let id = orphan.execution;
         tracing::warn!(execution.id = %id, job = orphan.job, "execution {id} of job {} failed: its process was lost", orphan.job);

@@ -140,7 +140,7 @@ impl<I> RejectSink<I> {
         if let Rejects::File { path, roots } = (self.make)(scope)? {
             self.lines = LineFormat::of(&path);
             let mut file = FileOutput::lazy(POSITION, path);
-            file.within(roots);
+            file.roots = roots;
             file.open(context).await?;
             self.file = Some(file);
         }

@@ -8,21 +8,21 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// This process lost the lease, or cannot record what it did. Recovery will record the failure of the execution.
 #[derive(Debug)]
-pub(super) struct Lost;
+pub(super) struct ExecutionLost;
 
 #[derive(Debug)]
-pub(super) enum GivenUp {
+pub(super) enum RetryError {
     LeaseLost,
     Failed(StoreError),
 }
 
-impl GivenUp {
+impl RetryError {
     /// For records without which the execution cannot continue.
-    pub(super) fn lost(self) -> Lost {
+    pub(super) fn lost(self) -> ExecutionLost {
         if let Self::Failed(error) = self {
             tracing::error!(%error, "the execution could not be recorded; it is given up");
         }
-        Lost
+        ExecutionLost
     }
 }
 
@@ -40,13 +40,13 @@ pub(super) async fn while_away<T, F>(
     trouble: &str,
     lost_answer: LostAnswer,
     mut attempt: impl FnMut() -> F,
-) -> Result<T, GivenUp>
+) -> Result<T, RetryError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
     loop {
         if !lease.is_trusted() {
-            return Err(GivenUp::LeaseLost);
+            return Err(RetryError::LeaseLost);
         }
         let error = match attempt().await {
             Ok(answer) => return Ok(answer),
@@ -54,7 +54,7 @@ where
         };
         let is_lost_answer = matches!(error, StoreError::OutcomeUnknown(_));
         if !error.is_transient() || is_lost_answer && lost_answer == LostAnswer::Fail {
-            return Err(GivenUp::Failed(error));
+            return Err(RetryError::Failed(error));
         }
         tracing::warn!(%error, "{trouble}; will try again");
         tokio::time::sleep(PAUSE).await;

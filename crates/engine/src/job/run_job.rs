@@ -2,8 +2,8 @@
 
 use crate::job::graph::{Decision, Node, StepFlow};
 use crate::job::run_step::{PartResult, Start, panic_text};
-use crate::job::{BoxFuture, Execution, GivenUp, JobRun, Lost, Outcome};
-use crate::{EngineError, metrics};
+use crate::job::{Execution, ExecutionLost, JobRun, Outcome, RetryError};
+use crate::{BoxFuture, EngineError, metrics};
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
@@ -59,7 +59,7 @@ impl Execution {
                 execution.end(Outcome::failed(Code::ExecutionFailed, text)).await
             }
         };
-        ended.map_err(|Lost| execution.lost_error())
+        ended.map_err(|ExecutionLost| execution.lost_error())
     }
 
     fn lost_error(&self) -> EngineError {
@@ -67,7 +67,7 @@ impl Execution {
         EngineError::LeaseLost { key: lease.key().clone(), fence: lease.fence() }
     }
 
-    async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, Lost> {
+    async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, ExecutionLost> {
         let (job, id) = (self.job.name(), self.launched.execution);
         let span = tracing::info_span!("job", job, execution.id = %id);
         let ended = self.run_flow().instrument(span).await;
@@ -76,7 +76,7 @@ impl Execution {
                 metrics::execution_ended(job, end.status.as_str());
                 tracing::info!(job, execution.id = %id, "execution {id} of job {job} ended {}", end.status);
             }
-            Err(Lost) => {
+            Err(ExecutionLost) => {
                 metrics::execution_ended(job, "lost");
                 let error = self.lost_error();
                 tracing::error!(job, execution.id = %id, %error, "execution {id} of job {job} was lost");
@@ -85,12 +85,12 @@ impl Execution {
         ended
     }
 
-    async fn run_flow(self: &Arc<Self>) -> Result<ExecutionEnd, Lost> {
+    async fn run_flow(self: &Arc<Self>) -> Result<ExecutionEnd, ExecutionLost> {
         match self.record_begin().await {
             Ok(true) => {}
             Ok(false) => return Err(self.refused()),
-            Err(GivenUp::LeaseLost) => return Err(Lost),
-            Err(GivenUp::Failed(error)) => {
+            Err(RetryError::LeaseLost) => return Err(ExecutionLost),
+            Err(RetryError::Failed(error)) => {
                 let code = error.code();
                 return self.end(Outcome::failed(code, ItemError::from(error).text())).await;
             }
@@ -102,10 +102,10 @@ impl Execution {
             status: BatchStatus::Started,
             exit: ExitStatus::new(ExitStatus::UNKNOWN),
         };
-        for listener in self.job.listeners() {
+        for listener in &self.job.listeners {
             listener.before_job(&run);
         }
-        let flow = self.job.step_flow();
+        let flow = &self.job.flow;
         let walk = if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
         let mut outcome = walk.outcome;
         if !walk.has_run && outcome.is_completed() {
@@ -114,22 +114,22 @@ impl Execution {
         }
         run.status = outcome.status;
         run.exit = outcome.exit.clone();
-        for listener in self.job.listeners() {
+        for listener in &self.job.listeners {
             listener.after_job(&run);
         }
         self.end(outcome).await
     }
 
-    async fn end(&self, outcome: Outcome) -> Result<ExecutionEnd, Lost> {
+    async fn end(&self, outcome: Outcome) -> Result<ExecutionEnd, ExecutionLost> {
         self.record_end(&outcome).await?;
         let Outcome { status, exit, code } = outcome;
         Ok(ExecutionEnd { execution: self.launched.execution, status, exit, code })
     }
 
     /// In sequence, until a step does not complete.
-    async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
+    async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, ExecutionLost> {
         let mut walk = Walk::new();
-        for node in flow.nodes() {
+        for node in &flow.nodes {
             if self.resources.stop.is_asked() {
                 return Ok(walk.stopped());
             }
@@ -144,7 +144,7 @@ impl Execution {
     }
 
     /// By transitions.
-    async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
+    async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, ExecutionLost> {
         let rules = flow.rules();
         let mut walk = Walk::new();
         let mut last: Option<PartResult> = None;
@@ -207,7 +207,7 @@ impl Execution {
     }
 
     /// Boxed, because flows contain flows.
-    fn run_node<'a>(self: &'a Arc<Self>, node: &'a Node) -> BoxFuture<'a, Result<PartResult, Lost>> {
+    fn run_node<'a>(self: &'a Arc<Self>, node: &'a Node) -> BoxFuture<'a, Result<PartResult, ExecutionLost>> {
         Box::pin(async move {
             match node {
                 Node::Step(step) => self.run_step(step).await,
@@ -223,7 +223,7 @@ impl Execution {
     }
 
     /// A flow with its own row.
-    async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, Lost> {
+    async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
         let id = match self.start_step(name, "flow", StepRules::default()).await? {
             Start::Run { id, .. } => id,
             Start::Not(result) => return Ok(PartResult { counters: None, ..result }),
@@ -234,7 +234,7 @@ impl Execution {
     }
 
     /// Concurrent flows; the worst result counts.
-    async fn split(self: &Arc<Self>, name: &str, flows: &[StepFlow]) -> Result<PartResult, Lost> {
+    async fn split(self: &Arc<Self>, name: &str, flows: &[StepFlow]) -> Result<PartResult, ExecutionLost> {
         let mut running = JoinSet::new();
         for flow in flows {
             let (execution, flow) = (self.clone(), flow.clone());
@@ -252,12 +252,12 @@ impl Execution {
                         code: all.outcome.code.or(outcome.code),
                     };
                 }
-                Ok(Err(Lost)) => is_lost = true,
+                Ok(Err(ExecutionLost)) => is_lost = true,
                 Err(panic) => all = all.failed(format!("in split {name:?}: {}", panic_text(panic))),
             }
         }
         if is_lost {
-            return Err(Lost);
+            return Err(ExecutionLost);
         }
         // Transitions after a split match its status, not the exit code of one of its flows.
         all.outcome.exit.code = all.outcome.status.as_str().to_owned();
@@ -265,7 +265,7 @@ impl Execution {
     }
 
     /// Abandons a failed step whose failure had a transition: a restart does not repeat it.
-    async fn abandon(&self, part: PartResult) -> Result<(), Lost> {
+    async fn abandon(&self, part: PartResult) -> Result<(), ExecutionLost> {
         match part.id {
             Some(id) if part.outcome.status == BatchStatus::Failed => {
                 let outcome = Outcome { status: BatchStatus::Abandoned, ..part.outcome };

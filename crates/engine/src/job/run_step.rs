@@ -1,8 +1,8 @@
 //! One step: decides whether it starts, runs its body in a task, and records its end.
 
 use crate::job::{
-    Committed, Execution, GivenUp, Lost, Outcome, Step, StepFailure, StepResources, StepRun, StepScope,
-    StepScopeParts, StepTask, Urgency, pool_units,
+    CommittedState, Execution, ExecutionLost, Outcome, RetryError, Step, StepFailure, StepResources, StepRun,
+    StepScope, StepScopeParts, StepTask, Urgency, pool_units,
 };
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) enum Start {
 }
 
 impl Execution {
-    pub(super) async fn run_step(&self, step: &Step) -> Result<PartResult, Lost> {
+    pub(super) async fn run_step(&self, step: &Step) -> Result<PartResult, ExecutionLost> {
         let (id, mut context, is_resumed) =
             match self.start_step(step.name(), step.type_word(), step.rules).await? {
                 Start::Run { id, context, is_resumed } => (id, context, is_resumed),
@@ -79,7 +79,7 @@ impl Execution {
         name: &str,
         type_word: &str,
         rules: StepRules,
-    ) -> Result<Start, Lost> {
+    ) -> Result<Start, ExecutionLost> {
         let not = match self.record_step_start(name, type_word, rules).await {
             Ok(StepStart::Run { id, context, is_resumed }) => {
                 return Ok(Start::Run { id, context, is_resumed });
@@ -93,12 +93,12 @@ impl Execution {
                 PartResult::of(Outcome::failed(refusal.code(), format!("step {name:?}: {refusal}")))
             }
             Ok(StepStart::Fenced) => return Err(self.refused()),
-            Err(GivenUp::Failed(error)) => {
+            Err(RetryError::Failed(error)) => {
                 let code = error.code();
                 let text = format!("step {name:?}: {}", ItemError::from(error).text());
                 PartResult::of(Outcome::failed(code, text))
             }
-            Err(GivenUp::LeaseLost) => return Err(Lost),
+            Err(RetryError::LeaseLost) => return Err(ExecutionLost),
         };
         Ok(Start::Not(not))
     }
@@ -108,11 +108,11 @@ impl Execution {
         step: &Step,
         scope: &StepScope,
         mut ended: EndedStep,
-    ) -> Result<PartResult, Lost> {
+    ) -> Result<PartResult, ExecutionLost> {
         let job_context = {
             let mut remembered = self.context();
             let before = remembered.clone();
-            ended.tell_listeners(step, scope, &mut remembered);
+            ended.call_listeners(step, scope, &mut remembered);
             match remembered.to_text() {
                 Ok(text) if *remembered != before => Some(text),
                 Ok(_) => None,
@@ -142,7 +142,7 @@ pub(super) struct EndedStep {
 
 impl EndedStep {
     /// Calls the listeners, which may change the exit status and the job context.
-    pub(super) fn tell_listeners(
+    pub(super) fn call_listeners(
         &mut self,
         step: &Step,
         scope: &StepScope,
@@ -178,9 +178,9 @@ pub(super) async fn run_body(
     step: &Step,
     scope: &StepScope,
     counters: Counters,
-) -> Result<EndedStep, Lost> {
-    let Some(wanted) = &step.pool else { return work(resources, step, scope, counters).await };
-    match pool_units::take(resources, wanted, scope).await? {
+) -> Result<EndedStep, ExecutionLost> {
+    let Some(pool_use) = &step.pool else { return work(resources, step, scope, counters).await };
+    match pool_units::take(resources, pool_use, scope).await? {
         Ok(hold) => {
             let ended = work(resources, step, scope, counters).await;
             let is_completed = ended.as_ref().is_ok_and(|ended| ended.outcome.is_completed());
@@ -196,7 +196,7 @@ async fn work(
     step: &Step,
     scope: &StepScope,
     counters: Counters,
-) -> Result<EndedStep, Lost> {
+) -> Result<EndedStep, ExecutionLost> {
     let context = context_at_start(step, scope);
     let mut task = StepTask::new(scope.clone(), counters, context, resources.clone());
     let progress = task.progress.clone();
@@ -220,19 +220,19 @@ async fn work(
         }
         () = resources.lease.lost() => {
             abort(working).await;
-            return Err(Lost);
+            return Err(ExecutionLost);
         }
     };
     let (ended, counters, context) = match ended {
         Some(Ok(ended)) => ended,
         Some(Err(panic)) => {
             let text = format!("the step ended in a panic: {}", panic_text(panic));
-            let Committed { counters, context, .. } = progress.get().clone();
+            let CommittedState { counters, context, .. } = progress.get().clone();
             (Ok(Outcome::failed(Code::ExecutionFailed, text)), counters, context)
         }
         None => {
             abort(working).await;
-            let Committed { mut counters, context, .. } = progress.get().clone();
+            let CommittedState { mut counters, context, .. } = progress.get().clone();
             counters.rollback += 1;
             (Ok(Outcome::stopped().because("stopped in the middle of a chunk")), counters, context)
         }
@@ -240,7 +240,7 @@ async fn work(
     let outcome = match ended {
         Ok(outcome) => outcome,
         Err(StepFailure::Failed { code, text }) => Outcome::failed(code, text),
-        Err(StepFailure::LeaseLost) => return Err(Lost),
+        Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
     };
     Ok(EndedStep { outcome, counters, context })
 }

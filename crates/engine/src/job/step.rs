@@ -1,10 +1,9 @@
 //! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
-use crate::job::{ChunkScope, GivenUp, StepListener, StepScope, StopSignal};
+use crate::job::{ChunkScope, RetryError, StepListener, StepScope, StopSignal};
 use crate::pool::PoolsOnDemand;
-use crate::{HeldLease, locked};
+use crate::{BoxFuture, HeldLease, locked};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -54,8 +53,8 @@ impl Step {
 
     /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
     /// what it got. A divided step runs that many partitions at once, all in this process.
-    pub fn pool(mut self, wanted: PoolUse) -> Self {
-        self.pool = Some(wanted);
+    pub fn pool(mut self, pool_use: PoolUse) -> Self {
+        self.pool = Some(pool_use);
         self
     }
 
@@ -92,8 +91,8 @@ impl Step {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        if let Some(wanted) = &self.pool {
-            wanted.check().map_err(|bad| format!("of pool {}: {bad}", wanted.pool))?;
+        if let Some(pool_use) = &self.pool {
+            pool_use.check().map_err(|bad| format!("of pool {}: {bad}", pool_use.pool))?;
             if self.worker().is_some_and(|worker| worker.pool.is_some()) {
                 return Err("both it and its worker ask for units; one of them has to".into());
             }
@@ -109,8 +108,6 @@ impl fmt::Debug for Step {
         write!(f, "Step({}, {})", self.name, self.type_word())
     }
 }
-
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub(crate) type StepFuture<'a> = BoxFuture<'a, Result<Outcome, StepFailure>>;
 
@@ -198,11 +195,11 @@ impl From<StoreError> for StepFailure {
     }
 }
 
-impl From<GivenUp> for StepFailure {
-    fn from(given_up: GivenUp) -> Self {
+impl From<RetryError> for StepFailure {
+    fn from(given_up: RetryError) -> Self {
         match given_up {
-            GivenUp::LeaseLost => Self::LeaseLost,
-            GivenUp::Failed(error) => error.into(),
+            RetryError::LeaseLost => Self::LeaseLost,
+            RetryError::Failed(error) => error.into(),
         }
     }
 }
@@ -232,10 +229,10 @@ pub(crate) struct StepTask {
 
 /// What a step has committed; it outlives the step's task.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress(Arc<Mutex<Committed>>);
+pub(crate) struct Progress(Arc<Mutex<CommittedState>>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Committed {
+pub(crate) struct CommittedState {
     pub(super) counters: Counters,
     pub(super) context: ExecutionContext,
     /// A commit is in progress, so the result is not known yet.
@@ -243,7 +240,7 @@ pub(crate) struct Committed {
 }
 
 impl Progress {
-    pub(super) fn get(&self) -> MutexGuard<'_, Committed> {
+    pub(super) fn get(&self) -> MutexGuard<'_, CommittedState> {
         locked(&self.0)
     }
 }
@@ -255,7 +252,7 @@ impl StepTask {
         context: ExecutionContext,
         resources: StepResources,
     ) -> Self {
-        let committed = Committed { counters, context: context.clone(), is_committing: false };
+        let committed = CommittedState { counters, context: context.clone(), is_committing: false };
         let progress = Progress(Arc::new(Mutex::new(committed)));
         Self { scope, context, counters, resources, stored: String::new(), is_stop_stored: false, progress }
     }

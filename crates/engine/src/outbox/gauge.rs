@@ -43,7 +43,7 @@ async fn look(store: &Store) -> Result<(OutboxStats, Vec<AttachedStanding>), Sto
 
 /// What relays have done between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Done {
+pub(super) struct RelayWork {
     pub(super) tally: Tally,
     pub(super) spent: Duration,
 }
@@ -62,10 +62,10 @@ impl Tallies {
     }
 
     /// A relay that was not there before has begun at zero. None without relays.
-    fn since(&self, earlier: &Self) -> Option<Done> {
+    fn since(&self, earlier: &Self) -> Option<RelayWork> {
         let before = |id: &RelayId| earlier.relays.get(id).copied().unwrap_or_default();
         let tally = self.relays.iter().map(|(id, tally)| tally.since(before(id))).reduce(Tally::plus)?;
-        Some(Done { tally, spent: self.at.since(earlier.at) })
+        Some(RelayWork { tally, spent: self.at.since(earlier.at) })
     }
 }
 

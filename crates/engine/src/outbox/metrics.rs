@@ -1,6 +1,6 @@
 //! The metrics of the outbox. Unknown values are NaN, never 0.
 
-use super::gauge::Done;
+use super::gauge::RelayWork;
 use metrics::{describe_gauge, gauge};
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::Count;
@@ -44,7 +44,7 @@ pub(crate) fn describe() {
 }
 
 /// `stats` are none after a failed sample; `done` is the work since the previous one.
-pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
+pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<RelayWork>) {
     let found = |value: fn(&OutboxStats) -> f64| stats.map_or(f64::NAN, value);
     gauge!(LAG).set(found(|stats| rows(stats.unread())));
     gauge!(OLDEST).set(found(|stats| age(stats.unread(), stats.at)));
@@ -62,7 +62,7 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(RELAYS).set(found(|stats| stats.relays.len() as f64));
     gauge!(UNOWNED).set(found(|stats| number(Count::Exactly(stats.unowned))));
     gauge!(WAL).set(found(|stats| stats.wal_bytes_per_event.unwrap_or(f64::NAN)));
-    let known = |value: fn(Done) -> Option<f64>| done.and_then(value).unwrap_or(f64::NAN);
+    let known = |value: fn(RelayWork) -> Option<f64>| done.and_then(value).unwrap_or(f64::NAN);
     gauge!(PUBLISHED).set(known(|done| done.tally.published_per_second(done.spent)));
     gauge!(EMPTY_POLLS).set(known(|done| done.tally.empty_poll_ratio()));
     gauge!(QUERIES).set(known(|done| done.tally.queries_per_10000_events()));

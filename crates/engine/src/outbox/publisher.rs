@@ -1,17 +1,16 @@
 //! Where a relay publishes records. Files and standard output are in `sink`; sinks that need a network are in other
 //! crates.
 
-use crate::LeaseGuard;
+use crate::{BoxFuture, LeaseGuard};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{EventId, Group, Record};
 
-pub type Publishing<'a> = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>>;
+pub type Publishing<'a> = BoxFuture<'a, Vec<Outcome>>;
 
 /// For each group: the events that its receipt names.
-pub type Taking<'a> = Pin<Box<dyn Future<Output = Vec<Result<Vec<EventId>, NotTaken>>> + Send + 'a>>;
+pub type Taking<'a> = BoxFuture<'a, Vec<Result<Vec<EventId>, NotTaken>>>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {

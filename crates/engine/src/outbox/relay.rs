@@ -14,7 +14,7 @@ mod slots;
 
 use super::{KeeperOptions, Publisher, SinkRefusal};
 use crate::pause_after;
-use member::{Ended, Member};
+use member::{EndReason, Member};
 use sink::SinkDown;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -145,21 +145,23 @@ impl Relay {
                     let ended = member.work(&mut stop).await;
                     member.end(ended).await;
                     match ended {
-                        Ended::Stopped => return Ok(()),
-                        Ended::SinkGone => return Err(RelayError::SinkGone { sink: self.publisher.name() }),
-                        Ended::Refused => {
+                        EndReason::Stopped => return Ok(()),
+                        EndReason::SinkGone => {
+                            return Err(RelayError::SinkGone { sink: self.publisher.name() });
+                        }
+                        EndReason::Refused => {
                             let sink = self.publisher.name();
                             let Some(refusal) = member.refusal.take() else { continue };
                             return Err(RelayError::SinkRefused { sink, refusal });
                         }
                         // Two relays that oust each other should not do so in a tight loop.
-                        Ended::Ousted => short_pause(4),
-                        Ended::Aside => {
+                        EndReason::Ousted => short_pause(4),
+                        EndReason::Aside => {
                             steps_aside =
                                 if member.has_published { 1 } else { steps_aside.saturating_add(1) };
                             pause_after(steps_aside, self.options.lease * 2, self.options.lease * 12)
                         }
-                        Ended::Lapsed | Ended::Fenced | Ended::Moved => Duration::ZERO,
+                        EndReason::Lapsed | EndReason::Fenced | EndReason::Moved => Duration::ZERO,
                     }
                 }
                 // A relay that was killed and restarted is refused until its old lease has expired.

@@ -89,29 +89,6 @@ pub trait ReadBack: Send + std::fmt::Debug + 'static {
     fn name(&self, place: Place) -> String;
 }
 
-impl ReadBack for Tail {
-    fn read(
-        &mut self,
-        _: &[Destination],
-        found: &mut dyn FnMut(Lane, Place, TailEntry),
-    ) -> Result<(), VerifyError> {
-        // Files are read in sequence, so there is one lane.
-        Self::read(self, |place, what| found(Lane::default(), place, what)).map_err(VerifyError::File)
-    }
-
-    fn unfinished(&self) -> Vec<Place> {
-        Self::unfinished(self).collect()
-    }
-
-    fn missing(&self) -> Option<&Path> {
-        Self::missing(self)
-    }
-
-    fn name(&self, place: Place) -> String {
-        Self::name(self, place)
-    }
-}
-
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
     pub verdict: Verdict,

@@ -5,7 +5,7 @@ use super::PoolError;
 use crate::pool::metering::Meter;
 use crate::pool::pools::{Directory, PoolOptions};
 use crate::pool::watch::{Watch, Watches};
-use crate::{FailureLog, SystemClock};
+use crate::{FailureLog, SystemClock, transact};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,10 +149,7 @@ impl Decider {
     }
 
     async fn renew(&self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>, StoreError> {
-        let mut tx = self.store.begin().await?;
-        let alive = tx.pools().renew_tickets(beats).await?;
-        tx.commit().await?;
-        Ok(alive)
+        transact(&self.store, async |tx| tx.pools().renew_tickets(beats).await).await
     }
 
     /// One pass over all pools of the commands, or one per command if that fails.

@@ -15,11 +15,11 @@ pub const POOLS_MAX: u32 = 1_000;
 
 #[crate::boxed]
 pub async fn run(store: Store) {
-    let mut gauges = Gauges::default();
+    let mut measured = BTreeSet::new();
     let mut service = Service::new("measuring pools", PAUSE);
     while service.is_due().await {
         // After a failure the gauges keep their values.
-        service.ended(levels(&store).await.map(|levels| gauges.set(&levels)));
+        service.ended(levels(&store).await.map(|levels| measured = set_gauges(&measured, &levels)));
     }
 }
 
@@ -27,21 +27,14 @@ pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
     store.read().await?.pools().levels(POOLS_MAX).await
 }
 
-/// The pools with gauges, so that those of removed pools are reset.
-#[derive(Debug, Default)]
-struct Gauges {
-    told: BTreeSet<PoolName>,
-}
-
-impl Gauges {
-    fn set(&mut self, levels: &[PoolLevel]) {
-        let names: BTreeSet<PoolName> = levels.iter().map(|seen| seen.settings.name.clone()).collect();
-        for pool in self.told.difference(&names) {
-            metrics::forgotten(pool.as_str());
-        }
-        for seen in levels {
-            metrics::measured(seen.settings.name.as_str(), seen);
-        }
-        self.told = names;
+/// Returns the measured pools. The gauges of pools that were removed since `before` are reset.
+fn set_gauges(before: &BTreeSet<PoolName>, levels: &[PoolLevel]) -> BTreeSet<PoolName> {
+    let names: BTreeSet<PoolName> = levels.iter().map(|seen| seen.settings.name.clone()).collect();
+    for pool in before.difference(&names) {
+        metrics::measured(pool.as_str(), None);
     }
+    for seen in levels {
+        metrics::measured(seen.settings.name.as_str(), Some(seen));
+    }
+    names
 }

@@ -57,23 +57,14 @@ pub(super) fn counted(pool: &str, tally: &Tally) {
     }
 }
 
-pub(super) fn measured(pool: &str, seen: &PoolLevel) {
-    gauge!(IN_USE, "pool" => pool.to_owned()).set(number(seen.level.usage));
-    gauge!(CAPACITY, "pool" => pool.to_owned()).set(f64::from(seen.level.max_units));
-    gauge!(UTILIZATION, "pool" => pool.to_owned()).set(seen.level.percent() / 100.0);
-    gauge!(OVER, "pool" => pool.to_owned()).set(number(seen.level.over_by()));
-    gauge!(WAITING, "pool" => pool.to_owned()).set(number(seen.waiting));
-    gauge!(SUSPECT, "pool" => pool.to_owned()).set(number(seen.suspect));
-    gauge!(OLDEST_WAIT, "pool" => pool.to_owned()).set(seen.oldest_wait.as_secs_f64());
-}
-
-/// Resets the gauges of a removed pool.
-pub(super) fn forgotten(pool: &str) {
-    gauge!(IN_USE, "pool" => pool.to_owned()).set(0.0);
-    gauge!(CAPACITY, "pool" => pool.to_owned()).set(0.0);
-    gauge!(UTILIZATION, "pool" => pool.to_owned()).set(0.0);
-    gauge!(OVER, "pool" => pool.to_owned()).set(0.0);
-    gauge!(WAITING, "pool" => pool.to_owned()).set(0.0);
-    gauge!(SUSPECT, "pool" => pool.to_owned()).set(0.0);
-    gauge!(OLDEST_WAIT, "pool" => pool.to_owned()).set(0.0);
+/// Without a level the pool was removed, and its gauges are reset.
+pub(super) fn measured(pool: &str, seen: Option<&PoolLevel>) {
+    let value = |of: fn(&PoolLevel) -> f64| seen.map_or(0.0, of);
+    gauge!(IN_USE, "pool" => pool.to_owned()).set(value(|seen| number(seen.level.usage)));
+    gauge!(CAPACITY, "pool" => pool.to_owned()).set(value(|seen| f64::from(seen.level.max_units)));
+    gauge!(UTILIZATION, "pool" => pool.to_owned()).set(value(|seen| seen.level.percent() / 100.0));
+    gauge!(OVER, "pool" => pool.to_owned()).set(value(|seen| number(seen.level.over_by())));
+    gauge!(WAITING, "pool" => pool.to_owned()).set(value(|seen| number(seen.waiting)));
+    gauge!(SUSPECT, "pool" => pool.to_owned()).set(value(|seen| number(seen.suspect)));
+    gauge!(OLDEST_WAIT, "pool" => pool.to_owned()).set(value(|seen| seen.oldest_wait.as_secs_f64()));
 }

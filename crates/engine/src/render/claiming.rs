@@ -1,8 +1,8 @@
 //! Claiming renders: as many as the farm has free places, after a wake-up or a pause.
 
-use super::{Held, WorkerContext, metrics, tell};
+use super::{HeldRender, WorkerContext, metrics, tell};
 use crate::render::task::Task;
-use crate::{LeaseGuard, Next, Service, jittered};
+use crate::{LeaseGuard, Next, Service, jittered, transact};
 use std::sync::Arc;
 use tidemill_domain::poll::PollResult;
 use tidemill_domain::render::polling::Empty;
@@ -51,9 +51,7 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
         policy: &options.policy,
         zone: &options.zone,
     };
-    let mut tx = worker.store.begin().await?;
-    let claims = tx.renders().claim(request).await?;
-    tx.commit().await?;
+    let claims = transact(&worker.store, async |tx| tx.renders().claim(request).await).await?;
     worker.vitals.database_answered(worker.now());
     worker.vitals.polled(worker.now());
     for ended in &claims.ended {
@@ -65,7 +63,7 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
         let Some(permit) = permits.pop() else { break };
         let (id, act, phase) = (claimed.record.id(), claimed.act, claimed.record.render.phase);
         let guard = LeaseGuard::new(worker.clock.clone(), options.policy.lease_for, sent);
-        let held = Arc::new(Held::new(id, claimed.fence, phase, guard));
+        let held = Arc::new(HeldRender::new(id, claimed.fence, phase, guard));
         worker.registry.add(held.clone());
         tracing::info!(render.id = %id, worker = options.name, lease.epoch = %claimed.fence.epoch, "worker {} has render {id}", options.name);
         tasks.spawn(Task::new(worker.clone(), held, claimed, permit).run(act));

@@ -24,16 +24,16 @@ pub(super) struct Composition {
 
 #[derive(Debug, Default)]
 pub(super) struct CompositionCache {
-    kept: Mutex<Kept>,
+    kept: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheState {
     revisions: Option<Revisions>,
     known: HashMap<String, (Monotonic, Arc<Composition>)>,
 }
 
-impl Kept {
+impl CacheState {
     fn find(&mut self, composition: &str, revisions: Revisions, now: Monotonic) -> Option<Arc<Composition>> {
         if self.revisions != Some(revisions) {
             self.known.clear();
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_believed_for_an_hour_and_until_somebody_changes_it() {
-        let mut kept = Kept::default();
+        let mut kept = CacheState::default();
         assert!(kept.find("a", OLD, at(0)).is_none());
         kept.keep("a", OLD, at(0), &known_composition());
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
-        let mut kept = Kept::default();
+        let mut kept = CacheState::default();
         assert!(kept.find("a", NEW, at(0)).is_none());
 
         kept.keep("a", OLD, at(0), &known_composition());

@@ -94,21 +94,21 @@ pub(super) struct Vitals {
     is_stopping: AtomicBool,
     completed: AtomicU64,
     failed: AtomicU64,
-    noted: Mutex<Noted>,
+    noted: Mutex<VitalsState>,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct VitalsState {
     paused: Option<(Code, String, Monotonic)>,
     database: Option<Monotonic>,
     lease_loop: Option<Monotonic>,
     poll: Option<Monotonic>,
-    farm: Look,
-    storage: Look,
-    inspector: Look,
+    farm: LastCheck,
+    storage: LastCheck,
+    inspector: LastCheck,
 }
 
-type Look = Option<(Monotonic, Option<Trouble>)>;
+type LastCheck = Option<(Monotonic, Option<Trouble>)>;
 
 /// A backend that is checked regularly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ pub(super) enum Part {
 }
 
 impl Vitals {
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn noted(&self) -> MutexGuard<'_, VitalsState> {
         locked(&self.noted)
     }
 
@@ -177,7 +177,7 @@ impl Vitals {
     pub(super) fn read(&self, of: Reading<'_>, now: Monotonic) -> Health {
         let noted = self.noted();
         let age = |at: Option<Monotonic>| at.map(|at| now.since(at));
-        let checked = |look: &Look| Checked {
+        let checked = |look: &LastCheck| Checked {
             age: look.as_ref().map(|(at, _)| now.since(*at)),
             trouble: look.as_ref().and_then(|(_, trouble)| trouble.clone()),
         };

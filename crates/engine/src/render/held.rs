@@ -35,7 +35,7 @@ impl Instruction {
 }
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldRender {
     pub(super) id: RenderId,
     pub(super) fence: Fence,
     guard: LeaseGuard,
@@ -43,7 +43,7 @@ pub(super) struct Held {
     instruction: watch::Sender<Instruction>,
 }
 
-impl Held {
+impl HeldRender {
     pub(super) fn new(id: RenderId, fence: Fence, phase: Phase, guard: LeaseGuard) -> Self {
         Self {
             id,
@@ -96,11 +96,11 @@ impl Held {
 
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    held: Mutex<BTreeMap<RenderId, Arc<Held>>>,
+    held: Mutex<BTreeMap<RenderId, Arc<HeldRender>>>,
 }
 
 impl Registry {
-    pub(super) fn add(&self, held: Arc<Held>) {
+    pub(super) fn add(&self, held: Arc<HeldRender>) {
         // An earlier claim of this render has an older epoch, so it is lost.
         if let Some(before) = locked(&self.held).insert(held.id, held) {
             before.tell(Instruction::Lost);
@@ -108,14 +108,14 @@ impl Registry {
     }
 
     /// Removes it, unless it was claimed again.
-    pub(super) fn remove(&self, held: &Held) {
+    pub(super) fn remove(&self, held: &HeldRender) {
         let mut all = locked(&self.held);
         if all.get(&held.id).is_some_and(|known| known.fence == held.fence) {
             all.remove(&held.id);
         }
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Held>> {
+    pub(super) fn all(&self) -> Vec<Arc<HeldRender>> {
         locked(&self.held).values().cloned().collect()
     }
 
@@ -144,11 +144,11 @@ mod tests {
         Arc::new(FakeClock::at(Timestamp::EPOCH))
     }
 
-    fn held(epoch: i64, clock: &Arc<FakeClock>) -> Arc<Held> {
+    fn held(epoch: i64, clock: &Arc<FakeClock>) -> Arc<HeldRender> {
         let owner = ProcessId::new(uuid::Uuid::from_u128(1));
         let fence = Fence { owner, epoch: Epoch::new(epoch) };
         let guard = LeaseGuard::new(clock.clone(), LEASE, clock.monotonic());
-        Arc::new(Held::new(RenderId::new(7), fence, Phase::Claimed, guard))
+        Arc::new(HeldRender::new(RenderId::new(7), fence, Phase::Claimed, guard))
     }
 
     #[tokio::test]

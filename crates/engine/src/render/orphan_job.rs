@@ -16,7 +16,7 @@ const PER_TURN: u32 = 100;
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Dropped {
+pub(super) enum DropResult {
     /// Removed, including its file if required.
     Gone,
     /// Removed and not rendering, but its file could not be deleted yet.
@@ -27,7 +27,7 @@ pub(super) enum Dropped {
 
 /// Observations of a job that is to be removed.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct JobWatch {
     begun: Monotonic,
     /// How long it was watched before.
     before: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Watching {
     last: Option<RemoteJob>,
 }
 
-impl Watching {
+impl JobWatch {
     /// `before` is how long other workers have watched it, `silent_before` how long it did not change.
     pub(super) fn new(now: Monotonic, before: Duration, silent_before: Duration) -> Self {
         Self { begun: now, before, silent_since: now, silent_before, last: None }
@@ -60,8 +60,8 @@ impl Watching {
 pub(super) async fn drop_once(
     worker: &WorkerContext,
     leftover: &OrphanJob,
-    watching: &mut Watching,
-) -> Result<Dropped, Trouble> {
+    watching: &mut JobWatch,
+) -> Result<DropResult, Trouble> {
     let name = leftover.remote_job.as_str();
     let job = worker.asking("look", worker.farm.look(name)).await?;
     // A job of another queue with this name is not ours.
@@ -70,20 +70,20 @@ pub(super) async fn drop_once(
         let is_running = is_running(&job.report);
         watching.see(job, worker.now());
         if is_running && !watching.is_over(&worker.options.clocks, worker.now()) {
-            return Ok(Dropped::Running);
+            return Ok(DropResult::Running);
         }
         worker.asking("remove", worker.farm.remove(name)).await?;
     }
     if leftover.file == File::Delete
         && let Err(trouble) = discard(worker, leftover).await
     {
-        return Ok(Dropped::FileLeft(trouble));
+        return Ok(DropResult::FileLeft(trouble));
     }
     if let Err(error) = settle(worker, leftover).await {
         // Removing it again does no harm.
         tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
     }
-    Ok(Dropped::Gone)
+    Ok(DropResult::Gone)
 }
 
 fn is_running(report: &Report) -> bool {
@@ -158,11 +158,11 @@ pub(super) async fn sweep(worker: &WorkerContext) -> Result<usize, StoreError> {
     tx.commit().await?;
     let mut gone = 0;
     for leftover in &leftovers {
-        let mut watching = Watching::new(worker.now(), now.since(leftover.since), Duration::ZERO);
+        let mut watching = JobWatch::new(worker.now(), now.since(leftover.since), Duration::ZERO);
         match drop_once(worker, leftover, &mut watching).await {
-            Ok(Dropped::Gone) => gone += 1,
-            Ok(Dropped::Running) => {}
-            Ok(Dropped::FileLeft(trouble)) => file_left(leftover, &trouble),
+            Ok(DropResult::Gone) => gone += 1,
+            Ok(DropResult::Running) => {}
+            Ok(DropResult::FileLeft(trouble)) => file_left(leftover, &trouble),
             Err(trouble) => {
                 let id = leftover.render;
                 tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_job_that_goes_on_is_watched_until_it_takes_too_long() {
         let (clocks, mut watching) =
-            (Clocks::default(), Watching::new(at(0), Duration::ZERO, Duration::ZERO));
+            (Clocks::default(), JobWatch::new(at(0), Duration::ZERO, Duration::ZERO));
         for (step, percent) in (0..9).zip([1.0, 2.0].into_iter().cycle()) {
             watching.see(job(percent), at(step * 200));
             assert!(!watching.is_over(&clocks, at(step * 200)), "{step}");
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_job_that_was_silent_before_is_not_waited_for_again() {
         let clocks = Clocks::default();
-        let mut watching = Watching::new(at(0), Duration::ZERO, clocks.stall_timeout);
+        let mut watching = JobWatch::new(at(0), Duration::ZERO, clocks.stall_timeout);
 
         watching.see(job(1.0), at(0));
 

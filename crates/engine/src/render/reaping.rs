@@ -3,7 +3,7 @@
 
 use super::{WorkerContext, metrics, orphan_job, tell};
 use crate::render::task::unexpected;
-use crate::{Next, Service};
+use crate::{Next, Service, transact};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::{Status, Trouble, Uid};
@@ -28,9 +28,9 @@ pub(super) async fn run(worker: Arc<WorkerContext>) {
 }
 
 async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
-    let mut tx = worker.store.begin().await?;
-    let reaped = tx.renders().reap_expired(PER_TURN, &worker.options.policy).await?;
-    tx.commit().await?;
+    let reaped =
+        transact(&worker.store, async |tx| tx.renders().reap_expired(PER_TURN, &worker.options.policy).await)
+            .await?;
     worker.vitals.database_answered(worker.now());
     for Reaped { owner, decision, record } in reaped {
         let id = record.id();

@@ -1,7 +1,7 @@
 //! Renews the leases of all renders, independently of their tasks. A lost or cancelled render is reported to its task
 //! at once.
 
-use super::{Held, Instruction, RETRY_FIRST, RETRY_LONGEST, WorkerContext, metrics, tell};
+use super::{HeldRender, Instruction, RETRY_FIRST, RETRY_LONGEST, WorkerContext, metrics, tell};
 use crate::Service;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ async fn turn(worker: &WorkerContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn ask(worker: &WorkerContext, held: &Held) -> Result<(), StoreError> {
+async fn ask(worker: &WorkerContext, held: &HeldRender) -> Result<(), StoreError> {
     let (sent, policy) = (worker.now(), &worker.options.policy);
     let mut tx = worker.store.begin_vital().await?;
     let worked = tx.renders().work(held.id, held.fence, Work::Renew, Notes::default(), policy).await?;

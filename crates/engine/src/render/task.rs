@@ -5,12 +5,12 @@ mod file;
 mod job;
 mod prepare;
 
-use super::{Held, Instruction, metrics, short_pause, tell};
+use super::{HeldRender, Instruction, metrics, short_pause, tell};
 use crate::pool::Hold;
 use crate::render::licence::NoLicence;
 use crate::render::storage::Sight;
 use crate::render::worker_context::{Place, WorkerContext};
-use job::WordsTold;
+use job::LoggedWords;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,28 +34,28 @@ const REFUSALS_MAX: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Task {
     worker: Arc<WorkerContext>,
-    held: Arc<Held>,
+    held: Arc<HeldRender>,
     record: RenderRecord,
     /// The database's time when it last answered.
     at: Timestamp,
     place: Option<Place>,
     licence: Option<Hold>,
     document: Option<Value>,
-    is_wait_told: bool,
-    words_told: WordsTold,
+    is_wait_logged: bool,
+    logged_words: LoggedWords,
     /// The file that passed the checks.
     checked: Option<Sight>,
 }
 
 /// The result of an action, and what is recorded with it.
 #[derive(Clone, PartialEq, Debug)]
-struct Done {
+struct ActResult {
     work: Work,
-    noted: Noted,
+    noted: NewNotes,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
-struct Noted {
+struct NewNotes {
     document: Option<Value>,
     staged_path: Option<String>,
     remote_job: Option<String>,
@@ -69,7 +69,7 @@ struct Noted {
     checked: Option<Sight>,
 }
 
-impl Noted {
+impl NewNotes {
     fn notes(&self) -> Notes<'_> {
         Notes {
             document: self.document.as_ref(),
@@ -85,13 +85,13 @@ impl Noted {
     }
 }
 
-impl From<Work> for Done {
+impl From<Work> for ActResult {
     fn from(work: Work) -> Self {
-        Self { work, noted: Noted::default() }
+        Self { work, noted: NewNotes::default() }
     }
 }
 
-impl From<Trouble> for Done {
+impl From<Trouble> for ActResult {
     fn from(trouble: Trouble) -> Self {
         Work::Failed(trouble).into()
     }
@@ -101,7 +101,7 @@ impl Task {
     /// `permit` is the place that was reserved for it.
     pub(super) fn new(
         worker: Arc<WorkerContext>,
-        held: Arc<Held>,
+        held: Arc<HeldRender>,
         claimed: Claimed,
         permit: OwnedSemaphorePermit,
     ) -> Self {
@@ -115,8 +115,8 @@ impl Task {
             place,
             licence: None,
             document: None,
-            is_wait_told: false,
-            words_told: WordsTold::default(),
+            is_wait_logged: false,
+            logged_words: LoggedWords::default(),
             checked: None,
         }
     }
@@ -146,8 +146,8 @@ impl Task {
             }
             Act::Poll => {
                 match self.record.seen().map(|seen| look(seen, &self.worker.options.clocks, self.at)) {
-                    Some(Verdict::Over(failure)) => return self.say(Work::Overdue(failure).into()).await,
-                    Some(Verdict::WaitsLong) => self.tell_wait(),
+                    Some(Verdict::Over(failure)) => return self.report(Work::Overdue(failure).into()).await,
+                    Some(Verdict::WaitsLong) => self.log_wait(),
                     Some(Verdict::Fine) | None => {}
                 }
             }
@@ -174,26 +174,26 @@ impl Task {
                     if act == Act::Submit && matches!(told, Instruction::Do(_)) {
                         performing.await;
                     }
-                    Instead::Instructed(told)
+                    Interruption::Instructed(told)
                 }
-                done = &mut performing => Instead::Done(Box::new(done)),
+                done = &mut performing => Interruption::Done(Box::new(done)),
             }
         };
         self.go_on(instead).await
     }
 
-    async fn go_on(&mut self, instead: Instead) -> Option<Act> {
+    async fn go_on(&mut self, instead: Interruption) -> Option<Act> {
         match instead {
-            Instead::Done(done) => self.say(*done).await,
-            Instead::Instructed(Instruction::Do(act)) => Some(act),
-            Instead::Instructed(Instruction::Stop | Instruction::StopNow) => {
-                self.say(Work::Stop.into()).await
+            Interruption::Done(done) => self.report(*done).await,
+            Interruption::Instructed(Instruction::Do(act)) => Some(act),
+            Interruption::Instructed(Instruction::Stop | Instruction::StopNow) => {
+                self.report(Work::Stop.into()).await
             }
-            Instead::Instructed(Instruction::Lost | Instruction::Nothing) => self.lost(),
+            Interruption::Instructed(Instruction::Lost | Instruction::Nothing) => self.lost(),
         }
     }
 
-    async fn perform(&self, act: Act) -> Done {
+    async fn perform(&self, act: Act) -> ActResult {
         let done = match act {
             Act::Prepare => self.prepare().await,
             Act::Submit => self.submit().await,
@@ -206,16 +206,16 @@ impl Task {
             Act::LookAtFinal => self.look_at_final().await,
             Act::Nothing | Act::DropJob { .. } | Act::StopClaiming | Act::GiveUp => Ok(Work::Stop.into()),
         };
-        done.unwrap_or_else(Done::from)
+        done.unwrap_or_else(ActResult::from)
     }
 
     /// Reports the result until the database has it, or the lease may be lost.
-    async fn say(&mut self, mut done: Done) -> Option<Act> {
+    async fn report(&mut self, mut done: ActResult) -> Option<Act> {
         let (mut failures, mut refusals) = (0_u32, 0_u32);
         while self.held.is_trusted() {
-            match self.tell(&done).await {
+            match self.send(&done).await {
                 Ok(None) => return self.lost(),
-                Ok(Some(worked)) => return self.heard(worked, done),
+                Ok(Some(worked)) => return self.apply(worked, done),
                 Err(StoreError::OutcomeUnknown(error)) => {
                     let id = self.held.id;
                     tracing::warn!(render.id = %id, %error, "nobody knows what was written about render {id}; whoever claims it next finds out");
@@ -245,7 +245,7 @@ impl Task {
         self.lost()
     }
 
-    async fn tell(&mut self, done: &Done) -> Result<Option<Worked>, StoreError> {
+    async fn send(&mut self, done: &ActResult) -> Result<Option<Worked>, StoreError> {
         let (id, fence, policy) = (self.held.id, self.held.fence, &self.worker.options.policy);
         crash_point!("render_before_work");
         let mut tx = self.worker.store.begin().await?;
@@ -262,10 +262,10 @@ impl Task {
         Ok(worked)
     }
 
-    fn heard(&mut self, worked: Worked, done: Done) -> Option<Act> {
+    fn apply(&mut self, worked: Worked, done: ActResult) -> Option<Act> {
         let act = worked.decision.act;
         if let Work::Reported(report) = &done.work {
-            self.tell_unknown(report);
+            self.log_unknown(report);
         }
         tell::decided(&self.worker, Some(&self.record.render), &worked);
         if act == Act::GiveUp {
@@ -292,11 +292,11 @@ impl Task {
     }
 
     /// Waits for a place at the farm and a licence. Returns what happened instead, if it did.
-    async fn take_place(&mut self) -> Option<Instead> {
+    async fn take_place(&mut self) -> Option<Interruption> {
         let (worker, held) = (self.worker.clone(), self.held.clone());
         if self.place.is_none() {
             let permit = tokio::select! {
-                told = held.instructed(Instruction::Stop) => return Some(Instead::Instructed(told)),
+                told = held.instructed(Instruction::Stop) => return Some(Interruption::Instructed(told)),
                 permit = worker.places.clone().acquire_owned() => permit.ok(),
             };
             self.place = permit.map(|permit| worker.take_place(permit));
@@ -317,7 +317,7 @@ impl Task {
             }
             Err(told) => {
                 licence.leave(claim).await;
-                return Some(Instead::Instructed(told));
+                return Some(Interruption::Instructed(told));
             }
             Ok(Err(NoLicence::Busy)) => Work::Stop,
             Ok(Err(NoLicence::Refused(code, message))) => {
@@ -329,7 +329,7 @@ impl Task {
                 Work::Failed(Trouble { code: error.code(), ..trouble })
             }
         };
-        Some(Instead::Done(Box::new(work.into())))
+        Some(Interruption::Done(Box::new(work.into())))
     }
 
     /// Releases the place and the licence.
@@ -349,8 +349,8 @@ impl Task {
         }
     }
 
-    fn tell_wait(&mut self) {
-        if !std::mem::replace(&mut self.is_wait_told, true) {
+    fn log_wait(&mut self) {
+        if !std::mem::replace(&mut self.is_wait_logged, true) {
             let id = self.held.id;
             metrics::concern("waits_for_node");
             tracing::warn!(render.id = %id, "no render node has taken render {id} yet");
@@ -382,8 +382,8 @@ impl Task {
     }
 }
 
-enum Instead {
-    Done(Box<Done>),
+enum Interruption {
+    Done(Box<ActResult>),
     Instructed(Instruction),
 }
 

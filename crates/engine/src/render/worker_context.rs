@@ -40,7 +40,7 @@ pub(super) struct WorkerContext {
     /// Wakes the claiming loop.
     pub(super) look_again: Notify,
     pub(super) is_stopping: watch::Sender<bool>,
-    took: Mutex<Took>,
+    took: Mutex<LastDurations>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Drop for Place {
 
 /// The last duration of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Took {
+pub(super) struct LastDurations {
     pub(super) farm: Option<Duration>,
     pub(super) copy: Option<Duration>,
 }
@@ -151,7 +151,7 @@ impl WorkerContext {
         locked(&self.took).copy = Some(took);
     }
 
-    pub(super) fn took(&self) -> Took {
+    pub(super) fn took(&self) -> LastDurations {
         *locked(&self.took)
     }
 

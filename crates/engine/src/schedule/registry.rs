@@ -1,6 +1,7 @@
 //! Registering the schedules of a program.
 
 use crate::job::{JobError, JobRegistry};
+use crate::transact;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidemill_domain::audit::Actor;
@@ -55,9 +56,7 @@ impl ScheduleRegistry {
 #[crate::boxed]
 pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
     for (schedule, plan) in schedules.schedules.values() {
-        let mut tx = store.begin().await?;
-        let defined = tx.schedules().define(schedule, plan, actor).await?;
-        tx.commit().await?;
+        let defined = transact(store, async |tx| tx.schedules().define(schedule, plan, actor).await).await?;
         let name = &schedule.name;
         match defined {
             Defined::New => tracing::info!("schedule {name} is new"),

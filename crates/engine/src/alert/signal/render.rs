@@ -40,55 +40,55 @@ tidemill_domain::words! {
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
 pub(super) fn signals(clock: &Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
-    let look = Arc::new(Look { clock: clock.clone(), last: Mutex::default() });
+    let look = Arc::new(SharedSample { clock: clock.clone(), last: Mutex::default() });
     RenderSignal::ALL.map(|what| Box::new(Render { what, look: look.clone() }) as Box<dyn Signal>).into()
 }
 
 #[derive(Debug)]
 struct Render {
     what: RenderSignal,
-    look: Arc<Look>,
+    look: Arc<SharedSample>,
 }
 
 /// The sample that all render signals share.
 #[derive(Debug)]
-struct Look {
+struct SharedSample {
     clock: Arc<dyn Clock>,
     last: Mutex<Option<(Monotonic, Arc<RenderGauges>)>>,
 }
 
-impl Look {
-    async fn standing(&self, store: &Store) -> Result<Arc<RenderGauges>, StoreError> {
+impl SharedSample {
+    async fn gauges(&self, store: &Store) -> Result<Arc<RenderGauges>, StoreError> {
         let (mut last, now) = (self.last.lock().await, self.clock.monotonic());
         match &*last {
-            Some((at, standing)) if now.since(*at) < LOOK_FOR => Ok(standing.clone()),
+            Some((at, gauges)) if now.since(*at) < LOOK_FOR => Ok(gauges.clone()),
             _ => {
-                let standing = Arc::new(RenderGauges::read(store).await?);
-                *last = Some((now, standing.clone()));
-                Ok(standing)
+                let gauges = Arc::new(RenderGauges::read(store).await?);
+                *last = Some((now, gauges.clone()));
+                Ok(gauges)
             }
         }
     }
 }
 
 impl RenderSignal {
-    fn see(self, standing: &RenderGauges) -> Option<f64> {
-        let recent = &standing.recent;
+    fn see(self, gauges: &RenderGauges) -> Option<f64> {
+        let recent = &gauges.recent;
         let longest = |took: Option<Duration>| took.map(|took| took.as_secs_f64());
         match self {
-            Self::Pending => Some(number(standing.count(Status::Pending))),
+            Self::Pending => Some(number(gauges.count(Status::Pending))),
             Self::Seconds => recent.longest_seconds,
-            Self::SuccessPercent => standing.success_ratio().map(|ratio| ratio * 100.0),
+            Self::SuccessPercent => gauges.success_ratio().map(|ratio| ratio * 100.0),
             // Without work no worker is needed.
             Self::Workers => {
-                let is_used = !standing.workers.is_empty() || standing.count(Status::Pending) > 0;
+                let is_used = !gauges.workers.is_empty() || gauges.count(Status::Pending) > 0;
                 is_used.then(|| {
                     let is_working = |state| state == WorkerState::Working;
-                    number(standing.workers.iter().filter(|worker| is_working(worker.state)).count() as u64)
+                    number(gauges.workers.iter().filter(|worker| is_working(worker.state)).count() as u64)
                 })
             }
-            Self::NexrenderSeconds => longest(standing.workers.iter().filter_map(|worker| worker.farm).max()),
-            Self::CopySeconds => longest(standing.workers.iter().filter_map(|worker| worker.copy).max()),
+            Self::NexrenderSeconds => longest(gauges.workers.iter().filter_map(|worker| worker.farm).max()),
+            Self::CopySeconds => longest(gauges.workers.iter().filter_map(|worker| worker.copy).max()),
             Self::Failures => {
                 let lasting = |code: &str| {
                     Failure::ALL
@@ -101,7 +101,7 @@ impl RenderSignal {
             Self::Recovering => Some(number(recent.recovering)),
             Self::Late => Some(number(recent.late)),
             Self::NodeWaitSeconds => {
-                Some(recent.waiting_since.map_or(0.0, |since| standing.at.since(since).as_secs_f64()))
+                Some(recent.waiting_since.map_or(0.0, |since| gauges.at.since(since).as_secs_f64()))
             }
         }
     }
@@ -114,8 +114,8 @@ impl Signal for Render {
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
         Box::pin(async {
-            let standing = self.look.standing(store).await?;
-            Ok(self.what.see(&standing).map(whole).unwrap_or_default())
+            let gauges = self.look.gauges(store).await?;
+            Ok(self.what.see(&gauges).map(whole).unwrap_or_default())
         })
     }
 }

@@ -1,12 +1,11 @@
 //! Type-erased readers, processors and writers, for lists and for parts that are chosen when a job is built.
 
+use crate::BoxFuture;
 use crate::job::{ChunkScope, Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter};
-use std::future::Future;
-use std::pin::Pin;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-type Boxing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
+type ItemFuture<'a, T> = BoxFuture<'a, Result<T, ItemError>>;
 
 /// A type-erased part of a step.
 pub struct Boxed<S: ?Sized>(Box<S>);
@@ -22,13 +21,13 @@ pub type BoxWriter<O> = Boxed<dyn AnyWriter<O>>;
 
 #[doc(hidden)]
 pub trait AnyStream: Send {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxing<'a, ()>;
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> ItemFuture<'a, ()>;
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError>;
-    fn close(&mut self, is_complete: bool) -> Boxing<'_, ()>;
+    fn close(&mut self, is_complete: bool) -> ItemFuture<'_, ()>;
 }
 
 impl<S: ItemStream> AnyStream for S {
-    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxing<'a, ()> {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> ItemFuture<'a, ()> {
         Box::pin(ItemStream::open(self, context))
     }
 
@@ -36,7 +35,7 @@ impl<S: ItemStream> AnyStream for S {
         ItemStream::update(self, context)
     }
 
-    fn close(&mut self, is_complete: bool) -> Boxing<'_, ()> {
+    fn close(&mut self, is_complete: bool) -> ItemFuture<'_, ()> {
         Box::pin(ItemStream::close(self, is_complete))
     }
 }
@@ -57,13 +56,13 @@ impl<S: AnyStream + ?Sized + 'static> ItemStream for Boxed<S> {
 
 #[doc(hidden)]
 pub trait AnyReader<I>: AnyStream {
-    fn read(&mut self) -> Boxing<'_, Option<I>>;
+    fn read(&mut self) -> ItemFuture<'_, Option<I>>;
     fn total(&self) -> Option<u64>;
     fn place(&self) -> Option<ItemPlace>;
 }
 
 impl<R: ItemReader> AnyReader<R::Item> for R {
-    fn read(&mut self) -> Boxing<'_, Option<R::Item>> {
+    fn read(&mut self) -> ItemFuture<'_, Option<R::Item>> {
         Box::pin(ItemReader::read(self))
     }
 
@@ -101,11 +100,11 @@ impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
 
 #[doc(hidden)]
 pub trait AnyProcessor<I, O>: Send {
-    fn process<'a>(&'a mut self, item: &'a I) -> Boxing<'a, Option<O>>;
+    fn process<'a>(&'a mut self, item: &'a I) -> ItemFuture<'a, Option<O>>;
 }
 
 impl<I: Sync, P: ItemProcessor<I>> AnyProcessor<I, P::Output> for P {
-    fn process<'a>(&'a mut self, item: &'a I) -> Boxing<'a, Option<P::Output>> {
+    fn process<'a>(&'a mut self, item: &'a I) -> ItemFuture<'a, Option<P::Output>> {
         Box::pin(ItemProcessor::process(self, item))
     }
 }
@@ -127,18 +126,18 @@ impl<I: Sync + 'static, O: Send + Sync + 'static> ItemProcessor<I> for BoxProces
 
 #[doc(hidden)]
 pub trait AnyWriter<O>: AnyStream {
-    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxing<'a, ()>;
-    fn roll_back(&mut self) -> Boxing<'_, ()>;
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> ItemFuture<'a, ()>;
+    fn roll_back(&mut self) -> ItemFuture<'_, ()>;
     fn is_concurrent(&self) -> bool;
     fn delivery(&self) -> Delivery;
 }
 
 impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
-    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxing<'a, ()> {
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> ItemFuture<'a, ()> {
         Box::pin(ItemWriter::write(self, items, chunk))
     }
 
-    fn roll_back(&mut self) -> Boxing<'_, ()> {
+    fn roll_back(&mut self) -> ItemFuture<'_, ()> {
         Box::pin(ItemWriter::roll_back(self))
     }
 

@@ -143,12 +143,12 @@ impl Csv {
         match encoding {
             Encoding::Utf8 => {
                 let text = std::str::from_utf8(bytes).map_err(|_| encoding.refusal())?;
-                for field in scanner.fields() {
+                for field in &scanner.fields {
                     push(fields, &text[field.start..field.end], field.style, scanner);
                 }
             }
             Encoding::EucKr => {
-                for field in scanner.fields() {
+                for field in &scanner.fields {
                     let text = encoding.decode(&bytes[field.start..field.end])?;
                     push(fields, &text, field.style, scanner);
                 }

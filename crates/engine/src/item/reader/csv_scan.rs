@@ -14,7 +14,7 @@ pub struct CsvScanner {
     pub(crate) quote: Option<u8>,
     pub(crate) comment: Option<u8>,
     pub(crate) is_trimming: bool,
-    fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
     has_text_after_quote: bool,
 }
 
@@ -89,10 +89,6 @@ impl CsvScanner {
         }
         let is_repeated = (1..chosen.len()).any(|index| chosen[..index].contains(&chosen[index]));
         is_repeated.then(|| "delimiter, quote and the mark of comments must differ".to_owned())
-    }
-
-    pub(crate) fn fields(&self) -> &[Field] {
-        &self.fields
     }
 
     pub(crate) fn fault(&self) -> Option<&'static str> {
@@ -193,7 +189,7 @@ mod tests {
 
     fn texts(scanner: &mut CsvScanner, bytes: &str) -> (Scan, Vec<(String, Style)>) {
         let scan = scanner.scan(bytes.as_bytes(), Rest::None);
-        let fields = scanner.fields().iter();
+        let fields = scanner.fields.iter();
         (scan, fields.map(|field| (bytes[field.start..field.end].to_owned(), field.style)).collect())
     }
 
@@ -216,7 +212,7 @@ mod tests {
         let bytes = "a,\"b\"\"\r\nc\" ,\"\"\r\n".as_bytes();
         let mut scanner = CsvScanner { is_trimming: true, ..CsvScanner::new() };
         let whole = scanner.scan(bytes, Rest::Possible);
-        let fields = scanner.fields().to_vec();
+        let fields = scanner.fields.to_vec();
 
         for cut in 1..bytes.len() {
             let part = scanner.scan(&bytes[..cut], Rest::Possible);

@@ -4,7 +4,7 @@
 //! the next record; and for a pattern `.file` and `.file.finished`. A restart seeks to the position.
 
 use crate::item::reader::error::InputError;
-use crate::item::reader::files::{Files, Stopped, left};
+use crate::item::reader::files::{Files, StopPoint, left};
 use crate::item::reader::input::{Input, Place};
 use crate::item::reader::record::Scanner;
 use crate::item::{Encoding, Roots};
@@ -74,7 +74,7 @@ pub struct FileReader<F, T> {
     current: Option<Current>,
     read_count: u64,
     /// Where the last run stopped.
-    saved: Option<Saved>,
+    saved: Option<SavedPosition>,
     total: Option<u64>,
 }
 
@@ -89,15 +89,15 @@ struct Current {
 impl Current {
     /// A file counts as finished as soon as nothing is left in it, even before a read returns its end: it may then be
     /// moved away.
-    fn stopped(&mut self) -> Result<Stopped, InputError> {
+    fn stopped(&mut self) -> Result<StopPoint, InputError> {
         let is_finished = self.is_finished || self.input.is_at_end()?;
-        Ok(Stopped { file: self.input.path().to_owned(), is_finished })
+        Ok(StopPoint { file: self.input.path().to_owned(), is_finished })
     }
 }
 
-struct Saved {
+struct SavedPosition {
     read_count: u64,
-    stopped: Option<Stopped>,
+    stopped: Option<StopPoint>,
     place: Option<Place>,
 }
 
@@ -204,7 +204,7 @@ impl<F: Format, T> FileReader<F, T> {
         loop {
             let Some(current) = &mut self.current else { return Ok(None) };
             if let Some(cut) = current.input.cut(self.format.scanner())? {
-                current.line = cut.line();
+                current.line = cut.line;
                 let bytes = current.input.bytes(&cut);
                 return (self.parse)(&mut self.format, bytes, self.encoding).map(Some).map_err(|fault| {
                     let raw = self.encoding.decode_lossy(bytes);
@@ -241,7 +241,7 @@ impl<F: Format, T> FileReader<F, T> {
         Ok(true)
     }
 
-    fn saved(&self, context: &ExecutionContext) -> Result<Saved, InputError> {
+    fn saved(&self, context: &ExecutionContext) -> Result<SavedPosition, InputError> {
         let number = |key: &String| match context.get(key) {
             None => Ok(None),
             Some(value) => value.as_u64().map(Some).ok_or_else(|| InputError::Saved {
@@ -257,8 +257,8 @@ impl<F: Format, T> FileReader<F, T> {
         let is_finished = context.get(&self.keys.is_finished).and_then(serde_json::Value::as_bool);
         let stopped = context
             .get_text(&self.keys.file)
-            .map(|file| Stopped { file: file.to_owned(), is_finished: is_finished.unwrap_or(false) });
-        Ok(Saved { read_count: number(&self.keys.read_count)?.unwrap_or(0), stopped, place })
+            .map(|file| StopPoint { file: file.to_owned(), is_finished: is_finished.unwrap_or(false) });
+        Ok(SavedPosition { read_count: number(&self.keys.read_count)?.unwrap_or(0), stopped, place })
     }
 
     /// Skips records when only their number was saved, as Spring Batch does.
@@ -360,7 +360,7 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
             context.put(&self.keys.position, position);
             context.put(&self.keys.line, line);
         }
-        if let Some(Stopped { file, is_finished }) = stopped {
+        if let Some(StopPoint { file, is_finished }) = stopped {
             context.put(&self.keys.file, file);
             context.put(&self.keys.is_finished, is_finished);
         }

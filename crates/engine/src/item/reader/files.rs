@@ -18,7 +18,7 @@ pub(crate) enum Files {
 
 /// The file that a run stopped in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Stopped {
+pub(crate) struct StopPoint {
     pub(crate) file: String,
     pub(crate) is_finished: bool,
 }
@@ -36,7 +36,7 @@ impl Files {
     }
 
     /// All files, sorted. After a restart there may be none: finished files can have been moved away.
-    pub(crate) fn list(&self, stopped: Option<&Stopped>) -> Result<Vec<PathBuf>, InputError> {
+    pub(crate) fn list(&self, stopped: Option<&StopPoint>) -> Result<Vec<PathBuf>, InputError> {
         match self {
             Self::One(path) => Ok(vec![path.clone()]),
             Self::Pattern { pattern, may_be_none } => {
@@ -56,7 +56,7 @@ pub(crate) fn matching_files(pattern: &str) -> Result<Vec<PathBuf>, InputError> 
 }
 
 /// The files that a restart still has to read.
-pub(crate) fn left(files: Vec<PathBuf>, stopped: &Stopped) -> Result<VecDeque<PathBuf>, InputError> {
+pub(crate) fn left(files: Vec<PathBuf>, stopped: &StopPoint) -> Result<VecDeque<PathBuf>, InputError> {
     let is_there = files.iter().any(|file| file.to_str() == Some(&stopped.file));
     if !stopped.is_finished && !is_there {
         return Err(InputError::Vanished { path: stopped.file.clone() });
@@ -97,7 +97,7 @@ mod tests {
 
     fn check(there: &[&str], file: &str, is_finished: bool) -> Option<Vec<String>> {
         let there = there.iter().map(PathBuf::from).collect();
-        let files = left(there, &Stopped { file: file.to_owned(), is_finished }).ok()?;
+        let files = left(there, &StopPoint { file: file.to_owned(), is_finished }).ok()?;
         Some(files.into_iter().map(|file| file.display().to_string()).collect())
     }
 

@@ -50,13 +50,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     range: Range<usize>,
-    line: u64,
-}
-
-impl Cut {
-    pub(crate) const fn line(&self) -> u64 {
-        self.line
-    }
+    pub(crate) line: u64,
 }
 
 impl Input {

@@ -72,13 +72,13 @@ impl<L: Layout> FileWriter<L> {
 
     /// Replaces an existing file, once the new one is complete.
     pub fn overwrite(mut self) -> Self {
-        self.output.options().existing = Existing::Replace;
+        self.output.options.existing = Existing::Replace;
         self
     }
 
     /// Writes only into these folders.
     pub fn within(mut self, roots: Roots) -> Self {
-        self.output.within(Some(roots));
+        self.output.roots = Some(roots);
         self
     }
 
@@ -97,7 +97,7 @@ impl<L: Layout> FileWriter<L> {
     /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
     /// items, and the next run then refuses to continue. A crash of the process cannot.
     pub fn sync(mut self, is_syncing: bool) -> Self {
-        self.output.options().is_syncing = is_syncing;
+        self.output.options.is_syncing = is_syncing;
         self
     }
 

@@ -9,11 +9,11 @@ use tidemill_domain::job::ExecutionContext;
 /// Keeps items in memory. Clones share them, so a test keeps one and gives the other to the step.
 #[derive(Debug)]
 pub struct ItemsWriter<T> {
-    kept: Arc<Mutex<Kept<T>>>,
+    kept: Arc<Mutex<KeptItems<T>>>,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct KeptItems<T> {
     items: Vec<T>,
     /// Number of items in completed chunks.
     settled: usize,
@@ -21,7 +21,7 @@ struct Kept<T> {
 
 impl<T> Default for ItemsWriter<T> {
     fn default() -> Self {
-        Self { kept: Arc::new(Mutex::new(Kept { items: Vec::new(), settled: 0 })) }
+        Self { kept: Arc::new(Mutex::new(KeptItems { items: Vec::new(), settled: 0 })) }
     }
 }
 
@@ -39,7 +39,7 @@ impl<T: Clone> ItemsWriter<T> {
 }
 
 impl<T> ItemsWriter<T> {
-    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
+    fn kept(&self) -> MutexGuard<'_, KeptItems<T>> {
         locked(&self.kept)
     }
 }

@@ -26,7 +26,7 @@ pub struct OutboxWriter<F> {
 
 #[derive(Debug, thiserror::Error)]
 #[error("{}: the event is not accepted: {why}", why.code())]
-struct Refused {
+struct RefusedEvent {
     why: BadEvent,
 }
 
@@ -68,7 +68,7 @@ where
 
 fn refused(error: ItemError) -> ItemError {
     match error.source().and_then(|source| source.downcast_ref::<BadEvent>()) {
-        Some(why) => ItemError::of(ErrorKind::VALIDATION, Refused { why: why.clone() }),
+        Some(why) => ItemError::of(ErrorKind::VALIDATION, RefusedEvent { why: why.clone() }),
         None => error,
     }
 }

@@ -24,7 +24,7 @@ const STANDS_WITHIN: Duration = Duration::from_secs(10);
 /// A process group that is killed on drop.
 #[derive(Debug)]
 pub struct Group {
-    id: Pid,
+    pub(super) id: Pid,
     // Not waited for until the group is done, so that its process id is not reused.
     guard: Child,
 }
@@ -71,10 +71,6 @@ impl Group {
     pub async fn disband(mut self) {
         self.signal(Signal::KILL);
         let _ended = self.guard.wait().await;
-    }
-
-    pub(super) fn id(&self) -> Pid {
-        self.id
     }
 }
 

@@ -77,14 +77,14 @@ impl Output {
                 self.unlogged += memchr::memchr_iter(b'\n', rest).count() as u64;
                 return;
             }
-            self.tell_unlogged();
+            self.log_unlogged();
             let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
             tracing::info!(stream, "{}", readable(&rest[..end], LINE_CHARS_MAX));
             rest = &rest[end..];
         }
     }
 
-    fn tell_unlogged(&mut self) {
+    fn log_unlogged(&mut self) {
         let lines = std::mem::take(&mut self.unlogged);
         if lines > 0 {
             tracing::info!("{lines} lines of the command were left out of the log");
@@ -99,7 +99,7 @@ pub(super) async fn read(
 ) {
     let shared = Mutex::new(output);
     tokio::join!(read_one(&shared, "stdout", stdout), read_one(&shared, "stderr", stderr));
-    shared.into_inner().unwrap_or_else(PoisonError::into_inner).tell_unlogged();
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner).log_unlogged();
 }
 
 async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Option<impl AsyncRead + Unpin>) {

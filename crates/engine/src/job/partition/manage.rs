@@ -6,6 +6,7 @@ use crate::job::{
     Described, LostAnswer, Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask,
     Urgency, step_seed, while_away,
 };
+use crate::transact;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
@@ -127,12 +128,8 @@ impl PartitionManager<'_> {
             only: (self.step.is_local || self.task.scope.granted().is_some())
                 .then(|| self.task.resources.lease.process().id()),
         };
-        let start = || async {
-            let mut tx = self.task.scope.store().begin().await?;
-            let started = tx.jobs().start_partitions(&request).await?;
-            tx.commit().await?;
-            Ok(started)
-        };
+        let store = self.task.scope.store();
+        let start = || transact(store, async |tx| tx.jobs().start_partitions(&request).await);
         match self.patiently(start).await? {
             PartitionStart::Started(chains) => Ok(chains),
             PartitionStart::Refused(refusal) => Err(StepFailure::failed(refusal.code(), refusal.to_string())),

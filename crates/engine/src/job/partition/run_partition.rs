@@ -2,9 +2,10 @@
 
 use crate::job::run_step::{EndedStep, panic_text, run_body};
 use crate::job::{
-    GivenUp, Lost, LostAnswer, Outcome, Step, StepResources, StepScope, StepScopeParts, while_away,
+    ExecutionLost, LostAnswer, Outcome, RetryError, Step, StepResources, StepScope, StepScopeParts,
+    while_away,
 };
-use crate::{HeldLease, Process, metrics};
+use crate::{HeldLease, Process, metrics, transact};
 use std::sync::OnceLock;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::spark::Granted;
@@ -30,9 +31,7 @@ pub(super) async fn claim(
     // Between the commit and `attach`, the heartbeat would release our leases as unknown ones.
     let _one_at_a_time = process.acquiring().lock().await;
     let sent = process.clock().monotonic();
-    let mut tx = store.begin().await?;
-    let claimed = tx.jobs().claim_partitions(claim).await?;
-    tx.commit().await?;
+    let claimed = transact(store, async |tx| tx.jobs().claim_partitions(claim).await).await?;
     crash_point!("partition_claimed");
     let held = |claimed: Claimed| {
         let lease = process.attach(&claimed.lease, sent, &claimed.granted);
@@ -81,16 +80,16 @@ impl DividedExecution {
                 crash_point!("partition_ending");
                 record(&scope, &resources.lease, ended).await
             }
-            Err(Lost) => Err(Lost),
+            Err(ExecutionLost) => Err(ExecutionLost),
         };
         let step = scope.step();
         match (ended, recorded) {
-            (Ok(ended), Ok(Recorded::Ended)) => {
+            (Ok(ended), Ok(PartitionEnd::Ended)) => {
                 resources.lease.forget();
                 metrics::partition_ended(scope.job(), scope.defined_step(), ended.outcome.status.as_str());
                 ended.log(&scope);
             }
-            (Ok(_), Ok(Recorded::HandedBack)) => tracing::info!(step, "partition {step} was handed back"),
+            (Ok(_), Ok(PartitionEnd::HandedBack)) => tracing::info!(step, "partition {step} was handed back"),
             _ => tracing::warn!(step, "partition {step} was lost to another process"),
         }
     }
@@ -102,7 +101,7 @@ async fn run_step(
     resources: &StepResources,
     counters: Counters,
     hindrance: Option<&'static str>,
-) -> Result<EndedStep, Lost> {
+) -> Result<EndedStep, ExecutionLost> {
     let failed = move |why: String| EndedStep {
         outcome: Outcome::failed(Code::ExecutionFailed, why),
         counters,
@@ -117,30 +116,34 @@ async fn run_step(
             Some(why) => failed(why.to_owned()),
         };
         // Changes of listeners to the job context are dropped: other processes run other partitions.
-        ended.tell_listeners(&worker, &scope, &mut scope.job_context().clone());
+        ended.call_listeners(&worker, &scope, &mut scope.job_context().clone());
         Ok(ended)
     });
     match running.join_next().await {
         Some(Ok(ended)) => ended,
         Some(Err(panic)) => Ok(failed(format!("the partition ended in a panic: {}", panic_text(panic)))),
-        None => Err(Lost),
+        None => Err(ExecutionLost),
     }
 }
 
-enum Recorded {
+enum PartitionEnd {
     Ended,
     /// Dropping the lease releases it, and another process continues.
     HandedBack,
     Fenced,
 }
 
-async fn record(scope: &StepScope, lease: &HeldLease, ended: &EndedStep) -> Result<Recorded, Lost> {
+async fn record(
+    scope: &StepScope,
+    lease: &HeldLease,
+    ended: &EndedStep,
+) -> Result<PartitionEnd, ExecutionLost> {
     let attempt = || async {
         let mut tx = scope.store().begin().await?;
         let Outcome { status, exit, .. } = &ended.outcome;
         if *status == BatchStatus::Stopped && !tx.jobs().is_stopping(scope.execution()).await? {
             tx.rollback().await?;
-            return Ok(Recorded::HandedBack);
+            return Ok(PartitionEnd::HandedBack);
         }
         let end = StepEnd {
             id: scope.step_execution(),
@@ -152,16 +155,16 @@ async fn record(scope: &StepScope, lease: &HeldLease, ended: &EndedStep) -> Resu
             counters: &ended.counters,
         };
         if !tx.jobs().end_partition(&end).await? {
-            return Ok(Recorded::Fenced);
+            return Ok(PartitionEnd::Fenced);
         }
         tx.commit().await?;
-        Ok(Recorded::Ended)
+        Ok(PartitionEnd::Ended)
     };
     let trouble = "the end of a partition could not be recorded";
-    match while_away(lease, trouble, LostAnswer::Repeat, attempt).await.map_err(GivenUp::lost)? {
-        Recorded::Fenced => {
+    match while_away(lease, trouble, LostAnswer::Repeat, attempt).await.map_err(RetryError::lost)? {
+        PartitionEnd::Fenced => {
             metrics::fencing_rejected(lease.key().kind());
-            Err(Lost)
+            Err(ExecutionLost)
         }
         recorded => Ok(recorded),
     }

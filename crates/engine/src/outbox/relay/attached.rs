@@ -4,7 +4,7 @@
 //! Claimed rows that could not be marked stay SENDING. The relay marks them later, or the next owner of the slot
 //! recovers them; the epoch of the slot tells which.
 
-use super::{Ended, Member, SinkDown, metrics, warn};
+use super::{EndReason, Member, SinkDown, metrics, warn};
 use crate::outbox::Outcome;
 use crate::{jitter_unit, pause_after};
 use std::collections::BTreeMap;
@@ -30,14 +30,14 @@ const SLOW: Duration = Duration::from_millis(100);
 const REST: u32 = 9;
 
 #[derive(Debug, Default)]
-pub(super) struct Attached {
-    tables: BTreeMap<TableName, Serving>,
+pub(super) struct AttachedTables {
+    tables: BTreeMap<TableName, TableState>,
     /// Not before this instant.
     resumes_at: Option<Monotonic>,
 }
 
 #[derive(Debug)]
-struct Serving {
+struct TableState {
     table: AttachedTable,
     is_due: bool,
     fault: Option<String>,
@@ -45,12 +45,12 @@ struct Serving {
     look_at: Option<Monotonic>,
     /// Slots in which no rows of a predecessor are left, with their epochs.
     recovered: BTreeMap<Slot, Epoch>,
-    unmarked: Vec<Unmarked>,
+    unmarked: Vec<UnmarkedRow>,
 }
 
 /// A claimed row that is not marked yet.
 #[derive(Debug)]
-struct Unmarked {
+struct UnmarkedRow {
     slot: Slot,
     /// Epoch of the slot at the claim.
     epoch: Epoch,
@@ -59,15 +59,15 @@ struct Unmarked {
     is_counted: bool,
 }
 
-impl Attached {
+impl AttachedTables {
     /// Keeps the state of tables that were attached before.
     fn keep(&mut self, tables: Vec<AttachedTable>, epochs: &BTreeMap<Slot, Epoch>) {
         let mut before = std::mem::take(&mut self.tables);
         for table in tables {
             let name = table.name.clone();
             let mut serving = match before.remove(&name) {
-                Some(serving) => Serving { table, ..serving },
-                None => Serving::new(table),
+                Some(serving) => TableState { table, ..serving },
+                None => TableState::new(table),
             };
             serving.is_due |= serving.fault.is_none() && serving.has_more(epochs);
             self.tables.insert(name, serving);
@@ -76,7 +76,7 @@ impl Attached {
 
     /// Leaves out tables that answered slowly a moment ago.
     fn to_look_at(&self, now: Monotonic) -> Vec<AttachedTable> {
-        let can_be = |serving: &&Serving| serving.look_at.is_none_or(|at| at <= now);
+        let can_be = |serving: &&TableState| serving.look_at.is_none_or(|at| at <= now);
         self.tables.values().filter(can_be).map(|serving| serving.table.clone()).collect()
     }
 
@@ -100,7 +100,7 @@ impl Attached {
     }
 }
 
-impl Serving {
+impl TableState {
     const fn new(table: AttachedTable) -> Self {
         Self {
             table,
@@ -130,7 +130,7 @@ impl Serving {
 
 impl Member<'_> {
     /// Looks at the attached tables, renewing the lease meanwhile.
-    pub(super) async fn see_attached(&mut self, tables: Vec<AttachedTable>) -> Result<(), Ended> {
+    pub(super) async fn see_attached(&mut self, tables: Vec<AttachedTable>) -> Result<(), EndReason> {
         self.attached.keep(tables, &self.epochs);
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
         if slots.is_empty() {
@@ -169,7 +169,7 @@ impl Member<'_> {
     }
 
     /// One batch of each attached table that has work.
-    pub(super) async fn serve_attached(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
+    pub(super) async fn serve_attached(&mut self, stop: &watch::Receiver<bool>) -> Result<(), EndReason> {
         if !self.attached.is_due(self.now()) {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Member<'_> {
     }
 
     /// One batch. Errors of the table are retried after the next look.
-    async fn serve(&mut self, serving: &mut Serving) -> Result<(), Ended> {
+    async fn serve(&mut self, serving: &mut TableState) -> Result<(), EndReason> {
         serving.is_due = false;
         let epochs = &self.epochs;
         serving.unmarked.retain(|unmarked| epochs.get(&unmarked.slot) == Some(&unmarked.epoch));
@@ -211,12 +211,12 @@ impl Member<'_> {
         for (row, settled_row) in claim.rows.iter().zip(settled) {
             let slot = Slot::of(&row.aggregate_id);
             let epoch = self.epoch(slot);
-            serving.unmarked.push(Unmarked { slot, epoch, settled_row, is_counted: false });
+            serving.unmarked.push(UnmarkedRow { slot, epoch, settled_row, is_counted: false });
         }
         let is_marked = self.mark(serving).await?;
         serving.is_due = is_marked;
         if self.sink_down.is_some() && self.relay.publisher.is_gone() {
-            return Err(Ended::SinkGone);
+            return Err(EndReason::SinkGone);
         }
         let spent = self.batch_ended(&begun, Some(&serving.table.name));
         if !is_full {
@@ -227,7 +227,7 @@ impl Member<'_> {
     }
 
     /// Claims the next rows, after recovering those of a predecessor. None if the table cannot be used now.
-    async fn claim(&mut self, serving: &mut Serving) -> Result<Option<Claim>, Ended> {
+    async fn claim(&mut self, serving: &mut TableState) -> Result<Option<Claim>, EndReason> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
         let recover = serving.to_recover(&self.epochs);
         let limit = self.relay.options.batch.get();
@@ -261,7 +261,11 @@ impl Member<'_> {
     }
 
     /// Publishes rows, and returns how to mark each.
-    async fn publish_rows(&mut self, table: &AttachedTable, claim: &Claim) -> Result<Vec<SettledRow>, Ended> {
+    async fn publish_rows(
+        &mut self,
+        table: &AttachedTable,
+        claim: &Claim,
+    ) -> Result<Vec<SettledRow>, EndReason> {
         let mut marks = vec![RowOutcome::Back; claim.rows.len()];
         let (mut places, mut records) = (Vec::new(), Vec::new());
         let mut refused = std::collections::HashSet::new();
@@ -337,13 +341,13 @@ impl Member<'_> {
     }
 
     /// Marks rows, except locked ones. False if all of them have to wait.
-    async fn mark(&mut self, serving: &mut Serving) -> Result<bool, Ended> {
+    async fn mark(&mut self, serving: &mut TableState) -> Result<bool, EndReason> {
         if serving.unmarked.is_empty() {
             return Ok(true);
         }
         let settled: Vec<SettledRow> =
             serving.unmarked.iter().map(|unmarked| unmarked.settled_row.clone()).collect();
-        let is_new = |one: &&Unmarked| !one.is_counted && one.settled_row.mark == RowOutcome::Published;
+        let is_new = |one: &&UnmarkedRow| !one.is_counted && one.settled_row.mark == RowOutcome::Published;
         let published = serving.unmarked.iter().filter(is_new).count();
         let sent = self.now();
         self.counters.queried(4);
@@ -373,7 +377,12 @@ impl Member<'_> {
     }
 
     /// Reloads, because the number of acknowledgements tells whether a failed change was committed after all.
-    async fn failed(&mut self, table: &AttachedTable, error: &StoreError, what: &str) -> Result<(), Ended> {
+    async fn failed(
+        &mut self,
+        table: &AttachedTable,
+        error: &StoreError,
+        what: &str,
+    ) -> Result<(), EndReason> {
         let faults = match error {
             StoreError::NotPermitted(_) => self.faults(table).await,
             _ => String::new(),

@@ -1,6 +1,6 @@
 //! One batch: read, published while the next one is read, and acknowledged.
 
-use super::{Ended, Member, SinkDown, metrics, short_pause};
+use super::{EndReason, Member, SinkDown, metrics, short_pause};
 use crate::jitter_unit;
 use crate::outbox::{Outcome, Publisher};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -69,7 +69,7 @@ enum EventResult {
 
 impl Member<'_> {
     /// Reads the next batch, with retries while the lease is valid. None without slots.
-    pub(super) async fn read_patiently(&mut self) -> Result<Option<Batch>, Ended> {
+    pub(super) async fn read_patiently(&mut self) -> Result<Option<Batch>, EndReason> {
         let mut failures = 0;
         loop {
             // A large window may take longer than a lease.
@@ -81,7 +81,7 @@ impl Member<'_> {
                     self.look_at = self.now();
                     match self.try_view(false).await {
                         Ok(Some(view)) => self.check_server(&view)?,
-                        Ok(None) => return Err(Ended::Fenced),
+                        Ok(None) => return Err(EndReason::Fenced),
                         Err(_) => {}
                     }
                 }
@@ -107,7 +107,7 @@ impl Member<'_> {
         &mut self,
         mut batch: Batch,
         stop: &watch::Receiver<bool>,
-    ) -> Result<Option<Batch>, Ended> {
+    ) -> Result<Option<Batch>, EndReason> {
         let count = batch.page.events.len();
         let begun = self.batch_begins(count);
         let after = batch.advanced(&self.cursors, count);
@@ -124,7 +124,7 @@ impl Member<'_> {
         self.sink_down = sink_down;
         self.check_ousted()?;
         if sink_down.is_some() && self.relay.publisher.is_gone() {
-            return Err(Ended::SinkGone);
+            return Err(EndReason::SinkGone);
         }
         self.batch_ended(&begun, None);
         // The next batch begins where this one ends.
@@ -273,7 +273,7 @@ impl Member<'_> {
     }
 
     /// Acknowledges the batch up to the first event with an unknown result. Returns whether that was all of it.
-    async fn settle(&mut self, batch: &Batch, results: Vec<EventResult>) -> Result<bool, Ended> {
+    async fn settle(&mut self, batch: &Batch, results: Vec<EventResult>) -> Result<bool, EndReason> {
         let settled = results.iter().position(|result| *result == EventResult::Open).unwrap_or(results.len());
         if settled == 0 {
             return Ok(false);
@@ -317,7 +317,7 @@ impl Member<'_> {
         cursors: Vec<Cursor>,
         published: usize,
         failed_events: &[NewFailedEvent],
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let mut failures = 0;
         loop {
             let sent = self.now();
@@ -328,7 +328,7 @@ impl Member<'_> {
                     self.cursors = cursors;
                     return Ok(());
                 }
-                Ok(false) => return Err(Ended::Fenced),
+                Ok(false) => return Err(EndReason::Fenced),
                 Err(error) => {
                     self.wait_after(&error, "events could not be acknowledged", &mut failures).await?;
                     let before = self.acks;

@@ -1,6 +1,6 @@
 //! The groups of a relay whose sink has transactions: the sink takes and releases them together with their slots.
 
-use super::{Ended, Member, warn};
+use super::{EndReason, Member, warn};
 use crate::outbox::NotTaken;
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::{EventId, Group, Unit};
@@ -22,7 +22,7 @@ impl Groups {
 impl Member<'_> {
     /// Lets the sink take the groups of this relay, and release others. Groups that it cannot take now are retried with
     /// the next look; until then none of their events are sent.
-    pub(super) async fn hold_groups(&mut self) -> Result<(), Ended> {
+    pub(super) async fn hold_groups(&mut self) -> Result<(), EndReason> {
         if self.relay.unit == Unit::Slot {
             return Ok(());
         }
@@ -40,7 +40,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    async fn take_groups(&mut self, wanted: &[Group]) -> Result<(), Ended> {
+    async fn take_groups(&mut self, wanted: &[Group]) -> Result<(), EndReason> {
         let system = match self.system().await {
             Ok(system) => system,
             Err(error) => {
@@ -60,7 +60,7 @@ impl Member<'_> {
                 Err(NotTaken::Unavailable { why }) => why_not = why_not.or(Some(why)),
                 Err(NotTaken::Refused(refusal)) => {
                     self.refusal = Some(refusal);
-                    return Err(Ended::Refused);
+                    return Err(EndReason::Refused);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Member<'_> {
         }
     }
 
-    pub(super) fn check_ousted(&self) -> Result<(), Ended> {
-        if self.relay.publisher.is_ousted() { Err(Ended::Ousted) } else { Ok(()) }
+    pub(super) fn check_ousted(&self) -> Result<(), EndReason> {
+        if self.relay.publisher.is_ousted() { Err(EndReason::Ousted) } else { Ok(()) }
     }
 }

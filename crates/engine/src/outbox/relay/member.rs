@@ -1,7 +1,7 @@
 //! A relay that has joined: its state, how it keeps its lease, and its main loop.
 
 use super::{Relay, SinkDown, metrics, short_pause, warn};
-use crate::outbox::relay::attached::Attached;
+use crate::outbox::relay::attached::AttachedTables;
 use crate::outbox::relay::batch::Batch;
 use crate::outbox::relay::group::Groups;
 use crate::outbox::relay::metrics::PollCounters;
@@ -26,7 +26,7 @@ pub(super) const GATHER: Duration = Duration::from_millis(20);
 const LOOKS_PER_POSITION: u32 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ended {
+pub(super) enum EndReason {
     Stopped,
     /// It could not renew in time, by its own clock.
     Lapsed,
@@ -63,7 +63,7 @@ pub(super) struct Member<'a> {
     is_due: bool,
     pub(super) sink_down: Option<SinkDown>,
     pub(super) has_published: bool,
-    pub(super) attached: Attached,
+    pub(super) attached: AttachedTables,
     pub(super) groups: Groups,
     pub(super) refusal: Option<SinkRefusal>,
     /// The keeper, while this relay has the first slot.
@@ -111,7 +111,7 @@ impl<'a> Member<'a> {
             is_due: false,
             sink_down: None,
             has_published: false,
-            attached: Attached::default(),
+            attached: AttachedTables::default(),
             groups: Groups::default(),
             refusal: None,
             keeping: JoinSet::new(),
@@ -119,14 +119,14 @@ impl<'a> Member<'a> {
         }))
     }
 
-    pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> Ended {
+    pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> EndReason {
         match self.turns(stop).await {
-            Ok(()) => Ended::Stopped,
+            Ok(()) => EndReason::Stopped,
             Err(ended) => ended,
         }
     }
 
-    async fn turns(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Ended> {
+    async fn turns(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), EndReason> {
         // Registered before the first look, so that no wake-up is missed.
         let (mut events, mut slots) = (self.relay.store.wakeup(EVENTS), self.relay.store.wakeup(SLOTS));
         let mut ahead = None;
@@ -178,7 +178,7 @@ impl<'a> Member<'a> {
     }
 
     /// Renews the lease, and shares slots.
-    async fn look(&mut self, ahead: &mut Option<Batch>) -> Result<(), Ended> {
+    async fn look(&mut self, ahead: &mut Option<Batch>) -> Result<(), EndReason> {
         self.looks = self.looks.wrapping_add(1);
         let is_at_rest = matches!(self.cursors.as_slice(), [only] if only.window.to.is_none());
         let writes = is_at_rest && self.looks.is_multiple_of(LOOKS_PER_POSITION);
@@ -222,12 +222,12 @@ impl<'a> Member<'a> {
         }
     }
 
-    async fn view(&mut self, writes: bool) -> Result<View, Ended> {
+    async fn view(&mut self, writes: bool) -> Result<View, EndReason> {
         let mut failures = 0;
         loop {
             match self.try_view(writes).await {
                 Ok(Some(view)) => return Ok(view),
-                Ok(None) => return Err(Ended::Fenced),
+                Ok(None) => return Err(EndReason::Fenced),
                 Err(error) => {
                     // The number of acknowledgements tells what was written, if anything.
                     self.wait_after(&error, "the relay could not look around", &mut failures).await?;
@@ -260,18 +260,18 @@ impl<'a> Member<'a> {
     }
 
     /// Snapshots of another history of the server mean something else.
-    pub(super) fn check_server(&mut self, view: &View) -> Result<(), Ended> {
+    pub(super) fn check_server(&mut self, view: &View) -> Result<(), EndReason> {
         let is_ahead = self.cursors.iter().any(|cursor| cursor.window.from.xmax() > view.snapshot.xmax());
         if is_ahead || self.timeline.is_some() && self.timeline != view.timeline {
             tracing::warn!(relay.id = %self.id, "the database is not the one of before; relay {} begins anew", self.id);
-            return Err(Ended::Moved);
+            return Err(EndReason::Moved);
         }
         self.timeline.clone_from(&view.timeline);
         Ok(())
     }
 
     /// Reads the saved state of this relay, when the answer to a change was lost.
-    pub(super) async fn reload(&mut self) -> Result<(), Ended> {
+    pub(super) async fn reload(&mut self) -> Result<(), EndReason> {
         let mut failures = 0;
         loop {
             let loading = self.in_time(async {
@@ -292,7 +292,7 @@ impl<'a> Member<'a> {
                     self.is_idle = false;
                     return Ok(());
                 }
-                Ok(None) => return Err(Ended::Fenced),
+                Ok(None) => return Err(EndReason::Fenced),
                 Err(error) => {
                     self.wait_after(&error, "the relay could not read its position", &mut failures).await?;
                 }
@@ -306,11 +306,11 @@ impl<'a> Member<'a> {
         error: &StoreError,
         what: &str,
         failures: &mut u32,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         warn(error, what);
         *failures += 1;
         tokio::time::sleep(short_pause(*failures).min(self.guard.remaining())).await;
-        if self.guard.may_act() { Ok(()) } else { Err(Ended::Lapsed) }
+        if self.guard.may_act() { Ok(()) } else { Err(EndReason::Lapsed) }
     }
 
     /// Limits the work to the rest of the lease.
@@ -328,13 +328,13 @@ impl<'a> Member<'a> {
     }
 
     /// Renews the lease during work that may take longer than it.
-    pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
+    pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, EndReason> {
         let beating = async {
             loop {
                 tokio::time::sleep(self.relay.options.lease / 4).await;
                 match self.try_view(false).await {
                     Ok(Some(_)) => {}
-                    Ok(None) => return Ended::Fenced,
+                    Ok(None) => return EndReason::Fenced,
                     Err(error) => warn(&error, "the relay could not renew its lease"),
                 }
             }
@@ -342,7 +342,7 @@ impl<'a> Member<'a> {
         // A process that was frozen notices the end of its lease before it continues to work.
         tokio::select! {
             biased;
-            () = self.guard.over() => Err(Ended::Lapsed),
+            () = self.guard.over() => Err(EndReason::Lapsed),
             ended = beating => Err(ended),
             done = work => Ok(done),
         }
@@ -353,14 +353,14 @@ impl<'a> Member<'a> {
         &mut self,
         sent: Monotonic,
         changed: Result<Option<T>, StoreError>,
-    ) -> Result<Result<T, StoreError>, Ended> {
+    ) -> Result<Result<T, StoreError>, EndReason> {
         match changed {
             Ok(Some(done)) => {
                 self.guard.acknowledged(sent);
                 self.acks += 1;
                 Ok(Ok(done))
             }
-            Ok(None) => Err(Ended::Fenced),
+            Ok(None) => Err(EndReason::Fenced),
             Err(error) => Ok(Err(error)),
         }
     }
@@ -376,29 +376,29 @@ impl<'a> Member<'a> {
     }
 
     /// Leaves if possible; otherwise the lease expires.
-    pub(super) async fn end(&self, ended: Ended) {
+    pub(super) async fn end(&self, ended: EndReason) {
         metrics::slots(0);
         let id = self.id;
         match ended {
-            Ended::Stopped => tracing::info!(relay.id = %id, "relay {id} stops and leaves its slots"),
-            Ended::Lapsed => {
+            EndReason::Stopped => tracing::info!(relay.id = %id, "relay {id} stops and leaves its slots"),
+            EndReason::Lapsed => {
                 tracing::error!(relay.id = %id, "relay {id} could not renew its lease and has given up its slots")
             }
-            Ended::Fenced => {
+            EndReason::Fenced => {
                 crate::metrics::fencing_rejected("outbox_slot");
                 tracing::error!(relay.id = %id, "relay {id} was given up by others; it stops and joins anew");
             }
-            Ended::Aside => tracing::error!(
+            EndReason::Aside => tracing::error!(
                 relay.id = %id,
                 "{} has taken nothing for long; relay {id} leaves its slots to the others for a while",
                 self.relay.publisher.name()
             ),
-            Ended::Ousted => tracing::error!(
+            EndReason::Ousted => tracing::error!(
                 relay.id = %id,
                 "relay {id} was ousted from {}, by somebody else or because it was silent for too long; it joins anew",
                 self.relay.publisher.name()
             ),
-            Ended::Moved | Ended::SinkGone | Ended::Refused => {}
+            EndReason::Moved | EndReason::SinkGone | EndReason::Refused => {}
         }
         self.relay.publisher.leave(&[]);
         let leaving = async {

@@ -104,23 +104,23 @@ impl PollCounters {
 }
 
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct BatchTimer {
     at: Monotonic,
     count: usize,
 }
 
 impl Member<'_> {
     /// A relay with a fixed share logs each batch, in the format of the EMR Batch Agent.
-    pub(super) fn batch_begins(&self, count: usize) -> Begun {
+    pub(super) fn batch_begins(&self, count: usize) -> BatchTimer {
         if let Some(instance) = self.relay.options.instance {
             let id = instance.id();
             tracing::info!(target: BATCHES, "[Instance-{id}] Processing {count} events (partition {instance})");
         }
-        Begun { at: self.now(), count }
+        BatchTimer { at: self.now(), count }
     }
 
     /// Logs a warning if the batch was slow. `table` is an attached table.
-    pub(super) fn batch_ended(&self, begun: &Begun, table: Option<&TableName>) -> Duration {
+    pub(super) fn batch_ended(&self, begun: &BatchTimer, table: Option<&TableName>) -> Duration {
         let spent = self.now().since(begun.at);
         batch(spent);
         if spent > self.relay.options.slow {

@@ -1,6 +1,6 @@
 //! Retries of refused events, and of those held after them.
 
-use super::{Ended, Member, metrics, warn};
+use super::{EndReason, Member, metrics, warn};
 use crate::jitter_unit;
 use crate::outbox::Outcome;
 use tidemill_domain::outbox::failed_event::after_refusal;
@@ -17,7 +17,7 @@ const ROUNDS_MAX: u32 = 20;
 
 impl Member<'_> {
     /// Publishes due events. If the sink is down, that counts as no attempt.
-    pub(super) async fn publish_due(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
+    pub(super) async fn publish_due(&mut self, stop: &watch::Receiver<bool>) -> Result<(), EndReason> {
         for _ in 0..ROUNDS_MAX {
             if *stop.borrow() {
                 return Ok(());
@@ -61,7 +61,7 @@ impl Member<'_> {
             self.settle_due(&settled).await?;
             self.check_ousted()?;
             if is_sink_down {
-                return if self.relay.publisher.is_gone() { Err(Ended::SinkGone) } else { Ok(()) };
+                return if self.relay.publisher.is_gone() { Err(EndReason::SinkGone) } else { Ok(()) };
             }
         }
         // There is more.
@@ -83,7 +83,7 @@ impl Member<'_> {
     }
 
     /// Under the fence.
-    async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), Ended> {
+    async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), EndReason> {
         let is_delivered = |one: &&Settled| one.what == SettledAs::Delivered;
         let events: Vec<EventId> = settled.iter().filter(is_delivered).map(|one| one.event_id).collect();
         let delivered = events.len();

@@ -1,6 +1,6 @@
 //! A sink that is down: how long a relay waits for it, and how often that is logged.
 
-use super::{Ended, Member};
+use super::{EndReason, Member};
 use crate::locked;
 use crate::outbox::Relay;
 use std::collections::VecDeque;
@@ -25,13 +25,13 @@ impl SinkDown {
 
 impl Member<'_> {
     /// A relay whose sink is down for long leaves its slots to other relays, if there are any.
-    pub(super) fn check_sink(&self, view: &View) -> Result<(), Ended> {
+    pub(super) fn check_sink(&self, view: &View) -> Result<(), EndReason> {
         let options = &self.relay.options;
         let Some(down) = self.sink_down else { return Ok(()) };
         let is_long = self.now().since(down.since) > options.timeout + options.lease;
         // Other relays do not take over a fixed share.
         let others = view.live.iter().filter(|live| live.id != self.id).count();
-        if is_long && others > 0 && options.instance.is_none() { Err(Ended::Aside) } else { Ok(()) }
+        if is_long && others > 0 && options.instance.is_none() { Err(EndReason::Aside) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The slots of a relay: its share, and what silent relays have left.
 
-use super::{Ended, Member, metrics, warn};
+use super::{EndReason, Member, metrics, warn};
 use crate::outbox::relay::batch::Batch;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
@@ -46,7 +46,7 @@ impl Member<'_> {
 
     /// Takes free slots up to its share, and releases those above it. Nothing is in flight; events read ahead for
     /// released slots are dropped.
-    pub(super) async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), Ended> {
+    pub(super) async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), EndReason> {
         let mine: BTreeSet<Slot> = self.epochs.keys().copied().collect();
         let free: BTreeSet<Slot> = view.free.iter().copied().collect();
         let plan = plan(self.id, &view.live, &mine, &free);
@@ -71,12 +71,12 @@ impl Member<'_> {
         Ok(())
     }
 
-    async fn take(&mut self, wanted: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+    async fn take(&mut self, slots: &[Slot]) -> Result<Result<(), StoreError>, EndReason> {
         let sent = self.now();
         let taking = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let taken =
-                tx.outbox().take_slots(self.fence(), self.cursors.clone(), wanted, self.relay.unit).await?;
+            let (cursors, unit) = (self.cursors.clone(), self.relay.unit);
+            let taken = tx.outbox().take_slots(self.fence(), cursors, slots, unit).await?;
             let Some(taken) = taken else { return Ok(None) };
             let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
             let blocked = tx.outbox().blocked(&slots).await?;
@@ -92,22 +92,20 @@ impl Member<'_> {
         }))
     }
 
-    async fn leave(&mut self, leaving: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+    async fn leave(&mut self, slots: &[Slot]) -> Result<Result<(), StoreError>, EndReason> {
         let sent = self.now();
-        let leaving_them = self.in_time(async {
+        let leaving = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let Some(kept) = tx.outbox().leave_slots(self.fence(), self.cursors.clone(), leaving).await?
-            else {
-                return Ok(None);
-            };
+            let kept = tx.outbox().leave_slots(self.fence(), self.cursors.clone(), slots).await?;
+            let Some(kept) = kept else { return Ok(None) };
             tx.commit().await?;
             Ok(Some(kept))
         });
-        let kept = leaving_them.await;
+        let kept = leaving.await;
         Ok(self.acknowledged(sent, kept)?.map(|kept| {
             self.cursors = kept;
-            self.epochs.retain(|slot, _| !leaving.contains(slot));
-            self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
+            self.epochs.retain(|slot, _| !slots.contains(slot));
+            self.blocked.retain(|aggregate| !slots.contains(&aggregate.slot()));
         }))
     }
 }

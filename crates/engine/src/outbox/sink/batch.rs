@@ -8,7 +8,7 @@ use tidemill_domain::outbox::{Record, line};
 pub(super) struct Batch {
     /// A line break, for when the last line has none, and the lines.
     bytes: Vec<u8>,
-    fates: Vec<RecordPlan>,
+    plans: Vec<RecordPlan>,
 }
 
 #[derive(Debug)]
@@ -23,10 +23,10 @@ impl Batch {
         let published_at = options.clock.now();
         let mut bytes = vec![b'\n'];
         let mut refused = HashSet::new();
-        let mut fates = Vec::with_capacity(records.len());
+        let mut plans = Vec::with_capacity(records.len());
         for record in records {
             if refused.contains(&record.aggregate) {
-                fates.push(RecordPlan::Decided(Outcome::Held));
+                plans.push(RecordPlan::Decided(Outcome::Held));
                 continue;
             }
             let before = bytes.len();
@@ -37,12 +37,12 @@ impl Batch {
                     bytes.truncate(before);
                     refused.insert(&record.aggregate);
                     let why = format!("its line has {len} bytes, and the sink takes {most}");
-                    fates.push(RecordPlan::Decided(Outcome::Refused { why, is_permanent: true }));
+                    plans.push(RecordPlan::Decided(Outcome::Refused { why, is_permanent: true }));
                 }
-                _ => fates.push(RecordPlan::Written(bytes.len())),
+                _ => plans.push(RecordPlan::Written(bytes.len())),
             }
         }
-        Self { bytes, fates }
+        Self { bytes, plans }
     }
 
     pub(super) fn lines(&self) -> &[u8] {
@@ -58,13 +58,13 @@ impl Batch {
     /// rest.
     pub(super) fn outcomes(self, written: usize, why: Option<String>) -> Vec<Outcome> {
         let why = why.unwrap_or_default();
-        let outcome = |fate| match fate {
+        let outcome = |plan| match plan {
             RecordPlan::Decided(outcome) => outcome,
             // The first byte is the line break.
             RecordPlan::Written(end) if end <= written + 1 => Outcome::Delivered,
             RecordPlan::Written(_) => Outcome::Unavailable { why: why.clone() },
         };
-        self.fates.into_iter().map(outcome).collect()
+        self.plans.into_iter().map(outcome).collect()
     }
 }
 

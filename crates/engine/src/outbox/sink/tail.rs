@@ -1,11 +1,13 @@
 //! Reads what was added to the file of a sink, even while relays write, and when the file is rotated.
 
 use super::file::identity;
+use crate::outbox::verify::Destination;
+use crate::outbox::{ReadBack, VerifyError};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tidemill_domain::outbox::verify::Place;
+use tidemill_domain::outbox::verify::{Lane, Place};
 use tidemill_domain::outbox::{Published, line};
 
 const AT_ONCE: usize = 1024 * 1024;
@@ -43,8 +45,7 @@ impl Tail {
         Self { missing: paths.clone(), paths, parts: Vec::new() }
     }
 
-    /// Reports each complete new line. A line without a line break is not complete.
-    pub fn read(&mut self, mut found: impl FnMut(Place, TailEntry)) -> io::Result<()> {
+    fn read_all(&mut self, found: &mut dyn FnMut(Lane, Place, TailEntry)) -> io::Result<()> {
         for path in &self.paths {
             let Some(file) = open(path)? else { continue };
             self.missing.retain(|missing| missing != path);
@@ -54,22 +55,34 @@ impl Tail {
             }
         }
         for (n, part) in self.parts.iter_mut().enumerate() {
-            part.read(|line, what| found(Place { file: n, line }, what))?;
+            // Files are read in sequence, so there is one lane.
+            part.read(|line, what| found(Lane::default(), Place { file: n, line }, what))?;
         }
         Ok(())
     }
+}
 
-    /// Where a file ends in the middle of a line: a write is in progress, or was interrupted.
-    pub fn unfinished(&self) -> impl Iterator<Item = Place> + '_ {
-        let parts = self.parts.iter().enumerate().filter(|(_, part)| part.end > part.offset);
-        parts.map(|(file, part)| Place { file, line: part.lines + 1 })
+impl ReadBack for Tail {
+    /// A line without a line break is not complete, and left for the next call.
+    fn read(
+        &mut self,
+        _: &[Destination],
+        found: &mut dyn FnMut(Lane, Place, TailEntry),
+    ) -> Result<(), VerifyError> {
+        self.read_all(found).map_err(VerifyError::File)
     }
 
-    pub fn missing(&self) -> Option<&Path> {
+    /// Where a file ends in the middle of a line: a write is in progress, or was interrupted.
+    fn unfinished(&self) -> Vec<Place> {
+        let parts = self.parts.iter().enumerate().filter(|(_, part)| part.end > part.offset);
+        parts.map(|(file, part)| Place { file, line: part.lines + 1 }).collect()
+    }
+
+    fn missing(&self) -> Option<&Path> {
         self.missing.first().map(PathBuf::as_path)
     }
 
-    pub fn name(&self, place: Place) -> String {
+    fn name(&self, place: Place) -> String {
         let path = self.parts.get(place.file).map(|part| part.path.display().to_string());
         format!("{}:{}", path.unwrap_or_default(), place.line)
     }

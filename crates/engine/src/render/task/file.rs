@@ -1,6 +1,6 @@
 //! The file of a render: found, checked, copied next to its final place, and renamed.
 
-use super::{Done, Noted, Task};
+use super::{ActResult, NewNotes, Task};
 use crate::render::places::Staged;
 use crate::render::report;
 use crate::render::storage::{Content, Sight};
@@ -16,7 +16,7 @@ const CHANGES_MAX: usize = 3;
 
 impl Task {
     /// Whether the file is there although nexrender says otherwise.
-    pub(super) async fn look_for_output(&self, failure: Failure) -> Result<Done, Trouble> {
+    pub(super) async fn look_for_output(&self, failure: Failure) -> Result<ActResult, Trouble> {
         let staged = self.staged().await?;
         match self.worker.storage.settled(&staged.local, self.worker.options.quiet).await? {
             Some(Sight { bytes, .. }) => {
@@ -35,7 +35,7 @@ impl Task {
         }
     }
 
-    pub(super) async fn validate(&self) -> Result<Done, Trouble> {
+    pub(super) async fn validate(&self) -> Result<ActResult, Trouble> {
         let profile = self.profile().await?;
         let staged = self.staged().await?;
         crash_point!("render_before_validation");
@@ -43,17 +43,18 @@ impl Task {
         let _turn = self.turn().await;
         let probe = self.worker.inspector.inspect(&staged.local, &profile).await?;
         let verdict = check::check(&probe, &profile);
-        let mut noted = Noted { report: Some(report::of(&probe, &verdict)), checked, ..Noted::default() };
+        let mut noted =
+            NewNotes { report: Some(report::of(&probe, &verdict)), checked, ..NewNotes::default() };
         if !verdict.is_good() {
             let trouble = Trouble::new(Failure::OutputInvalid, &verdict.message());
-            return Ok(Done { work: Work::Failed(trouble), noted });
+            return Ok(ActResult { work: Work::Failed(trouble), noted });
         }
         for warning in &verdict.warnings {
             let id = self.held.id;
             tracing::warn!(render.id = %id, "the file of render {id}: {warning}");
         }
         noted.poster_path = self.poster(&staged).await.map(|picture| picture.to_string());
-        Ok(Done { work: Work::Validated, noted })
+        Ok(ActResult { work: Work::Validated, noted })
     }
 
     /// Waits until the file is there and no longer grows.
@@ -86,9 +87,9 @@ impl Task {
     }
 
     /// Copies the checked file. If a node that was thought dead still writes to it, it is checked again.
-    pub(super) async fn copy(&self) -> Result<Done, Trouble> {
+    pub(super) async fn copy(&self) -> Result<ActResult, Trouble> {
         let (staged, output) = (self.staged().await?, self.output().await?);
-        let mut noted = Noted { checked: self.checked, ..Noted::default() };
+        let mut noted = NewNotes { checked: self.checked, ..NewNotes::default() };
         for _ in 0..CHANGES_MAX {
             // The file state of an earlier claim's check is unknown.
             if noted.checked.is_none() {
@@ -102,7 +103,7 @@ impl Task {
             crash_point!("render_copied");
             if self.worker.storage.settled(&staged.local, Duration::ZERO).await? == noted.checked {
                 (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
-                return Ok(Done { work: Work::Copied, noted });
+                return Ok(ActResult { work: Work::Copied, noted });
             }
             noted.checked = None;
         }
@@ -118,7 +119,7 @@ impl Task {
         Ok(content)
     }
 
-    pub(super) async fn publish(&self) -> Result<Done, Trouble> {
+    pub(super) async fn publish(&self) -> Result<ActResult, Trouble> {
         let output = self.output().await?;
         // Without a record, nothing was copied.
         let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
@@ -133,7 +134,7 @@ impl Task {
     }
 
     /// Whether an earlier worker has published the file.
-    pub(super) async fn look_at_final(&self) -> Result<Done, Trouble> {
+    pub(super) async fn look_at_final(&self) -> Result<ActResult, Trouble> {
         let output = self.output().await?;
         match (self.worker.storage.published(&output).await?, self.content()) {
             (None, _) => Ok(Work::FinalMissing.into()),
@@ -145,10 +146,10 @@ impl Task {
         }
     }
 
-    fn published(&self, output: &Output) -> Result<Done, Trouble> {
+    fn published(&self, output: &Output) -> Result<ActResult, Trouble> {
         let place = self.worker.options.places.published(output)?;
-        let noted = Noted { output_path: Some(place.to_string()), ..Noted::default() };
-        Ok(Done { work: Work::Published, noted })
+        let noted = NewNotes { output_path: Some(place.to_string()), ..NewNotes::default() };
+        Ok(ActResult { work: Work::Published, noted })
     }
 
     /// Limits concurrency: files are large, and decoding takes a whole CPU.

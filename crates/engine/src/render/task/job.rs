@@ -1,7 +1,7 @@
 //! The job of a render at the farm: submitted once, and polled until it ends or is no longer needed.
 
-use super::{Done, Noted, Task, unexpected};
-use crate::render::orphan_job::{self, Dropped, Watching};
+use super::{ActResult, NewNotes, Task, unexpected};
+use crate::render::orphan_job::{self, DropResult, JobWatch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
@@ -11,15 +11,15 @@ use tidemill_store::crash_point;
 use tidemill_store::render::OrphanJob;
 
 impl Task {
-    pub(super) async fn submit(&self) -> Result<Done, Trouble> {
+    pub(super) async fn submit(&self) -> Result<ActResult, Trouble> {
         let document = match &self.document {
             Some(document) => document.clone(),
             None => self.kept_document().await?,
         };
         let job = self.worker.asking("submit", self.worker.farm.submit(self.uid(), &document)).await?;
         crash_point!("render_posted");
-        let noted = Noted { remote_job: Some(job.id), ..Noted::default() };
-        Ok(Done { work: Work::Submitted, noted })
+        let noted = NewNotes { remote_job: Some(job.id), ..NewNotes::default() };
+        Ok(ActResult { work: Work::Submitted, noted })
     }
 
     async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
@@ -30,14 +30,14 @@ impl Task {
         document.ok_or_else(|| Trouble::new(Failure::Unexpected, "the job was not written down"))
     }
 
-    pub(super) async fn look_at_job(&self) -> Result<Done, Trouble> {
+    pub(super) async fn look_at_job(&self) -> Result<ActResult, Trouble> {
         let name = self.remote_job();
         let job = self.worker.asking("look", self.worker.farm.look(&name)).await?;
         Ok(self.reported(job))
     }
 
     /// Polls after a pause. A farm that is only restarting costs the render nothing.
-    pub(super) async fn poll(&self) -> Result<Done, Trouble> {
+    pub(super) async fn poll(&self) -> Result<ActResult, Trouble> {
         let (options, name) = (&self.worker.options, self.remote_job());
         let mut silent_since = None;
         loop {
@@ -65,14 +65,14 @@ impl Task {
         // From here on the render is no longer ours.
         self.worker.registry.remove(&self.held);
         let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();
-        let mut watching = Watching::new(self.worker.now(), Duration::ZERO, silent_for);
+        let mut watching = JobWatch::new(self.worker.now(), Duration::ZERO, silent_for);
         let mut stop = self.worker.is_stopping.subscribe();
         let worker = self.worker.clone();
         loop {
             match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
-                Ok(Dropped::Gone) => break,
-                Ok(Dropped::Running) => {}
-                Ok(Dropped::FileLeft(trouble)) => {
+                Ok(DropResult::Gone) => break,
+                Ok(DropResult::Running) => {}
+                Ok(DropResult::FileLeft(trouble)) => {
                     // It is not rendering, so nothing waits for the NAS. The next sweep tries again.
                     orphan_job::file_left(&leftover, &trouble);
                     break;
@@ -95,20 +95,20 @@ impl Task {
         self.free_place();
     }
 
-    fn reported(&self, job: Option<RemoteJob>) -> Done {
+    fn reported(&self, job: Option<RemoteJob>) -> ActResult {
         // A job of another queue with this name is not ours.
         let staged = self.record.staged_path.as_deref();
         let Some(job) = job.filter(|job| job.may_leave(staged)) else {
             return Work::Reported(Report::Lost).into();
         };
-        let noted = Noted { remote_job: Some(job.id), mark: job.updated, ..Noted::default() };
-        Done { work: Work::Reported(job.report), noted }
+        let noted = NewNotes { remote_job: Some(job.id), mark: job.updated, ..NewNotes::default() };
+        ActResult { work: Work::Reported(job.report), noted }
     }
 
     /// Logs an unknown state once per job, because it is polled every few seconds.
-    pub(super) fn tell_unknown(&mut self, report: &Report) {
+    pub(super) fn log_unknown(&mut self, report: &Report) {
         let Report::Unknown { word } = report else { return };
-        if self.words_told.is_new(&self.remote_job(), word) {
+        if self.logged_words.is_new(&self.remote_job(), word) {
             let id = self.held.id;
             tracing::warn!(render.id = %id, "nexrender says {word:?} about render {id}, which nobody knows");
         }
@@ -119,9 +119,9 @@ impl Task {
 const WORDS_MAX: usize = 100;
 
 #[derive(Debug, Default)]
-pub(super) struct WordsTold(BTreeSet<(String, String)>);
+pub(super) struct LoggedWords(BTreeSet<(String, String)>);
 
-impl WordsTold {
+impl LoggedWords {
     fn is_new(&mut self, job: &str, word: &str) -> bool {
         self.0.len() < WORDS_MAX && self.0.insert((job.to_owned(), word.to_owned()))
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_word_is_told_once_of_each_job_and_not_for_ever() {
-        let mut told = WordsTold::default();
+        let mut told = LoggedWords::default();
 
         assert!(told.is_new("rq-1-1", "dreaming"));
         assert!(!told.is_new("rq-1-1", "dreaming"));

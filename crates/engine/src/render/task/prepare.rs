@@ -1,6 +1,6 @@
 //! Builds the job of a render from its data, mapping and profile. Reports all problems at once.
 
-use super::{Done, Noted, Task, unexpected};
+use super::{ActResult, NewNotes, Task, unexpected};
 use crate::render::composition_cache::Composition;
 use crate::render::short_pause;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidemill_domain::render::{Mapping, Profile, Trouble, Uid, Work};
 use tidemill_store::StoreError;
 
 impl Task {
-    pub(super) async fn prepare(&self) -> Result<Done, Trouble> {
+    pub(super) async fn prepare(&self) -> Result<ActResult, Trouble> {
         let mut problems = Vec::new();
         let data = self.data().await?;
         let composition = self.composition(&data).map_err(|problem| problems.push(problem)).ok();
@@ -41,13 +41,13 @@ impl Task {
         };
         let document =
             document::build(ingredients).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
-        let noted = Noted {
+        let noted = NewNotes {
             document: Some(document),
             staged_path: Some(staged.node.to_string()),
             remote_job: Some(uid.to_string()),
-            ..Noted::default()
+            ..NewNotes::default()
         };
-        Ok(Done { work: Work::Prepared, noted })
+        Ok(ActResult { work: Work::Prepared, noted })
     }
 
     pub(super) async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
