@@ -17,7 +17,7 @@ mod value;
 pub use function::{FUNCTIONS, Function};
 pub use scope::Scope;
 
-use inspect::Inspected;
+use inspect::UsedNames;
 
 pub const LENGTH_MAX: usize = 4096;
 
@@ -30,7 +30,7 @@ const READING_STACK: usize = 64 * 1024 * 1024;
 pub struct Expression {
     text: String,
     program: cel::Program,
-    found: Inspected,
+    found: UsedNames,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

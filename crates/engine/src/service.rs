@@ -102,7 +102,7 @@ impl Service {
     }
 
     /// Ends once `stop` is true, or its sender is gone.
-    pub(crate) fn until_told(self, mut stop: watch::Receiver<bool>) -> Self {
+    pub(crate) fn until_stopped(self, mut stop: watch::Receiver<bool>) -> Self {
         Self { stop: Box::pin(async move { _ = stop.wait_for(|stop| *stop).await }), ..self }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_told_to_stop_begins_no_round() {
         let (stop, told) = watch::channel(false);
-        let mut service = service().until_told(told);
+        let mut service = service().until_stopped(told);
         service.round(async { Done::Ok(()) }).await;
 
         let (is_due, _) = tokio::join!(service.is_due(), async { stop.send(true) });

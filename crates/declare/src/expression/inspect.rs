@@ -13,7 +13,7 @@ const LOOPS_MAX: usize = 4;
 const LOOPS_NESTED_MAX: usize = 2;
 
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Inspected {
+pub(super) struct UsedNames {
     /// External variables with the offset of their first use.
     pub(super) variables: Vec<(String, usize)>,
     pub(super) fields: Vec<Field>,
@@ -54,9 +54,9 @@ pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<Inspected, ExpressionError> {
+pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<UsedNames, ExpressionError> {
     let mut inspector =
-        Inspector { text, program, bound: Vec::new(), loops: 0, nested: 0, found: Inspected::default() };
+        Inspector { text, program, bound: Vec::new(), loops: 0, nested: 0, found: UsedNames::default() };
     inspector.part(program.expression(), 0)?;
     Ok(inspector.found)
 }
@@ -68,7 +68,7 @@ struct Inspector<'a> {
     bound: Vec<&'a str>,
     loops: usize,
     nested: usize,
-    found: Inspected,
+    found: UsedNames,
 }
 
 type Visit = Result<(), ExpressionError>;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, stop: watch::Receiver<bool>) {
     let mut service = Service::new("claiming renders", worker.options.polling.default)
         .wake_by(worker.store.wakeup(RENDER_WAITING))
-        .until_told(stop);
+        .until_stopped(stop);
     let mut empty = Empty::default();
     loop {
         tokio::select! {

@@ -174,7 +174,7 @@ impl Vitals {
         self.noted().paused.is_some()
     }
 
-    pub(super) fn read(&self, of: Reading<'_>, now: Monotonic) -> Health {
+    pub(super) fn read(&self, of: HealthInput<'_>, now: Monotonic) -> Health {
         let noted = self.noted();
         let age = |at: Option<Monotonic>| at.map(|at| now.since(at));
         let checked = |look: &LastCheck| Checked {
@@ -210,7 +210,7 @@ impl Vitals {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct HealthInput<'a> {
     pub(super) worker: &'a str,
     pub(super) process: ProcessId,
     pub(super) lease_for: Duration,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn read(vitals: &Vitals, now: u64) -> Health {
-        let reading = Reading {
+        let reading = HealthInput {
             worker: "one",
             process: ProcessId::new(uuid::Uuid::from_u128(1)),
             lease_for: Duration::from_secs(60),

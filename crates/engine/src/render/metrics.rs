@@ -67,7 +67,7 @@ pub(super) fn failed(code: &str) {
     counter!(FAILURES, "code" => code.to_owned()).increment(1);
 }
 
-pub(super) fn farm_asked(call: &'static str, took: Duration, failure: Option<Failure>) {
+pub(super) fn farm_called(call: &'static str, took: Duration, failure: Option<Failure>) {
     let outcome = failure.map_or("answered", Failure::as_str);
     histogram!(FARM, "call" => call, "outcome" => outcome).record(took);
 }

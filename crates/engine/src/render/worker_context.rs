@@ -3,7 +3,7 @@
 use super::{Backends, Farm, Inspector, Registry, Storage, WorkerOptions, metrics};
 use crate::locked;
 use crate::render::composition_cache::CompositionCache;
-use crate::render::health::{Health, Reading, Vitals};
+use crate::render::health::{Health, HealthInput, Vitals};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl WorkerContext {
         let begun = self.now();
         let answer = asking.await;
         let took = self.now().since(begun);
-        metrics::farm_asked(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
+        metrics::farm_called(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
         // That the farm is down is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
         let counted = if is_down { took.max(UNANSWERED) } else { took };
@@ -160,7 +160,7 @@ impl WorkerContext {
     }
 
     pub(super) fn health(&self) -> Health {
-        let reading = Reading {
+        let reading = HealthInput {
             worker: &self.options.name,
             process: self.options.process,
             lease_for: self.options.policy.lease_for,

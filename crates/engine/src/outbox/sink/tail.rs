@@ -88,9 +88,9 @@ impl ReadBack for Tail {
     }
 }
 
-type Opened = (File, (u64, u64));
+type OpenFile = (File, (u64, u64));
 
-fn open(path: &Path) -> io::Result<Option<Opened>> {
+fn open(path: &Path) -> io::Result<Option<OpenFile>> {
     // Opening a pipe would wait for a writer.
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -104,7 +104,7 @@ fn open(path: &Path) -> io::Result<Option<Opened>> {
 }
 
 impl Part {
-    fn is(&self, (_, other): &Opened) -> bool {
+    fn is(&self, (_, other): &OpenFile) -> bool {
         self.file.metadata().is_ok_and(|metadata| identity(&metadata) == *other)
     }
 
