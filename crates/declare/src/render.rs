@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the ending of a file tells.
+    /// The format by the extension of a file.
     ///
     /// ```
     /// # use tidemill_declare::render::Format;
@@ -46,7 +46,7 @@ impl Format {
     }
 }
 
-/// The records of a file. Problems of single records are told by whoever reads them.
+/// Does not check single records.
 fn records(
     path: &Path,
     bytes: &[u8],

@@ -32,7 +32,7 @@ impl Process {
     #[crate::boxed]
     pub async fn acquire(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
         let (process, key) = (self.clone(), key.clone());
-        // In a task, which goes on if the caller is cancelled: a granted lease is always held, or released on drop.
+        // In a task, which continues if the caller is cancelled: a granted lease is always held, or released on drop.
         let asking = tokio::spawn(async move { process.acquire_to_the_end(&key, term).await });
         match asking.await {
             Ok(answer) => answer,

@@ -104,10 +104,10 @@ mod tests {
     use crate::{alert, render};
     use tidemill_domain::step_back::LEASE_MAX;
 
-    /// What `docs/guarantees.md` promises: so long after the end of its lease, what a dead process held has moved on.
+    /// `docs/guarantees.md` promises that the leases of a dead process move on within this time of their end.
     const PROMISED: Duration = Duration::from_secs(5);
 
-    /// What is left of that for the work itself, when every look comes as late as it may.
+    /// What is left of that for the work itself, when every round comes as late as it may.
     const FOR_THE_WORK: Duration = Duration::from_secs(1);
 
     fn check(what: &str, looks: &[Duration]) {
@@ -115,17 +115,17 @@ mod tests {
         assert!(longest + FOR_THE_WORK <= PROMISED, "{what}: {looks:?} are {longest:?} after the lease");
     }
 
-    /// No wake-up is counted on: each look comes at the end of the longest pause before it.
+    /// Does not count on wake-ups: each round comes at the end of the longest pause before it.
     #[test]
     fn the_longest_pauses_between_looks_add_up_to_less_than_five_seconds() {
-        // The lease of whoever looks, from the shortest to the longest that can be set.
+        // The lease of the process that checks, from the shortest to the longest that can be set.
         for lease in (1..=LEASE_MAX.as_secs()).map(Duration::from_secs) {
             let round = longest_pause(lease);
             check("an execution fails", &[round]);
             check("an execution is restarted", &[round, recovery::PACE.max]);
             check("a partition goes on", &[round, partition::WORKER_PACE.max]);
         }
-        // Whoever wants these looks by itself for leases that have ended.
+        // Users of these check for expired leases themselves.
         check("the watch over alerts is taken over", &[alert::WATCH_PAUSE]);
         check("a render is adopted", &[render::options::REAP_PAUSE]);
     }

@@ -196,7 +196,7 @@ mod tests {
     use std::io;
     use tidemill_store::process::PROCESS_ENDED;
 
-    /// Nobody waits for this in a test.
+    /// Longer than any test waits.
     const LONG: Duration = Duration::from_secs(3600);
 
     type Done<T> = Result<T, io::Error>;

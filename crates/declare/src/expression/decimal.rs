@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// The same by moving the point in the text, as one would on paper; `i128` has room for all of it.
+    /// Moves the point in the text, as one would on paper; `i128` has room for all of it.
     fn on_paper(text: &str, digits: usize) -> Option<i64> {
         let (sign, number) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

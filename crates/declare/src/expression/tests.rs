@@ -1,4 +1,4 @@
-//! What expressions compute, and what they say when they cannot.
+//! What expressions compute, and their errors.
 
 use super::*;
 use crate::model::Names;

@@ -1,4 +1,4 @@
-//! Files of mappings and profiles: what is written reads back, and all that is wrong is told with its line.
+//! Files of mappings and profiles: they read back as written, and all problems are reported with their lines.
 
 use super::*;
 use proptest::prelude::*;
@@ -27,12 +27,12 @@ fn lines(wrong: &Diagnostics) -> Vec<String> {
     wrong.problems().iter().map(Diagnostic::headline).collect()
 }
 
-/// Something that is not blank, with all that formats stumble over.
+/// Text that is not blank, with characters that are difficult in files.
 fn name() -> impl Strategy<Value = String> {
     "[ -~가-힣é\u{feff}-]{0,8}[a-z가:#&*!|>%@`\",;'\\[\\]{}]{1,4}"
 }
 
-/// What the script of nexrender can have in it.
+/// What the script of nexrender can contain.
 fn composition() -> impl Strategy<Value = String> {
     "[a-zA-Z가-힣0-9_ ,;:#&*!|>%@\\[\\]{}-]{0,12}[a-z가]"
 }
@@ -101,7 +101,7 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
                 width: numbers.0,
                 height: numbers.1,
                 rate: Rate::new(numbers.2.0, numbers.2.1).unwrap(),
-                // `any` stands for no words at all.
+                // `any` means an empty list.
                 codecs: codecs.into_iter().map(|word| word + "_x").collect(),
                 pixel_formats: pixel_formats.into_iter().map(|word| word + "_x").collect(),
                 duration: choices.2.map(Duration::from_millis),
@@ -169,7 +169,7 @@ fn every_bad_line_of_a_csv_file_is_told_with_its_number() {
 
     let told = mapping(text, Format::Csv).unwrap_err();
 
-    // A row that has too few cells is told before the others, because none of the rows may make sense.
+    // A row with too few cells is reported alone, because no row may make sense then.
     assert_eq!(told, ["m.csv:6:1: the row has 3 cells, and the header has 5"]);
     let told = mapping(&text.replace("Single - b,B\r\n", "Single - b,B,,\r\n"), Format::Csv).unwrap_err();
     let expected = [

@@ -167,7 +167,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use tidemill_domain::item::{ErrorKind, ItemError};
 
-    /// Runs a tasklet that gives its scope away; how often it was rolled back, and how it ended.
+    /// Runs a tasklet that gives its scope away; returns the number of rollbacks and the result.
     async fn run(error: Option<&'static str>) -> (u64, String) {
         let kept: Arc<Mutex<Vec<TaskletScope>>> = Arc::default();
         let step = Step::tasklet("keep", move |scope| {

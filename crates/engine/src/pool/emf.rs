@@ -119,7 +119,7 @@ mod tests {
         );
     }
 
-    /// What the specification asks of every line.
+    /// What the specification requires of every line.
     #[test]
     fn every_metric_and_dimension_that_is_named_is_there_and_within_the_limits() {
         for (seen, sums) in [(seen(), sums()), (seen(), Sums::default())] {

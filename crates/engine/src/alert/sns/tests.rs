@@ -1,4 +1,4 @@
-//! What a subscriber of SNS gets to read.
+//! What a subscriber of SNS receives.
 
 use super::*;
 use crate::alert::{Announcement, Watched};

@@ -1,4 +1,4 @@
-//! Writers made of others. Here rather than under `tests`, because only the crate itself can make a chunk.
+//! Composed writers. Here rather than under `tests`, because only the crate itself can make a chunk.
 
 use crate::item::{BoxWriter, ClassifierWriter, CompositeWriter};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
@@ -9,7 +9,7 @@ use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tokio::sync::OnceCell;
 
-/// What the writers of a test were told, in order.
+/// The calls to the writers of a test, in order.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<String>>>);
 
@@ -27,7 +27,7 @@ impl Journal {
     }
 }
 
-/// Notes what it is told, and fails at one of it.
+/// Records its calls, and fails at one of them.
 struct Noting {
     name: &'static str,
     journal: Journal,
@@ -78,7 +78,7 @@ impl ItemWriter<i64> for Noting {
     }
 }
 
-/// A chunk with a transaction that nobody here begins, so one database serves all tests.
+/// A chunk whose transaction never begins, so one database serves all tests.
 async fn chunk() -> ChunkScope {
     static STORE: OnceCell<Store> = OnceCell::const_new();
     let store = STORE.get_or_init(|| async { Scratch::memory().store(None).await.unwrap() }).await;

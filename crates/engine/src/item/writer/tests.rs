@@ -37,7 +37,6 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// The names of all files.
     fn names(&self) -> Vec<String> {
         let files = std::fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
@@ -46,7 +45,7 @@ impl Folder {
     }
 }
 
-/// A chunk with a transaction that nobody here begins, so one database serves all tests.
+/// A chunk whose transaction never begins, so one database serves all tests.
 async fn chunk() -> ChunkScope {
     static STORE: OnceCell<Store> = OnceCell::const_new();
     let store = STORE.get_or_init(|| async { Scratch::memory().store(None).await.unwrap() }).await;
@@ -57,14 +56,14 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// A step at work with one writer, as the engine drives it.
+/// A running step with one writer, as the engine drives it.
 struct Run<W> {
     writer: W,
     context: ExecutionContext,
 }
 
 impl<W> Run<W> {
-    /// Opens a writer after a run that saved this.
+    /// Opens a writer with the context of an earlier run.
     async fn open<O>(mut writer: W, saved: &ExecutionContext) -> Result<Self, ItemError>
     where
         W: ItemWriter<O>,
@@ -92,7 +91,6 @@ impl<W> Run<W> {
     }
 }
 
-/// The error of a step that cannot go on.
 fn fatal<T>(result: Result<T, ItemError>) -> String {
     match result {
         Ok(_) => panic!("it was not refused"),

@@ -1,4 +1,4 @@
-//! What passes of the domain come to.
+//! What is counted for passes of the domain.
 
 use super::*;
 use std::num::NonZeroU32;

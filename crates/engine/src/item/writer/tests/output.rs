@@ -1,4 +1,4 @@
-//! The output that exists only when something is written into it, as rejects use it.
+//! The output that exists only when something is written into it, as used for rejects.
 
 use super::{Folder, text};
 use crate::item::file_output::FileOutput;

@@ -1,4 +1,4 @@
-//! What is in the file after crashes, rollbacks and restarts.
+//! The content of the file after crashes, rollbacks and restarts.
 
 use super::{Balance, Folder, Run, balances, chunk, fatal, text};
 use crate::item::CsvWriter;
@@ -19,7 +19,7 @@ async fn a_crash_at_any_point_leaves_each_item_in_the_file_once() {
                 for chunk in &chunks[..crash] {
                     first.commit(chunk).await;
                 }
-                // The chunk that does not commit any more, although it is on the disk.
+                // This chunk does not commit, although it is on disk.
                 if let Some(lost) = chunks.get(crash) {
                     first.writer.write(lost, &mut chunk().await).await.unwrap();
                 }
@@ -71,7 +71,7 @@ async fn a_rollback_before_anything_was_written_leaves_the_last_chunk_alone() {
     let mut run = Run::open(writer, &ExecutionContext::new()).await.unwrap();
     run.commit(&balances(0..1)).await;
 
-    // A processor failed, so this chunk never came to its writer.
+    // A processor failed, so this chunk never reached its writer.
     run.writer.roll_back().await.unwrap();
     run.writer.roll_back().await.unwrap();
     run.commit(&balances(3..4)).await;
