@@ -6,7 +6,7 @@ use std::fs;
 
 /// What every page has.
 const PARTS: &[&str] =
-    &["**Symptom.** ", "**Alerts.** ", "\n## Look first\n", "\n## Causes\n", "\n## Do not\n"];
+    &["**Symptom.** ", "**Alerts.** ", "\n## Check first\n", "\n## Causes\n", "\n## Do not\n"];
 
 /// The pages by their file names, the index among them.
 fn pages() -> BTreeMap<String, String> {
