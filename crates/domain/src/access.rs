@@ -124,7 +124,6 @@ crate::newtype::getters!(Token { &id: str, &secret: str });
 pub struct NotAToken;
 
 impl Token {
-    /// Makes a token from random bytes.
     pub fn from_random(id: &[u8; 16], secret: &[u8; 32]) -> Self {
         Self { id: base62(id, ID_CHARS), secret: base62(secret, SECRET_CHARS) }
     }

@@ -56,12 +56,10 @@ macro_rules! codes {
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// What went wrong, in a few words.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)+ }
             }
 
-            /// The exit code of a command that fails with this.
             pub const fn exit(self) -> Exit {
                 match self { $(Self::$name => Exit::$exit,)+ }
             }

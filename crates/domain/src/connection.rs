@@ -11,7 +11,6 @@ use std::time::Duration;
 const MOST: u64 = 10_000;
 /// Files left for the process's own work, if it may open twice as many.
 const FILES_OF_ITS_OWN: u64 = 64;
-/// Most connections reserved for health checks.
 const RESERVE_MOST: u64 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +31,6 @@ pub struct Crowd {
     pub open: u32,
     pub waiting: u32,
     pub open_of_address: u32,
-    /// Waiting connections of the new connection's address.
     pub waiting_of_address: u32,
 }
 

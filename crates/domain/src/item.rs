@@ -89,7 +89,6 @@ pub struct ItemError {
 
 crate::newtype::getters!(ItemError { &message: str, code: Option<Code> });
 
-/// Where a failed item came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// File and line, or table and key.

@@ -104,7 +104,6 @@ pub enum Lease {
     Held { fence: Fence, until: Option<Timestamp> },
 }
 
-/// Whether the process that a lease names is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
     Alive,
@@ -122,7 +121,6 @@ impl Lease {
         }
     }
 
-    /// Whether its owner may act on it at `now`.
     pub fn is_live(&self, owner: Life, now: Timestamp) -> bool {
         match self {
             Self::Free { .. } => false,

@@ -56,10 +56,8 @@ impl fmt::Display for Timestamp {
 crate::newtype::serde_as_text!(Timestamp);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
-pub struct NotAnInstant {
-    text: String,
-}
+#[error("{0:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
+pub struct NotAnInstant(String);
 
 impl FromStr for Timestamp {
     type Err = NotAnInstant;
@@ -67,7 +65,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse::<jiff::Timestamp>() {
             Ok(instant) => Ok(Self(instant.as_microsecond())),
-            Err(_) => Err(NotAnInstant { text: text.chars().take(64).collect() }),
+            Err(_) => Err(NotAnInstant(text.chars().take(64).collect())),
         }
     }
 }

@@ -176,7 +176,7 @@ fn every_bad_line_of_a_csv_file_is_told_with_its_number() {
         "m.csv:4:1: field_name: a field is written",
         "m.csv:4:1: layer_name is missing",
         "m.csv:5:1: kind: write one of text, image, expression",
-        "m.csv:7:1: a text has no source",
+        "m.csv:7:1: a text takes no source",
         "m.csv:9:1: there is another row for Slot 1 - name",
     ];
     assert_eq!(told.len(), expected.len(), "{told:#?}");

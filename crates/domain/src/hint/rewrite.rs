@@ -9,10 +9,8 @@ use super::{Degree, Hint, HintComment};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-/// Most characters of the text that an error repeats.
 const QUOTED_CHARS_MAX: usize = 80;
 
-/// Why a hint cannot be lowered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CannotRewrite {
     #[error("{directive} cannot be read")]

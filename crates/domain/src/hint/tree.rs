@@ -31,7 +31,7 @@ crate::newtype::getters!(Hint { &text: str, &comments: [HintComment], degree: De
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
-    pub standing: HintState,
+    pub state: HintState,
     /// In bytes of the text.
     pub span: Range<usize>,
     /// Empty unless the comment counts.
@@ -148,10 +148,10 @@ fn takes_hints(text: &str, token: &Token) -> bool {
     ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|word| token.is_word(text, word))
 }
 
-fn comment(text: &str, tokens: &CommentTokens, standing: HintState, warnings: &mut Warnings) -> HintComment {
+fn comment(text: &str, tokens: &CommentTokens, state: HintState, warnings: &mut Warnings) -> HintComment {
     let last = tokens.close.as_ref().or(tokens.body.last()).unwrap_or(&tokens.open);
     let span = tokens.open.span.start..last.span.end;
-    let directives = match standing {
+    let directives = match state {
         HintState::Counts => directive::read(text, &tokens.body, warnings),
         HintState::Second => {
             warnings.add(Warning::SecondComment);
@@ -165,7 +165,7 @@ fn comment(text: &str, tokens: &CommentTokens, standing: HintState, warnings: &m
     if tokens.close.is_none() && !tokens.is_line(text) {
         warnings.add(Warning::Unterminated);
     }
-    HintComment { standing, span, directives }
+    HintComment { state, span, directives }
 }
 
 /// A plain comment that was probably meant as a hint.

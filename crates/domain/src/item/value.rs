@@ -111,16 +111,14 @@ impl Decimal {
 crate::newtype::display!(Decimal, decimal => "{}", decimal.0);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{text:?} is not a decimal number such as -12.50")]
-pub struct NotADecimal {
-    text: String,
-}
+#[error("{0:?} is not a decimal number such as -12.50")]
+pub struct NotADecimal(String);
 
 impl FromStr for Decimal {
     type Err = NotADecimal;
 
     fn from_str(text: &str) -> Result<Self, NotADecimal> {
-        let no = || NotADecimal { text: text.chars().take(64).collect() };
+        let no = || NotADecimal(text.chars().take(64).collect());
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => ("-", rest),
             None => ("", text.strip_prefix('+').unwrap_or(text)),

@@ -134,15 +134,12 @@ impl<'p> Chunk<'p> {
                     }
                 }
                 Stage::Commit => return Action::Commit,
-                Stage::RollBack => {
+                stage @ (Stage::RollBack | Stage::Failing(_)) => {
                     self.counters.rollback += 1;
                     self.repeat();
-                    return Action::RollBack;
-                }
-                Stage::Failing(failure) => {
-                    self.counters.rollback += 1;
-                    self.repeat();
-                    self.stage = Stage::Ended(Action::Fail(failure));
+                    if let Stage::Failing(failure) = stage {
+                        self.stage = Stage::Ended(Action::Fail(failure));
+                    }
                     return Action::RollBack;
                 }
                 Stage::Ended(action) => return action,

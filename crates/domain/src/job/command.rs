@@ -11,7 +11,6 @@ pub fn is_withheld(variable: &str, is_secret: impl Fn(&str) -> bool) -> bool {
     variable.starts_with(OWN_PREFIX) || is_secret(variable)
 }
 
-/// Prefix of the variables with the job's parameters.
 pub const PARAMETER_PREFIX: &str = "TIDEMILL_PARAM_";
 
 /// Set for every command.

@@ -29,7 +29,6 @@ use crate::newtype::check_all;
 pub struct InstanceHistory<'a> {
     /// Oldest first; empty for a new instance.
     pub executions: &'a [BatchStatus],
-    /// Names and statuses of the steps of the last execution.
     pub last_steps: &'a [(String, BatchStatus)],
 }
 

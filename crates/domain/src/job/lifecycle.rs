@@ -46,7 +46,6 @@ impl OnCrash {
         }
     }
 
-    /// How often the job restarts by itself in one instance.
     pub const fn limit(self) -> u32 {
         match self {
             Self::Fail => 0,

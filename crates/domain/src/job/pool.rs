@@ -54,14 +54,14 @@ impl PoolUse {
 
     /// Refuses what would fail only after the grant.
     pub fn check(&self) -> Result<(), BadPoolUse> {
-        match (self.least, self.said()?) {
+        match (self.least, self.fixed_units()?) {
             (Some(least), Some(units)) if least > units => Err(BadPoolUse::LeastAboveUnits { least, units }),
             _ => Ok(()),
         }
     }
 
     /// The request, if it does not depend on the pool's settings.
-    fn said(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
+    fn fixed_units(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
         let degree = self.hint.as_deref().map(Hint::parse).transpose()?.map(|hint| hint.degree());
         Ok(self.units.or(match degree {
             Some(Degree::Exact(degree)) => Some(degree),

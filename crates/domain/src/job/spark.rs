@@ -3,6 +3,7 @@
 //! A grant is the number of tasks that may run at once, because each task has a session at the source. So it limits the
 //! application's cores; the number of partitions is up to the application.
 
+use crate::newtype::check_all;
 use std::collections::BTreeMap;
 
 /// Spark setting: how many tasks the application may run at once.
@@ -70,15 +71,11 @@ impl Submission {
     /// All settings: the author's, Tidemill's, and limits that the author has not set.
     pub fn settings(&self) -> Result<BTreeMap<String, String>, SubmissionRefusal> {
         for (key, value) in &self.conf {
-            if !is_key(key) {
-                return Err(SubmissionRefusal::Key(key.clone()));
-            }
-            if key.starts_with(OWN_PREFIX) {
-                return Err(SubmissionRefusal::OwnKey(key.clone()));
-            }
-            if !is_whole(value) {
-                return Err(SubmissionRefusal::Value(key.clone()));
-            }
+            check_all([
+                (is_key(key), SubmissionRefusal::Key(key.clone())),
+                (!key.starts_with(OWN_PREFIX), SubmissionRefusal::OwnKey(key.clone())),
+                (is_whole(value), SubmissionRefusal::Value(key.clone())),
+            ])?;
         }
         let mut settings = self.conf.clone();
         let Some(Granted { units, hint }) = &self.granted else { return Ok(settings) };

@@ -7,7 +7,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
     pub completed: u64,
-    /// Failed, abandoned, or with an unknown end.
     pub unsuccessful: u64,
 }
 

@@ -101,9 +101,7 @@ fn hash(text: &str) -> u32 {
 
 crate::words! {
     pub enum Index {
-        /// Open rows of a slot, in order.
         Slot = "slot",
-        /// Open rows of an aggregate, in order.
         Aggregate = "aggregate",
     }
 }
@@ -139,7 +137,6 @@ impl AttachedTable {
     }
 }
 
-/// What happens to a claimed row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowOutcome {
     /// The sink has it.

@@ -5,11 +5,9 @@ use crate::lease::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots that were read up to the same position.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cursor {
     pub window: Window,
-    /// The position of the last event of each slot.
     pub slots: BTreeMap<Slot, Seq>,
 }
 
@@ -64,7 +62,6 @@ pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Sl
     (merged(kept), left)
 }
 
-/// Events that were read and published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance<'a> {
     /// The slots that were read, including those without an event.

@@ -110,7 +110,6 @@ pub fn after_refusal(
     FailedEventState::Waiting { next_attempt_at: now.plus(policy.backoff.delay(attempts, unit)) }
 }
 
-/// The place of a new failed event in its aggregate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// No earlier event of its aggregate is open.
@@ -146,7 +145,6 @@ pub enum Attempt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempted {
     pub failed_event: Option<FailedEvent>,
-    /// The revision that the attempt was made with.
     pub seen: i64,
     pub attempt: Attempt,
 }
@@ -259,7 +257,6 @@ impl Redirect {
     }
 }
 
-/// What decides on an operator's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedEventFacts {
     pub failed_event: FailedEvent,

@@ -83,7 +83,6 @@ pub fn fingerprint(record: &Record) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// An event of a receipt, from its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipted {
     pub id: EventId,
@@ -178,7 +177,7 @@ mod tests {
     fn a_receipt_of_a_later_version_is_not_guessed_at() {
         let error = Receipt::from_json(br#"{"version":2,"published":{}}"#).unwrap_err();
 
-        assert!(error.to_string().contains("version 2"), "{error}");
+        assert!(error.to_string().contains("version is 2"), "{error}");
     }
 
     #[test]

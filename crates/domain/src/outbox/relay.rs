@@ -19,7 +19,6 @@ pub struct LiveRelay {
     pub pid: u32,
     /// Its fixed share; none: it shares fairly.
     pub instance: Option<Instance>,
-    /// Set if its sink is transactional.
     pub transactional_id: Option<String>,
     pub joined_at: Timestamp,
     pub slots: usize,
@@ -34,7 +33,6 @@ impl LiveRelay {
     }
 }
 
-/// Prefix of the name of a transactional sink.
 const TRANSACTIONAL: &str = "kafka-transactional:";
 
 /// The name of a transactional sink, which contains the transactional id.

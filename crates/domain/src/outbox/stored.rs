@@ -50,7 +50,6 @@ impl StoredEvent {
         }
     }
 
-    /// Like [`good`](Self::good), and takes the headers out.
     pub fn take_good(&mut self) -> Result<Headers, &BadEvent> {
         match (&self.garbled, &mut self.headers) {
             (Some(why), _) => Err(why),

@@ -6,10 +6,8 @@ use std::time::Duration;
 /// Since the relay joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Effort {
-    /// How often it asked for events.
     pub polls: u64,
     pub empty_polls: u64,
-    /// Statements to look, read and acknowledge.
     pub queries: u64,
 }
 
@@ -77,7 +75,6 @@ impl Count {
         if counted > most { Self::AtLeast(most) } else { Self::Exactly(counted) }
     }
 
-    /// How many there are at least.
     pub const fn least(self) -> u64 {
         match self {
             Self::Exactly(count) | Self::AtLeast(count) => count,

@@ -138,7 +138,6 @@ impl Auditor {
         }
     }
 
-    /// In the sink, and not known from the table.
     fn strange(&self) -> impl Iterator<Item = EventId> + '_ {
         self.published.without([&self.read, &self.pending]).map(EventId::new)
     }

@@ -64,7 +64,6 @@ const SPARE: i64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdRange {
     pub after: EventId,
-    /// The last range has no end.
     pub upto: Option<EventId>,
     width: i64,
 }

@@ -22,7 +22,6 @@ crate::words! {
 }
 
 impl Policy {
-    /// The least that the policy grants.
     pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Document => least.min(asked),
@@ -63,7 +62,6 @@ pub struct View<'a> {
     pub usage: u64,
     /// In order.
     pub queue: &'a [Claimant],
-    /// Requests that cannot start because of another pool.
     pub held: &'a BTreeSet<TicketId>,
 }
 

@@ -165,7 +165,6 @@ impl Ledger {
         Ok(Some(ticket))
     }
 
-    /// Applies a record of the log.
     pub fn replay(&mut self, record: &Record) -> Result<(), Contradiction> {
         if record.version != self.version && record.version != self.version + 1 {
             return Err(Contradiction::Gap { last: self.version, found: record.version });

@@ -24,7 +24,6 @@ pub struct Outcome {
     /// One for each command, in order.
     pub answers: Vec<Answer>,
     pub records: BTreeMap<PoolName, Vec<Record>>,
-    /// The tickets that changed or were heard of.
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
     pub ends: BTreeMap<TicketId, super::event::End>,
     /// Pools that the head of a queue needs: make another pass over all of these.
@@ -112,14 +111,14 @@ impl<'a> Pass<'a> {
                 answer_now(Answer::Refused { pool, reason: Reason::UnknownPool })
             }
             Command::Configure { settings } => {
-                self.happen(&settings.name, Event::Configured { settings: settings.clone() })?;
+                self.apply(&settings.name, Event::Configured { settings: settings.clone() })?;
                 answer_now(Answer::Done)
             }
             Command::Look { .. } => answer_now(Answer::Done),
         }
     }
 
-    fn happen(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
+    fn apply(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
         let ticket = ledger.apply(self.now, &event)?;
         let version = ledger.version() + 1;

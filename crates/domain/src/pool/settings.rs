@@ -70,7 +70,6 @@ pub fn max_units_at(usual: u32, windows: &[Capacity], zone: &Zone, at: Timestamp
         .map_or(usual, |capacity| capacity.max_units)
 }
 
-/// How many units may be in use, rounded down.
 pub fn admit_limit(max_units: u32, threshold_percent: u8) -> u64 {
     u64::from(max_units) * u64::from(threshold_percent) / 100
 }

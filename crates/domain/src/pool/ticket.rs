@@ -66,7 +66,6 @@ impl Ticket {
         self.granted.filter(|_| self.state.counts()).map_or(0, |granted| self.weight.units(granted))
     }
 
-    /// The units that it waits for.
     pub fn wanted(&self) -> u64 {
         match (self.state, &self.upgrade) {
             (State::Waiting, _) => self.weight.units(self.asked),

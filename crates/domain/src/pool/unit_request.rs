@@ -14,11 +14,11 @@ pub struct UnitRequest {
     pub least: Option<NonZeroU32>,
     /// What the pool lowers when it does not have enough.
     pub lever: Lever,
-    hint: Option<AskedHint>,
+    hint: Option<RequestHint>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct AskedHint {
+struct RequestHint {
     hint: Hint,
     /// The greatest degree that the statement can run with as written.
     degree: NonZeroU32,
@@ -39,7 +39,7 @@ impl UnitRequest {
         let hint = Hint::parse(text)?;
         let degree = hint.degree().upper_bound(settings.default_degree, settings.default_units);
         let parallel = number.unwrap_or(degree);
-        let hint = AskedHint { hint, degree };
+        let hint = RequestHint { hint, degree };
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
         // A text between both is no longer than these, so it can be lowered as well.
         let can_be_lowered =

@@ -27,7 +27,6 @@ pub struct Shape {
     pub sessions: NonZeroU32,
 }
 
-/// The number that a downgrade lowers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lever {
     Parallel,

@@ -83,11 +83,11 @@ pub struct Trouble {
 
 impl Trouble {
     pub fn new(failure: Failure, message: &str) -> Self {
-        Self { failure, code: failure.code(), message: kept(message) }
+        Self { failure, code: failure.code(), message: shortened(message) }
     }
 
     pub fn refused(code: Code, message: &str) -> Self {
-        Self { failure: Failure::Refused, code, message: kept(message) }
+        Self { failure: Failure::Refused, code, message: shortened(message) }
     }
 }
 
@@ -124,7 +124,7 @@ fn missing_file(message: &str) -> Option<&str> {
     Some(path.split_once('\'').map_or(path, |(path, _)| path))
 }
 
-fn kept(message: &str) -> String {
+fn shortened(message: &str) -> String {
     match message.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
         None => message.to_owned(),

@@ -34,7 +34,6 @@ impl BadGfx {
     }
 }
 
-/// Reads data, and lists all problems.
 pub fn read(text: &str) -> Result<GfxData, BadGfx> {
     if text.len() > GFX_BYTES_MAX {
         return Err(BadGfx::TooLarge { bytes: text.len() });

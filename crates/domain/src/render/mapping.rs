@@ -28,7 +28,6 @@ crate::words! {
     }
 }
 
-/// A line of a mapping in files and tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MappingRow {
@@ -88,7 +87,6 @@ pub struct BadMapping {
 
 crate::code::coded!(BadMapping, BadFieldMapping);
 
-/// The mappings by composition, or all problems.
 pub fn read(rows: &[MappingRow]) -> Result<BTreeMap<String, Mapping>, BadMapping> {
     let mut mappings: BTreeMap<String, Mapping> = BTreeMap::new();
     let mut problems = Vec::new();

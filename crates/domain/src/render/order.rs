@@ -43,7 +43,6 @@ pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
     }
 }
 
-/// Whether a render may be taken from its worker.
 pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> {
     let is_lapsed = match render.lease {
         Lease::Held { until, .. } => until.is_none_or(|until| until <= now),
@@ -243,7 +242,7 @@ mod tests {
             for phase in Phase::ALL {
                 let render = render(status, phase);
                 let kept = retried(&render).job.is_some() && status != Status::Pending;
-                assert_eq!(retry_means(&render).contains("only published"), kept, "{status} {phase}");
+                assert_eq!(retry_means(&render).contains("without rendering"), kept, "{status} {phase}");
             }
         }
     }

@@ -14,10 +14,8 @@ const PATH_CHARS_MAX: usize = 259;
 pub struct BroadcastDate(Date);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{text:?} is not a day such as 2026-11-15")]
-pub struct BadBroadcastDate {
-    text: String,
-}
+#[error("{0:?} is not a day such as 2026-11-15")]
+pub struct BadBroadcastDate(String);
 
 crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
 
@@ -35,7 +33,7 @@ impl FromStr for BroadcastDate {
     type Err = BadBroadcastDate;
 
     fn from_str(text: &str) -> Result<Self, BadBroadcastDate> {
-        let bad = || BadBroadcastDate { text: text.chars().take(64).collect() };
+        let bad = || BadBroadcastDate(text.chars().take(64).collect());
         // The date parser accepts other forms too, and this becomes a folder.
         let is_form = text.len() == 10
             && text.bytes().enumerate().all(|(index, byte)| match index {

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 pub const CATCH_UP_MAX: u32 = 100;
 
-/// What happens to ticks that were not fired in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedRuns {
     #[default]

@@ -27,12 +27,10 @@ enum Part {
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown placeholder {found:?}; use ${{tick}}, ${{tick.date}}, ${{tick.date-Nd}} or \
+    "unknown placeholder {0:?}; use ${{tick}}, ${{tick.date}}, ${{tick.date-Nd}} or \
      ${{tick.date+Nd}} with N up to {DAYS_MAX}"
 )]
-pub struct BadPlaceholder {
-    found: String,
-}
+pub struct BadPlaceholder(String);
 
 impl Template {
     /// None beyond the end of the calendar.
@@ -61,7 +59,7 @@ impl FromStr for Template {
     fn from_str(text: &str) -> Result<Self, BadPlaceholder> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once("${") {
-            let bad = |found: &str| BadPlaceholder { found: found.chars().take(40).collect() };
+            let bad = |found: &str| BadPlaceholder(found.chars().take(40).collect());
             let (placeholder, behind) = after.split_once('}').ok_or_else(|| bad(&format!("${{{after}")))?;
             if !before.is_empty() {
                 parts.push(Part::Text(before.to_owned()));

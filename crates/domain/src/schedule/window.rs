@@ -36,7 +36,6 @@ enum Closes {
 }
 
 crate::words! {
-    /// What happens to a tick outside of all windows.
     #[derive(Default)]
     pub enum Outside {
         #[default]

@@ -9,10 +9,8 @@ use std::str::FromStr;
 pub struct Zone(TimeZone);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown time zone {name:?}; use an IANA name such as Asia/Seoul or UTC")]
-pub struct UnknownZone {
-    name: String,
-}
+#[error("unknown time zone {0:?}; use an IANA name such as Asia/Seoul or UTC")]
+pub struct UnknownZone(String);
 
 impl Zone {
     pub const UTC: Self = Self(TimeZone::UTC);
@@ -49,7 +47,7 @@ impl FromStr for Zone {
     type Err = UnknownZone;
 
     fn from_str(name: &str) -> Result<Self, UnknownZone> {
-        let unknown = || UnknownZone { name: name.chars().take(64).collect() };
+        let unknown = || UnknownZone(name.chars().take(64).collect());
         match TimeZone::get(name) {
             Ok(zone) if zone == TimeZone::UTC || zone.iana_name().is_some() => Ok(Self(zone)),
             _ => Err(unknown()),

@@ -17,7 +17,6 @@ const PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Accepted {
     /// Only these stored texts; empty means any. Listed values are not checked further.
     pub one_of: Vec<String>,
-    /// The whole value has to match.
     pub pattern: Option<Pattern>,
     /// It becomes a part of a path, and must not lead to another folder.
     pub is_in_path: bool,

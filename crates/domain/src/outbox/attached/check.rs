@@ -21,13 +21,9 @@ pub struct FoundTable {
     pub columns: Vec<FoundColumn>,
     /// `event_id` alone is unique.
     pub has_unique_id: bool,
-    /// We have usage on its schema.
     pub may_enter: bool,
-    /// Privileges that we need and lack.
     pub lacking: Vec<String>,
-    /// Our user, for the grant statement.
     pub user: String,
-    /// Statuses that a check on the column does not allow.
     pub disallowed: Vec<String>,
     pub has_sending: bool,
     pub has_failed: bool,

@@ -103,9 +103,7 @@ pub struct Verdict {
     pub events: u64,
     /// Count as read, and are neither in the sink nor excused.
     pub lost: Findings<EventId>,
-    /// Came after a later event of their aggregate.
     pub reordered: Findings<Reordered>,
-    /// Records of events that had come before.
     pub repeated: Findings<Repeated>,
     pub repeated_events: u64,
     /// In the sink, and not in the table although it goes back far enough.

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 pub const QUEUE_MAX: usize = 10_000;
 
 /// The cost of a part of a request in its pool.
-struct Priced<'p> {
+struct PricedPart<'p> {
     part: &'p Part,
     asked: NonZeroU32,
     least: NonZeroU32,
@@ -83,7 +83,7 @@ impl Pass<'_> {
                         hint: acquire.hint.clone(),
                         call: acquire.call.clone(),
                     };
-                    self.happen(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
+                    self.apply(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
                     part.part.ticket
                 }
             };
@@ -128,7 +128,7 @@ impl Pass<'_> {
     }
 
     /// The cost, or why it cannot be granted. A holder is not refused what it has.
-    fn price<'p>(&self, part: &'p Part, holder: &Holder) -> Result<Priced<'p>, Reason> {
+    fn price<'p>(&self, part: &'p Part, holder: &Holder) -> Result<PricedPart<'p>, Reason> {
         let ledger = self.ledgers.get(&part.pool).ok_or(Reason::UnknownPool)?;
         let settings = ledger.settings();
         let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
@@ -143,29 +143,29 @@ impl Pass<'_> {
         if ledger.of_holder(holder).is_none() && ledger.waiting() >= QUEUE_MAX {
             return Err(Reason::QueueFull);
         }
-        Ok(Priced { part, asked, least, weight })
+        Ok(PricedPart { part, asked, least, weight })
     }
 
     fn ask_again(
         &mut self,
         pool: &PoolName,
         known: &Ticket,
-        part: &Priced<'_>,
+        part: &PricedPart<'_>,
         ask_by: Timestamp,
         call: &Option<String>,
     ) -> Result<(), Contradiction> {
         let ticket = known.id;
         match known.state {
             State::Waiting => {
-                let Priced { asked, least, weight, .. } = *part;
-                self.happen(pool, Event::Asked { ticket, asked, least, weight, ask_by })
+                let PricedPart { asked, least, weight, .. } = *part;
+                self.apply(pool, Event::Asked { ticket, asked, least, weight, ask_by })
             }
             State::Granted => {
-                self.happen(pool, Event::Claimed { ticket, call: call.clone() })?;
+                self.apply(pool, Event::Claimed { ticket, call: call.clone() })?;
                 self.resize(pool, known, part)
             }
             State::Running | State::Suspect => {
-                self.happen(pool, Event::Reacquired { ticket, call: call.clone() })?;
+                self.apply(pool, Event::Reacquired { ticket, call: call.clone() })?;
                 self.resize(pool, known, part)
             }
             State::Released | State::Expired | State::Cancelled => Ok(()),
@@ -173,7 +173,12 @@ impl Pass<'_> {
     }
 
     /// Repeating a request changes nothing. A smaller one releases the rest; a larger one queues for the difference.
-    fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
+    fn resize(
+        &mut self,
+        pool: &PoolName,
+        known: &Ticket,
+        part: &PricedPart<'_>,
+    ) -> Result<(), Contradiction> {
         // With other sessions or another weight model, the same number means something else: units are compared.
         let asked = match part.weight == known.weight {
             true => part.asked,
@@ -188,16 +193,16 @@ impl Pass<'_> {
                 .is_some_and(|ledger| known.weight.units(asked) <= ledger.settings().greatest_limit());
             let is_known = known.upgrade.is_some_and(|upgrade| upgrade.parallel == asked);
             if fits_ever && !is_known {
-                self.happen(pool, Event::Wanted { ticket, parallel: Some(asked) })?;
+                self.apply(pool, Event::Wanted { ticket, parallel: Some(asked) })?;
             }
             return Ok(());
         }
         if known.upgrade.is_some() {
-            self.happen(pool, Event::Wanted { ticket, parallel: None })?;
+            self.apply(pool, Event::Wanted { ticket, parallel: None })?;
         }
         if asked < known.asked {
             let parallel = granted.min(asked);
-            self.happen(pool, Event::Resized { ticket, parallel, asked })?;
+            self.apply(pool, Event::Resized { ticket, parallel, asked })?;
         }
         Ok(())
     }
@@ -208,7 +213,7 @@ impl Pass<'_> {
         }
         for (pool, id) in parts {
             if self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Granted) {
-                self.happen(pool, Event::Claimed { ticket: *id, call: None })?;
+                self.apply(pool, Event::Claimed { ticket: *id, call: None })?;
             }
             self.present.insert(*id, None);
         }
@@ -221,7 +226,7 @@ impl Pass<'_> {
         let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);
         match ledger.ticket(id) {
             Some(ticket) if ticket.state == State::Running && ticket.epoch == epoch => {
-                self.happen(pool, Event::Unclaimed { ticket: id, ask_by })?;
+                self.apply(pool, Event::Unclaimed { ticket: id, ask_by })?;
                 answer_now(Answer::Done)
             }
             Some(_) => answer_now(Answer::Done),

@@ -25,7 +25,6 @@ pub fn standing(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Optio
     places.into_iter().map(with_estimate).collect()
 }
 
-/// Why nothing at all starts in a pool.
 fn stopped(settings: &Settings, usage: u64, now: Timestamp) -> Option<Reason> {
     let limit = settings.limit_at(now);
     if settings.paused.is_some() {

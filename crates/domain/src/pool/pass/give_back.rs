@@ -56,10 +56,10 @@ impl Pass<'_> {
             (State::Granted, End::Unclaimed) => (self.siblings(ticket), End::Unclaimed),
             _ => (Vec::new(), End::GaveUp),
         };
-        self.happen(pool, Event::Ended { ticket: ticket.id, end })?;
+        self.apply(pool, Event::Ended { ticket: ticket.id, end })?;
         for (pool, sibling) in siblings {
             if self.ticket(&pool, sibling).is_some_and(|sibling| sibling.state == ticket.state) {
-                self.happen(&pool, Event::Ended { ticket: sibling, end: too.clone() })?;
+                self.apply(&pool, Event::Ended { ticket: sibling, end: too.clone() })?;
             }
         }
         Ok(())

@@ -32,7 +32,6 @@ fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
     since.map(|since| since.plus(settings.max_hold))
 }
 
-/// When the ticket entered its state.
 fn began_at(ticket: &Ticket) -> Timestamp {
     let since = match ticket.state {
         State::Granted => ticket.granted_at,
@@ -48,7 +47,7 @@ impl Pass<'_> {
         let state = self.ticket(pool, id).filter(|ticket| ticket.epoch == epoch).map(|ticket| ticket.state);
         match state {
             Some(State::Running) => self.touch(pool, id),
-            Some(State::Suspect) => self.happen(pool, Event::Confirmed { ticket: id })?,
+            Some(State::Suspect) => self.apply(pool, Event::Confirmed { ticket: id })?,
             _ => return answer_now(Answer::Gone),
         }
         answer_now(Answer::Alive)
@@ -82,7 +81,7 @@ impl Pass<'_> {
                 self.end(pool, &ticket, End::HeldTooLong)?;
             }
             State::Running if ticket.lease_for.is_some() => {
-                self.happen(pool, Event::Doubted { ticket: id })?;
+                self.apply(pool, Event::Doubted { ticket: id })?;
             }
             _ => return answer_now(Answer::Alive),
         }
@@ -103,7 +102,7 @@ impl Pass<'_> {
         }
         match (ticket.state, sessions) {
             (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
-            (State::Suspect, _) => self.happen(pool, Event::Confirmed { ticket: id })?,
+            (State::Suspect, _) => self.apply(pool, Event::Confirmed { ticket: id })?,
             _ => {}
         }
         answer_now(Answer::Done)

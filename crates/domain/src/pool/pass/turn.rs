@@ -19,11 +19,11 @@ impl Pass<'_> {
         let mut held = unreachable.clone();
         let offers = loop {
             let offers = self.offers(&queues, &held);
-            let torn = self.torn(&offers);
-            if torn.is_empty() {
+            let partly = self.partly_offered(&offers);
+            if partly.is_empty() {
                 break offers;
             }
-            held.extend(torn);
+            held.extend(partly);
         };
         for (pool, grants) in &offers {
             let head = queues.get(pool).and_then(|queue| queue.get(grants.len()));
@@ -88,7 +88,7 @@ impl Pass<'_> {
             content.extend(ledger.tickets().filter(is_in_vain).map(|ticket| (pool.clone(), ticket.id)));
         }
         for (pool, ticket) in content {
-            self.happen(&pool, Event::Wanted { ticket, parallel: None })?;
+            self.apply(&pool, Event::Wanted { ticket, parallel: None })?;
         }
         Ok(())
     }
@@ -126,9 +126,9 @@ impl Pass<'_> {
     }
 
     /// Requests that were offered units in one of their pools and not in another.
-    fn torn(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
+    fn partly_offered(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
         let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
-        let is_torn = |pool: &PoolName, id: &TicketId| {
+        let is_partly_offered = |pool: &PoolName, id: &TicketId| {
             let Some(ticket) = self.ticket(pool, *id) else { return false };
             let is_missing = |(_, sibling): &(PoolName, TicketId)| !offered.contains(sibling);
             ticket.state == State::Waiting && self.siblings(ticket).iter().any(is_missing)
@@ -136,7 +136,7 @@ impl Pass<'_> {
         offers
             .iter()
             .flat_map(|(pool, grants)| grants.iter().map(move |grant| (pool, grant.ticket)))
-            .filter(|(pool, id)| is_torn(pool, id))
+            .filter(|(pool, id)| is_partly_offered(pool, id))
             .map(|(_, id)| id)
             .collect()
     }
@@ -148,12 +148,12 @@ impl Pass<'_> {
         let Some(ticket) = ledger.ticket(id) else { return Ok(()) };
         if ticket.state == State::Waiting {
             let ask_by = ticket.ask_by.max(self.now).plus(claim_for);
-            self.happen(pool, Event::Granted { ticket: id, parallel, ask_by })?;
+            self.apply(pool, Event::Granted { ticket: id, parallel, ask_by })?;
             if let Some(call) = self.present.get(&id).cloned() {
-                self.happen(pool, Event::Claimed { ticket: id, call })?;
+                self.apply(pool, Event::Claimed { ticket: id, call })?;
             }
         } else {
-            self.happen(pool, Event::Resized { ticket: id, parallel, asked: parallel })?;
+            self.apply(pool, Event::Resized { ticket: id, parallel, asked: parallel })?;
         }
         self.levels.insert(id, self.level(pool));
         Ok(())

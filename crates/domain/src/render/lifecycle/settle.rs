@@ -66,7 +66,7 @@ pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Dec
     if recoveries > policy.recoveries_told_after {
         decision.concerns.push(Concern::Recovered { recoveries });
     }
-    tell_if_late(decision)
+    add_if_late(decision)
 }
 
 /// Its worker stops: the render goes back as if not claimed, and its job continues.
@@ -123,7 +123,7 @@ pub(super) fn troubled(
             if is_told(failure) {
                 decision.concerns.push(Concern::Failure(failure));
             }
-            tell_if_late(decision)
+            add_if_late(decision)
         }
     }
 }
@@ -182,7 +182,7 @@ fn reason(trouble: &Trouble) -> Reason {
     Reason { code: trouble.code, message: trouble.message.clone() }
 }
 
-fn tell_if_late(mut decision: Decision) -> Decision {
+fn add_if_late(mut decision: Decision) -> Decision {
     let next = decision.write.as_ref();
     let late = next.and_then(|next| next.deadline.filter(|deadline| *deadline <= next.run_after));
     decision.concerns.extend(late.map(|deadline| Concern::Late { deadline }));

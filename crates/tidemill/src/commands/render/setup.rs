@@ -306,7 +306,7 @@ pub(super) mod tests {
             ("render.template_folders", "templates"),
             ("render.zone", "Seoul"),
         ]);
-        for part in ["render.paths: \"D:\\\\a\"", "has .. in it", "render.template_folders", "render.zone"] {
+        for part in ["render.paths: \"D:\\\\a\"", "contains ..", "render.template_folders", "render.zone"] {
             assert!(all.contains(part), "{part}: {all}");
         }
         assert!(wrong(&[]).contains("render.mount: nobody has said"));

@@ -151,8 +151,8 @@ async fn what_can_never_be_had_fails_at_once(scratch: Scratch) {
     let unreadable = PoolUse { hint: Some("/*+ PARALLEL(a b c 8) */".to_owned()), ..all(4) };
     for (wanted, code, word) in [
         (missing, Code::PoolNotFound, "nowhere"),
-        (all(11), Code::RequestExceedsPool, "never has"),
-        (unreadable, Code::RequestExceedsPool, "never has"),
+        (all(11), Code::RequestExceedsPool, "larger than the pool"),
+        (unreadable, Code::RequestExceedsPool, "larger than the pool"),
     ] {
         let job = Job::new("impossible").step(world.step("s").pool(wanted));
 
