@@ -132,7 +132,7 @@ impl Connections {
         let named = settings
             .connections
             .iter()
-            .map(|connection| Ok::<_, Failure>((connection.name.clone(), connection.database()?)));
+            .map(|(name, connection)| Ok::<_, Failure>((name.clone(), connection.database()?)));
         let databases = named.collect::<Result<_, _>>()?;
         let reach = match (&settings.jobs.roots, origin) {
             (Some(roots), _) => Reach::Within(roots.clone()),

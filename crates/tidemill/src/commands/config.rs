@@ -1,4 +1,4 @@
-//! `tidemill config`: what is configured, and by whom.
+//! `tidemill config`: every value, and where it comes from.
 
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
@@ -24,12 +24,12 @@ pub(super) fn run(arguments: &Config, context: &Context) -> Result<Exit, Failure
     match arguments {
         Config::Show { origin } => show(*origin, context),
         Config::Check => {
-            // Reading it has reported what is wrong; what only the store can judge is the URL.
+            // Loading has checked everything but the URL, which only the store can judge.
             context.database_url()?;
-            let files =
-                context.loaded().files.iter().map(|path| format!(" {}", path.display())).collect::<String>();
-            let read = if files.is_empty() { " no file".to_owned() } else { files };
-            write_stdout(format!("The configuration is in order; read:{read}.\n").as_bytes())?;
+            let files: Vec<_> =
+                context.loaded().files.iter().map(|path| path.display().to_string()).collect();
+            let read = if files.is_empty() { "no file".to_owned() } else { files.join(" ") };
+            write_stdout(format!("The configuration is valid. Files read: {read}.\n").as_bytes())?;
             Ok(Exit::Ok)
         }
     }

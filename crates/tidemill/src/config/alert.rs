@@ -1,22 +1,46 @@
-//! The alert sections: rules, which begin with the shipped ones, and webhooks.
+//! The alert tables: rules, which begin with the shipped ones, and webhooks.
 
 use super::choice::WebhookFormat;
 use super::error::ConfigError;
-use super::origin::Origin;
+use super::key::tables;
+use super::kind::Kind::{Period, Text, WebUrl};
+use super::reader::{Defaults, Entry, Reader};
 use super::secret::Secret;
-use super::section::{RULES, WEBHOOKS};
-use super::table::{Entry, Fields, Tables};
-use tidemill_domain::alert::{Condition, Rule, RuleFields};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
 use tidemill_domain::duration;
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::alert::{channel, default_rules, signal};
 
-/// What alerts are watched for and who is told.
-#[derive(Clone, PartialEq, Debug, Default)]
+tables! {
+    pub(super) struct RuleTable in "alert.rules.NAME." {
+        signal: Option<String>, Text(63) => "Signal that the rule watches.";
+        above: Option<f64> => "Threshold: fires when the value is above it.";
+        below: Option<f64> => "Threshold: fires when the value is below it.";
+        aggregate: Aggregate = "last" => "How the values in the window are combined.";
+        window: Duration = "1m", Period("0s", "1d") => "Time window of the values.";
+        hold "for": Duration = "0s", Period("0s", "1d") => "How long the condition must hold before the alert fires.";
+        severity: Severity = "warning" => "Severity of the alert.";
+        channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks.";
+        enabled: bool = "true" => "Whether the rule is evaluated.";
+    }
+
+    pub struct WebhookSettings in "alert.webhooks.NAME." {
+        url: Secret, WebUrl => "URL that receives notifications.";
+        secret: Option<Secret> => "Secret that signs notifications.";
+        allow_private: bool = "false" => "Allow private and local addresses.";
+        format: WebhookFormat = "tidemill" => "Format of notifications.";
+    }
+}
+
+/// The rules that alerts are raised by, and the webhooks that are notified.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Alert {
-    /// The rules: the shipped ones, as far as they were not changed, then the others by name.
+    /// The shipped rules with their changes, then the others by name.
     pub rules: Vec<RuleSettings>,
-    pub webhooks: Vec<WebhookSettings>,
+    /// By the name that rules use for the channel.
+    pub webhooks: BTreeMap<String, WebhookSettings>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -25,129 +49,101 @@ pub struct RuleSettings {
     pub is_enabled: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WebhookSettings {
-    /// Its name, by which rules refer to it.
-    pub name: String,
-    /// Where notices are posted to. Hidden as a whole, because any part of it may be a secret.
-    pub url: Secret,
-    /// The secret by which notices are signed.
-    pub secret: Option<Secret>,
-    /// Whether it may lie at a private or local address.
-    pub allow_private: bool,
-    /// In which form notices are posted.
-    pub format: WebhookFormat,
-}
-
-pub(super) fn read(tables: &mut Tables<'_>) -> Alert {
-    let shipped = default_rules();
-    let webhooks = tables.names(&WEBHOOKS);
-    let mut rules: Vec<String> = shipped.iter().map(|rule| rule.name().to_owned()).collect();
-    rules.extend(
-        tables.names(&RULES).into_iter().filter(|name| shipped.iter().all(|rule| rule.name() != name)),
-    );
-    let mut alert = Alert::default();
-    for name in &rules {
-        let base = shipped.iter().find(|rule| rule.name() == name).map(defaults).unwrap_or_default();
-        alert.rules.extend(tables.read_one(&RULES, name, base, |entry| rule(entry, &webhooks)));
+pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
+    let webhooks = reader.names::<WebhookSettings>();
+    let mut others = reader.names::<RuleTable>();
+    let mut rules = Vec::new();
+    for shipped in default_rules() {
+        others.remove(shipped.name());
+        let defaults = defaults(&shipped, reader);
+        rules.extend(
+            reader.named_one(shipped.name(), &defaults, |entry, table| rule(entry, table, &webhooks)),
+        );
     }
-    alert.webhooks = tables.read(&WEBHOOKS, webhook);
-    alert
+    for name in others {
+        let defaults = Defaults::new();
+        rules.extend(reader.named_one(&name, &defaults, |entry, table| rule(entry, table, &webhooks)));
+    }
+    Alert { rules, webhooks: reader.named(webhook).into_iter().collect() }
 }
 
-/// A shipped rule as if somebody had written it.
-fn defaults(rule: &Rule) -> Fields {
-    let condition = rule.condition();
-    let values = [
+/// A shipped rule as defaults. A threshold in a file replaces its own, whether above or below.
+fn defaults(rule: &Rule, reader: &Reader<'_>) -> Defaults {
+    let mut defaults = Defaults::from([
         ("signal", rule.signal().to_owned()),
-        (condition.as_str(), condition.threshold().to_string()),
         ("aggregate", rule.aggregate().to_string()),
         ("window", duration::show(rule.window())),
         ("for", duration::show(rule.hold())),
         ("severity", rule.severity().to_string()),
         ("channels", rule.channels().join("\n")),
-    ];
-    values.into_iter().map(|(leaf, value)| (leaf, (Secret::new(value), Origin::Default))).collect()
+    ]);
+    let is_given = |leaf: &str| reader.given.contains_key(&format!("alert.rules.{}.{leaf}", rule.name()));
+    if !is_given("above") && !is_given("below") {
+        let condition = rule.condition();
+        defaults.insert(condition.as_str(), condition.threshold().to_string());
+    }
+    defaults
 }
 
-fn rule(entry: &Entry, webhooks: &[String]) -> Result<RuleSettings, ConfigError> {
-    let (name, path) = (&entry.name, &entry.path);
+fn rule(entry: &Entry, table: RuleTable, webhooks: &BTreeSet<String>) -> Result<RuleSettings, ConfigError> {
     let all = signal::names().collect::<Vec<_>>().join(", ");
-    let Some(signal) = entry.get::<Option<String>>("signal") else {
+    let Some(signal) = table.signal else {
         let shipped = default_rules();
-        let near = nearest(name, shipped.iter().map(Rule::name));
-        let fix = near.map(|near| format!("did you mean {}.{near}?", RULES.path));
-        let fix = fix.unwrap_or_else(|| format!("add signal with one of {all}"));
-        return Err(entry.refuse("a rule watches a signal, and this one names none", fix));
+        let near = nearest(&entry.name, shipped.iter().map(Rule::name));
+        let fix = near.map(|near| format!("did you mean alert.rules.{near}?"));
+        return Err(
+            entry.wrong("signal is missing", fix.unwrap_or_else(|| format!("add signal: one of {all}")))
+        );
     };
     if signal::names().all(|known| known != signal) {
-        let fix = match nearest(&signal, signal::names()) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("set {path}.signal to one of {all}"),
-        };
-        let (path, origin) = (format!("{path}.signal"), entry.origin_of("signal"));
-        let why = format!("allowed: one of {all}");
-        return Err(ConfigError::bad_value(&path, origin, Some(&signal), why, fix));
+        let near = nearest(&signal, signal::names()).map(|near| format!("did you mean {near}?"));
+        let fix = near.unwrap_or_else(|| format!("set {}.signal to one of {all}", entry.path));
+        return Err(entry.wrong_key("signal", Some(&signal), format!("allowed: one of {all}"), fix));
     }
-    let condition = match (entry.get("above"), entry.get("below")) {
+    let condition = match (table.above, table.below) {
         (Some(above), None) => Condition::Above(above),
         (None, Some(below)) => Condition::Below(below),
         (Some(_), Some(_)) => {
-            let why = "a rule has one threshold, and this one has both above and below";
-            let fix = "take one of them out";
-            return Err(ConfigError::bad_value(path, entry.origin_of("below"), None, why, fix));
+            let (why, fix) =
+                ("a rule has one threshold, and this one has above and below", "remove one of them");
+            return Err(ConfigError::bad_value(&entry.path, entry.origin_of("below"), None, why, fix));
         }
-        (None, None) => {
-            let why = "a rule has a threshold, and this one has none";
-            return Err(entry.refuse(why, "add above = 1 or below = 1"));
-        }
+        (None, None) => return Err(entry.wrong("the threshold is missing", "add above = 1 or below = 1")),
     };
-    let channels: Vec<String> = entry.get("channels");
-    check_channels(&channels, entry, webhooks)?;
+    check_channels(&table.channels, entry, webhooks)?;
     let fields = RuleFields {
-        name: name.clone(),
+        name: entry.name.clone(),
         signal,
         condition,
-        aggregate: entry.get("aggregate"),
-        window: entry.get("window"),
-        hold: entry.get("for"),
-        severity: entry.get("severity"),
-        channels,
+        aggregate: table.aggregate,
+        window: table.window,
+        hold: table.hold,
+        severity: table.severity,
+        channels: table.channels,
     };
-    match Rule::new(fields) {
-        Ok(rule) => Ok(RuleSettings { rule, is_enabled: entry.get("enabled") }),
-        Err(bad) => Err(entry.refuse(bad.to_string(), "correct the rule")),
-    }
+    let rule = Rule::new(fields).map_err(|bad| entry.wrong(bad.to_string(), "correct the rule"))?;
+    Ok(RuleSettings { rule, is_enabled: table.enabled })
 }
 
-fn check_channels(channels: &[String], entry: &Entry, webhooks: &[String]) -> Result<(), ConfigError> {
-    let known = || std::iter::once(channel::LOG).chain(webhooks.iter().map(String::as_str));
-    for name in channels {
-        if known().all(|known| known != name) {
-            let fix = match nearest(name, known()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("add a table [{}.{name}] with its url, or take the name out", WEBHOOKS.path),
-            };
-            let why = format!("the channels are {}", known().collect::<Vec<_>>().join(", "));
-            let (path, origin) = (format!("{}.channels", entry.path), entry.origin_of("channels"));
-            return Err(ConfigError::bad_value(&path, origin, Some(name), why, fix));
-        }
-    }
-    Ok(())
+fn check_channels(
+    channels: &[String],
+    entry: &Entry,
+    webhooks: &BTreeSet<String>,
+) -> Result<(), ConfigError> {
+    let known: Vec<&str> = std::iter::once(channel::LOG).chain(webhooks.iter().map(String::as_str)).collect();
+    let Some(unknown) = channels.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let fix = match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("add a table [alert.webhooks.{unknown}] with its url, or remove the name"),
+    };
+    let why = format!("the channels are {}", known.join(", "));
+    Err(entry.wrong_key("channels", Some(unknown), why, fix))
 }
 
-fn webhook(entry: &Entry) -> Result<WebhookSettings, ConfigError> {
+fn webhook(entry: &Entry, webhook: WebhookSettings) -> Result<(String, WebhookSettings), ConfigError> {
     if entry.name == channel::LOG {
         let why = "log is the channel that writes to the log of the process";
-        return Err(entry.refuse(why, "choose another name"));
+        return Err(entry.wrong(why, "choose another name"));
     }
-    let why = "a webhook has a URL, and this one has none";
-    let url = entry.require("url", why, "add url = \"https://host/path\"")?;
-    Ok(WebhookSettings {
-        name: entry.name.clone(),
-        url,
-        secret: entry.get("secret"),
-        allow_private: entry.get("allow_private"),
-        format: entry.get("format"),
-    })
+    Ok((entry.name.clone(), webhook))
 }

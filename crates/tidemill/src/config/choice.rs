@@ -1,4 +1,4 @@
-//! The words that some keys choose from, each list as a type.
+//! Enums of the words that some keys accept.
 
 pub use tidemill_domain::render::answer::Dialect as RenderDialect;
 pub use tidemill_kafka::Compression;
@@ -9,9 +9,9 @@ pub use tidemill_server::webhook::Format as WebhookFormat;
 pub use tidemill_store::{Init, Synchronous};
 
 tidemill_domain::words! {
-    /// What stands between us and PostgreSQL.
+    /// The connection pooler in front of PostgreSQL.
     pub enum Pooler {
-        /// Found out at the first connection.
+        /// Detected at the first connection.
         Auto = "auto",
         None = "none",
         /// A pooler that keeps one server connection per session.
@@ -21,18 +21,15 @@ tidemill_domain::words! {
     }
 
     pub enum LogLevel {
-        /// Only what somebody must act on.
+        /// Only what a person must act on.
         Error = "error",
         /// Also what will need attention.
         Warn = "warn",
-        /// Also what happens in the large.
         Info = "info",
-        /// Also what happens in the small.
         Debug = "debug",
         Trace = "trace",
     }
 
-    /// What a log line looks like.
     pub enum LogFormat {
         Pretty = "pretty",
         /// One JSON object per line.
@@ -41,50 +38,46 @@ tidemill_domain::words! {
         Columns = "columns",
     }
 
-    /// Whether callers of the server have to prove who they are.
+    /// Whether callers of the server need a token.
     pub enum Auth {
-        /// Unless the server listens on loopback only.
+        /// Required unless the server listens on loopback only.
         Auto = "auto",
-        /// Always.
         Required = "required",
-        /// Never; then the server listens on loopback only.
+        /// The server then listens on loopback only.
         None = "none",
     }
 
-    /// Whether what happens becomes events of the outbox.
+    /// Whether events are written to the outbox.
     pub enum Events {
-        /// It does not.
         Off = "off",
-        /// It does, in the same transaction.
+        /// In the same transaction as the change.
         On = "on",
     }
 
-    /// What the brokers of Kafka ask for.
+    /// The security protocol of Kafka brokers.
     pub enum KafkaSecurity {
         Plaintext = "plaintext",
         Ssl = "ssl",
-        /// A name and a password, in the open.
+        /// User name and password without encryption.
         SaslPlaintext = "sasl_plaintext",
         SaslSsl = "sasl_ssl",
     }
 
-    /// How a name and a password are shown to Kafka.
+    /// The SASL mechanism of Kafka brokers.
     pub enum KafkaMechanism {
         Plain = "plain",
         ScramSha256 = "scram-sha-256",
-        /// By a proof with a longer hash.
         ScramSha512 = "scram-sha-512",
     }
 
-    /// Whether browsers reach the server over TLS.
+    /// What terminates TLS for browsers.
     pub enum Tls {
-        /// They do not.
         None = "none",
-        /// A proxy before the server speaks TLS with them.
+        /// A proxy in front of the server.
         Proxy = "proxy",
     }
 
-    /// What the answer of a command looks like.
+    /// The output format of commands.
     pub enum Output {
         Table = "table",
         /// One JSON document.
@@ -96,7 +89,7 @@ tidemill_domain::words! {
     }
 
     pub enum ColorChoice {
-        /// When it goes to a terminal that can.
+        /// If the output is a terminal that supports it.
         Auto = "auto",
         Always = "always",
         Never = "never",

@@ -1,25 +1,23 @@
 //! Reading a TOML file into the layers, with the place of each value and of everything that is unknown.
 
 use super::error::ConfigError;
-use super::key::{self, Key, Kind};
-use super::layer::{Form, Given, Layers};
-use super::origin::Origin;
-use super::place::{Alias, Place, keys_below, names_below, place, section_at};
+use super::key::{self, Key};
+use super::kind::Kind;
+use super::layer::{Form, Given, Layers, Origin};
+use super::place::{Alias, Place, name_rule, names_below, place};
 use super::secret::Secret;
 use std::path::Path;
 use tidemill_domain::nearest::nearest;
-use toml::Spanned;
 use toml::de::{DeArray, DeInteger, DeTable, DeValue};
 
-/// Lays the values of a file's content over what is there.
+/// Adds the values of a file as the next layer.
 pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
             let origin = Cursor::new(path, &valid).at(valid.len());
-            let why = "the byte at this place is not UTF-8";
-            return layers.problems.push(ConfigError::bad_syntax(&origin, why));
+            return layers.problems.push(ConfigError::bad_syntax(&origin, "this byte is not UTF-8"));
         }
     };
     match DeTable::parse(text) {
@@ -29,7 +27,7 @@ pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
             locate(path, text, findings, layers);
         }
         Err(error) => {
-            // The error itself holds the whole file, so only its place and its words are kept.
+            // The error holds the whole file, which may have secrets, so only its place and message are kept.
             let offset = error.span().map_or(0, |span| span.start);
             let origin = Cursor::new(path, text).at(offset);
             layers.problems.push(ConfigError::bad_syntax(&origin, error.message()));
@@ -37,7 +35,7 @@ pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
     }
 }
 
-/// What stands at a path, and where that is in the file.
+/// What a file has at a path.
 struct Finding {
     offset: usize,
     path: String,
@@ -45,97 +43,80 @@ struct Finding {
 }
 
 enum Content {
-    /// The alias is there when the value stands under another name of its key.
-    Value {
-        key: &'static Key,
-        alias: Option<&'static Alias>,
-        text: Secret,
-        form: Form,
-    },
-    Unknown {
-        why: String,
-        nearest: Option<String>,
-    },
+    /// A value of a key, perhaps under an alias.
+    Value(&'static Key, Option<&'static Alias>, Secret, Form),
+    /// Why it is not allowed there, and the nearest name that is.
+    Unknown(String, Option<String>),
 }
 
 fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
     for (name, value) in table {
-        let (offset, path) = (name.span().start, join(prefix, name.get_ref()));
-        // A quoted name may be empty or have dots of its own; it is not the path that it looks like.
-        if name.get_ref().is_empty() || name.get_ref().contains('.') {
-            findings.push(stranger(offset, prefix, name.get_ref()));
-            continue;
-        }
-        match (place(&path), value.get_ref()) {
-            (Place::Key(key, alias), _) => findings.push(value_of(key, alias, offset, path, value)),
-            (Place::Table | Place::Section, DeValue::Table(inner)) => walk(inner, &path, findings),
-            (Place::Table, _) => {
-                let why = format!("{path} is a table with the keys {}", keys_below(&path).join(", "));
-                findings.push(unknown(offset, path, why));
+        let (offset, name) = (name.span().start, name.get_ref());
+        let path = join(prefix, name);
+        // A quoted name may be empty or contain dots; it is not the path that it looks like.
+        let is_plain = !name.is_empty() && !name.contains('.');
+        let place_of_name = if is_plain { place(&path) } else { Place::Nothing };
+        let why = match (place_of_name, value.get_ref()) {
+            (Place::Table | Place::Section, DeValue::Table(inner)) => {
+                walk(inner, &path, findings);
+                continue;
             }
-            (Place::Section, _) => {
-                let why = format!("{path} holds one table for each name, such as [{path}.NAME]");
-                findings.push(unknown(offset, path, why));
+            (Place::Key(key, alias), inner) => match text_of(key, inner) {
+                Some((text, form)) => {
+                    let (text, form) = match alias {
+                        Some(alias) => alias.translated(text, form),
+                        None => (text, form),
+                    };
+                    let content = Content::Value(key, alias, Secret::new(text), form);
+                    findings.push(Finding { offset: value.span().start, path, content });
+                    continue;
+                }
+                None => format!("{path} takes a single value: {}", key.kind.allowed()),
+            },
+            (Place::Table, _) => format!("{path} is a table with the keys {}", names_below(&path).join(", ")),
+            (Place::Section, _) => format!("{path} holds one table per name, such as [{path}.NAME]"),
+            (Place::Nothing, _) if is_plain && matches!(place(prefix), Place::Section) => {
+                name_rule(prefix).to_owned()
             }
-            (Place::Nothing, _) => findings.push(match section_at(prefix) {
-                Some(section) => unknown(offset, path, section.naming.rule().to_owned()),
-                None => stranger(offset, prefix, name.get_ref()),
-            }),
-        }
+            (Place::Nothing, _) => {
+                findings.push(Finding { offset, path, content: unknown_name(prefix, name) });
+                continue;
+            }
+        };
+        findings.push(Finding { offset, path, content: Content::Unknown(why, None) });
     }
 }
 
-/// The value of a key, or that something else stands there. `offset` is that of its name.
-fn value_of(
-    key: &'static Key,
-    alias: Option<&'static Alias>,
-    offset: usize,
-    path: String,
-    value: &Spanned<DeValue<'_>>,
-) -> Finding {
-    let (text, form) = match value.get_ref() {
+/// The text of a value; none for a table, and for a list in place of a single value.
+fn text_of(key: &Key, value: &DeValue<'_>) -> Option<(String, Form)> {
+    match value {
         DeValue::Array(items) if matches!(key.kind, Kind::Names | Kind::Command) => {
-            (lines(items), Form::List)
+            Some((lines(items), Form::List))
         }
-        DeValue::Table(_) | DeValue::Array(_) => {
-            let why = format!("{path} takes a single value: {}", key.kind.allowed());
-            return unknown(offset, path, why);
-        }
-        value => scalar(value),
-    };
-    let (text, form) = match alias {
-        Some(alias) => alias.translated(text, form),
-        None => (text, form),
-    };
-    let content = Content::Value { key, alias, text: Secret::new(text), form };
-    Finding { offset: value.span().start, path, content }
+        DeValue::Table(_) | DeValue::Array(_) => None,
+        value => Some(scalar(value)),
+    }
 }
 
-/// The items of a list, one per line. A control character would pretend to be another item or worse.
+/// The items of a list, one per line. Control characters are replaced: a line break would look like another item.
 fn lines(items: &DeArray<'_>) -> String {
     let plain = |text: String| text.replace(char::is_control, "\u{fffd}");
     items.iter().map(|item| plain(scalar(item.get_ref()).0)).collect::<Vec<_>>().join("\n")
 }
 
-/// A name that does not exist below `prefix`.
-fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
+fn unknown_name(prefix: &str, name: &str) -> Content {
     let siblings = names_below(prefix);
     let why = match prefix {
-        "" => format!("the names at the top are {}", siblings.join(", ")),
+        "" => format!("the top-level names are {}", siblings.join(", ")),
         _ => format!("the keys of {prefix} are {}", siblings.join(", ")),
     };
     let near = nearest(name, siblings).map(|sibling| join(prefix, sibling));
-    // The right key in the wrong table is as frequent as a slip of the finger.
+    // The right key in the wrong table is as frequent as a typing error.
     let elsewhere = || {
         let leaf = name.rsplit('.').next().unwrap_or(name);
         key::all().find(|key| key.leaf() == leaf).map(|key| key.path.to_owned())
     };
-    let content = Content::Unknown { why, nearest: near.or_else(elsewhere) };
-    Finding { offset, path: join(prefix, name), content }
-}
-
-fn unknown(offset: usize, path: String, why: String) -> Finding {
-    Finding { offset, path, content: Content::Unknown { why, nearest: None } }
+    Content::Unknown(why, near.or_else(elsewhere))
 }
 
 fn join(prefix: &str, name: &str) -> String {
@@ -150,7 +131,7 @@ fn scalar(value: &DeValue<'_>) -> (String, Form) {
         DeValue::Float(number) => (number.as_str().to_owned(), Form::Bare),
         DeValue::Boolean(truth) => (truth.to_string(), Form::Bare),
         DeValue::Datetime(instant) => (instant.to_string(), Form::Bare),
-        // Not scalars; the caller has sorted them out.
+        // Not a scalar. In a list, the name of the type is refused as a name.
         DeValue::Array(_) | DeValue::Table(_) => (value.type_str().to_owned(), Form::Bare),
     }
 }
@@ -170,19 +151,19 @@ fn locate(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Laye
     for Finding { offset, path, content } in findings {
         let origin = cursor.at(offset);
         match content {
-            Content::Value { key, alias, text, form } => {
+            Content::Value(key, alias, text, form) => {
                 let given = Given { key, text, form, origin };
                 match alias {
                     Some(alias) => aliased.push((alias, given)),
                     None => layers.give(path, given),
                 }
             }
-            Content::Unknown { why, nearest } => {
+            Content::Unknown(why, nearest) => {
                 layers.problems.push(ConfigError::unknown_key(&path, &origin, why, nearest));
             }
         }
     }
-    // Only now is it known what else the file says.
+    // An alias is compared with the key, which may come later in the file.
     for (alias, given) in aliased {
         let path = given.key.path;
         match layers.values.get(path).and_then(|known| alias.clash(&given, known)) {
@@ -192,8 +173,7 @@ fn locate(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Laye
     }
 }
 
-/// Counts lines and characters up to growing offsets, so that a file with many problems is read once, not
-/// once for each of them.
+/// Finds the line and column of growing offsets. It counts on from the last one, so many problems do not take long.
 struct Cursor<'a> {
     path: &'a Path,
     text: &'a str,
@@ -204,7 +184,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(path: &'a Path, text: &'a str) -> Self {
-        // A byte order mark is not a character that anybody sees.
+        // A byte order mark is invisible, so it does not count as a column.
         let offset = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         Self { path, text, offset, line: 1, column: 1 }
     }

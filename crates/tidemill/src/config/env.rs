@@ -1,28 +1,24 @@
 //! Reading the environment into the layers.
 
 use super::error::{ConfigError, excerpt};
-use super::key::{self, Key, Kind};
-use super::layer::{Form, Given, Layers};
-use super::origin::Origin;
+use super::key::{self, Key};
+use super::kind::Kind;
+use super::layer::{Form, Given, Layers, Origin};
 use super::secret::{Secret, holds_password};
 use std::path::Path;
 use tidemill_domain::job::command;
 use tidemill_domain::nearest::nearest;
 
-/// What the names of our variables begin with.
+/// The prefix of our variables.
 pub(super) const PREFIX: &str = "TIDEMILL_";
-/// The variable that names the configuration file, as `--config` does.
+/// Names the configuration file, as `--config` does.
 pub(super) const CONFIG: &str = "TIDEMILL_CONFIG";
-/// The variable by which a test makes a process die at a chosen place.
+/// Tests use these to end or freeze a process at a chosen point.
 const CRASH_AT: [&str; 2] = ["TIDEMILL_CRASH_AT", "TIDEMILL_FREEZE_AT"];
 
-/// Lays the variables over what is there. Files that they name are seen from `folder`.
+/// Adds the variables as the next layer. Files that they name are relative to `folder`.
 pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut Layers) {
-    for key in key::all() {
-        if let Some(problem) = given_twice(environment, key) {
-            layers.problems.push(problem);
-        }
-    }
+    layers.problems.extend(key::all().filter_map(|key| given_twice(environment, key)));
     read_document(environment, layers);
     for (name, text) in environment {
         if !name.starts_with(PREFIX) || text.is_empty() {
@@ -44,35 +40,34 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
     }
 }
 
-/// The variables of the document. They come first, so that ours cover them.
+/// The variables of the programs that Tidemill replaces. They are read first, so that ours cover them.
 fn read_document(environment: &[(String, String)], layers: &mut Layers) {
     for key in key::all() {
         let Some(name) = key.document_name() else { continue };
         let Some(text) = find(environment, name) else { continue };
-        if key.path == "database.password" && !is_for_database_of_document(environment) {
+        if key.path == "database.password" && !is_document_database(environment) {
             continue;
         }
-        // Its numbers have no unit: they are seconds, whether the name says so or not.
-        let is_period = matches!(key.kind, Kind::Duration { .. });
+        // Their numbers have no unit: they are seconds, whether the name says so or not.
+        let is_period = matches!(key.kind, Kind::Period(..));
         let is_bare = is_period && text.bytes().all(|byte| byte.is_ascii_digit());
-        let text = if is_bare { format!("{text}s") } else { text.to_owned() };
+        let text = Secret::new(if is_bare { format!("{text}s") } else { text.to_owned() });
         let origin = Origin::Env(name.to_owned());
-        let text = Secret::new(text);
         layers.give(key.path.to_owned(), Given { key, text, form: Form::Plain, origin });
     }
 }
 
-/// Whether the variables name the database of the document and no other. Its password goes with it alone: for another one it
-/// would cover the right password, which may be in a URL or in a file.
-fn is_for_database_of_document(environment: &[(String, String)]) -> bool {
+/// Whether `SPRING_DATASOURCE_URL` names the database. Only then is its password used: for another database it would
+/// cover the right password, which may be in a URL or in a file.
+fn is_document_database(environment: &[(String, String)]) -> bool {
     let url = key::find("database.url").expect("there is such a key");
     let is_set = |name: &str| find(environment, name).is_some();
     let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));
     !is_ours && url.document_name().is_some_and(is_set)
 }
 
-/// The variables that hold secrets of ours, under whichever name, set or not. Whether a database URL holds one can be
-/// seen; of any other address every part may be one.
+/// The variables that hold our secrets, by either name, set or not. A database URL counts only if it holds a password;
+/// any part of another URL may be a secret.
 pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = String> {
     let is_secret = |key: &Key, name: &str| match key.kind {
         Kind::Url => find(environment, name).is_some_and(holds_password),
@@ -100,32 +95,31 @@ fn given_twice(environment: &[(String, String)], key: &Key) -> Option<ConfigErro
 }
 
 fn unknown(name: &str) -> ConfigError {
-    let mut names: Vec<String> = key::all().map(|key| key.env_name()).collect();
-    names.extend(key::all().filter_map(|key| key.env_file_name()));
-    names.push(CONFIG.to_owned());
+    let names = key::all().flat_map(|key| [Some(key.env_name()), key.env_file_name()]).flatten();
+    let names: Vec<String> = names.chain([CONFIG.to_owned()]).collect();
     // All names share the prefix, which would make any two of them look alike.
     let ours = names.iter().filter_map(|name| name.strip_prefix(PREFIX));
     let near = name.strip_prefix(PREFIX).and_then(|name| nearest(name, ours));
     let near = near.map(|near| format!("{PREFIX}{near}"));
-    let why = format!("names that begin with {PREFIX} belong to the configuration, and it has no such key");
+    let why = format!("variables that start with {PREFIX} set configuration keys, and there is no such key");
     ConfigError::unknown_key(name, &Origin::Env(excerpt(name)), why, near)
 }
 
-/// Whether a variable with our prefix is read elsewhere, or is not ours in spite of it.
+/// Whether a variable with our prefix belongs to another part of Tidemill, or to another program.
 fn is_for_others(name: &str, text: &str) -> bool {
     name == CONFIG
         || CRASH_AT.contains(&name)
         || name.starts_with("TIDEMILL_TEST_")
-        // We may be the command of a step.
+        // Tidemill may run as the command of a step.
         || command::is_told(name)
         || is_from_kubernetes(name, text)
 }
 
-/// Kubernetes tells every container the address of each service of its namespace, so services with names such
-/// as `tidemill` and `tidemill-postgres` lead to variables with our prefix.
+/// Kubernetes sets variables in every container for each service of its namespace. For services such as `tidemill` and
+/// `tidemill-postgres` they have our prefix.
 fn is_from_kubernetes(name: &str, text: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
-    // The name of the service is anybody's choice, so only the tail can be known.
+    // The service may have any name, so only the last words can be recognised.
     let words: Vec<&str> = rest.split('_').collect();
     match words.as_slice() {
         [.., "SERVICE", "HOST" | "PORT"] => true,
@@ -134,8 +128,9 @@ fn is_from_kubernetes(name: &str, text: &str) -> bool {
         {
             true
         }
-        words if words.windows(3).any(is_named_port) => true,
-        // A misspelt key may end like this too. Only the value tells them apart.
+        // A port may have any name too, of several words.
+        words if words.windows(3).any(|w| matches!(w, ["SERVICE", "PORT", name] if !name.is_empty())) => true,
+        // A misspelt key may end like this too, so the value decides.
         [.., "PORT"] => ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme)),
         _ => false,
     }
@@ -144,11 +139,6 @@ fn is_from_kubernetes(name: &str, text: &str) -> bool {
 fn is_port_of(number: &str, protocol: &str) -> bool {
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number && matches!(protocol, "TCP" | "UDP" | "SCTP")
-}
-
-/// The name of the port is anybody's choice too, and may have several words.
-fn is_named_port(words: &[&str]) -> bool {
-    matches!(words, ["SERVICE", "PORT", name] if !name.is_empty())
 }
 
 #[cfg(test)]

@@ -1,34 +1,29 @@
-//! Loading: read all layers, settle each key, report every problem.
+//! Loading: read all layers, check each key, report every problem.
 
-use super::check::{self, Values};
 use super::document;
 use super::env;
 use super::error::ConfigError;
-use super::file;
 use super::key::{self, Key};
-use super::layer::{Form, Given, Layers, Reference};
-use super::origin::Origin;
+use super::layer::{Form, Given, Layers, Origin};
+use super::reader::Reader;
 use super::secret::Secret;
-use super::settings::{
-    Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,
-};
-use super::sources::Sources;
-use super::table::Tables;
+use super::settings::{Settings, Top};
+use super::sources::{CONFIG_BYTES_MAX, Sources, is_missing, read_file};
 use super::{alert, named};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub settings: Settings,
-    /// Each key with its value as it may be shown and who set it, in the order of the table.
+    /// Each key with a fixed path, in the order of the declarations.
     pub values: Vec<Value>,
-    /// Each key of each section with its value, in the order of the sections.
+    /// Each key of each named table that has a value.
     pub sections: Vec<Value>,
     /// The configuration files that were read, weakest first.
     pub files: Vec<PathBuf>,
-    /// The environment variables that hold secrets: those of keys, and those that files name.
+    /// The environment variables that hold secrets: those of keys, and those that files refer to.
     pub secret_variables: BTreeSet<String>,
 }
 
@@ -36,15 +31,15 @@ pub struct Loaded {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
     pub key: &'static Key,
-    /// The whole path; for a key of a section, with the name of its table, such as `alert.rules.slow.above`.
+    /// The whole path; in a named table with its name, such as `alert.rules.slow.above`.
     pub path: String,
     /// The value with secrets as `***`; empty when it is not set and has no default.
     pub shown: String,
     pub origin: Origin,
 }
 
-/// Reads the configuration. Values that are overridden are not checked, but what is unknown or secret in the
-/// open is refused in every layer.
+/// Reads the configuration. Overridden values are not checked, but every layer is searched for unknown keys and for
+/// secrets in plain text.
 ///
 /// ```
 /// # use tidemill::config::{Origin, Output, Sources, load};
@@ -66,63 +61,44 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     env::read(&sources.environment, &sources.working_folder, &mut layers);
     read_flags(sources, &mut layers);
 
-    let Layers { values: given, files, mut secret_variables, mut problems } = layers;
+    let Layers { values: given, files, mut secret_variables, problems } = layers;
     secret_variables.extend(env::secrets(&sources.environment));
-    let mut values = Vec::new();
-    let mut checked = Values::new();
-    for key in key::all() {
-        let (value, origin) = match given.get(key.path) {
-            Some(given) => match settle(given, key.path, sources) {
-                Ok(value) => (Some(value), given.origin.clone()),
-                Err(problem) => {
-                    problems.push(problem);
-                    continue;
-                }
-            },
-            None => (check::default(key), Origin::Default),
-        };
-        let shown = value.as_ref().map_or_else(String::new, |value| check::shown(key.kind, value));
-        values.push(Value { key, path: key.path.to_owned(), shown, origin });
-        checked.extend(value.map(|value| (key.path, value)));
-    }
-    let mut tables = Tables { given: &given, sources, problems: &mut problems, shown: Vec::new() };
-    let alert = alert::read(&mut tables);
-    let issuers = named::issuers(&mut tables);
-    let connections = named::connections(&mut tables);
-    let lambda_keys = named::lambda_keys(&mut tables);
-    let probes = named::probes(&mut tables);
-    let routes = named::routes(&mut tables);
-    let render_keys = named::render_keys(&mut tables);
-    let sections = tables.shown;
-    if let Some(error) = ConfigError::of(problems) {
-        return Err(error);
-    }
-    let Top { output, color } = Top::read(&checked);
+    let mut reader = Reader { given: &given, sources, problems, shown: Vec::new() };
+    // In the order of the declarations: `values` has the same.
+    let (database, process, server) = (reader.table(), reader.table(), reader.table());
+    let (jobs, pools) = (reader.table(), reader.table());
+    let (outbox, kafka) = (reader.table(), reader.table());
+    let (render, lambda, log) = (reader.table(), reader.table(), reader.table());
+    let Top { output, color } = reader.table();
+    let values = std::mem::take(&mut reader.shown);
     let settings = Settings {
-        database: Database::read(&checked),
-        process: Process::read(&checked),
-        server: Server::read(&checked),
-        jobs: Jobs::read(&checked),
-        pools: Pools::read(&checked),
-        outbox: Outbox::read(&checked),
-        kafka: Kafka::read(&checked),
-        render: Render::read(&checked),
-        lambda: Lambda::read(&checked),
-        log: Log::read(&checked),
+        database,
+        process,
+        server,
+        jobs,
+        pools,
+        outbox,
+        kafka,
+        render,
+        lambda,
+        log,
         output,
         color,
-        alert,
-        issuers,
-        connections,
-        lambda_keys,
-        probes,
-        routes,
-        render_keys,
+        alert: alert::read(&mut reader),
+        issuers: named::issuers(&mut reader),
+        connections: named::connections(&mut reader),
+        lambda_keys: named::lambda_keys(&mut reader),
+        probes: named::probes(&mut reader),
+        routes: named::routes(&mut reader),
+        render_keys: named::render_keys(&mut reader),
     };
-    Ok(Loaded { settings, values, sections, files, secret_variables })
+    match ConfigError::of(reader.problems) {
+        Some(error) => Err(error),
+        None => Ok(Loaded { settings, values, sections: reader.shown, files, secret_variables }),
+    }
 }
 
-/// Lays the files over each other, weakest first.
+/// Reads the files, weakest first.
 fn read_files(sources: &Sources, layers: &mut Layers) {
     let user_file = sources.user_folder.as_ref().map(|folder| folder.join("tidemill/config.toml"));
     let (project_file, named_by) = project_file(sources);
@@ -132,18 +108,18 @@ fn read_files(sources: &Sources, layers: &mut Layers) {
     let all: Vec<_> = usual.chain([(project_file.clone(), named_by)]).collect();
 
     for (path, named_by) in all {
-        match file::read(&path, file::CONFIG_BYTES) {
+        match read_file(&path, CONFIG_BYTES_MAX) {
             Ok(bytes) => {
                 document::read(&path, &bytes, layers);
                 layers.files.push(path);
             }
-            Err(unread) if unread.is_missing() && named_by == Origin::Default => {}
-            Err(unread) => layers.problems.push(unread.problem(&path, &named_by)),
+            Err(error) if is_missing(&error) && named_by == Origin::Default => {}
+            Err(error) => layers.problems.push(ConfigError::file_unreadable(&path, &named_by, error)),
         }
     }
 }
 
-/// The file of this project, and who named it.
+/// The file of this project, and what named it.
 fn project_file(sources: &Sources) -> (PathBuf, Origin) {
     let folder = &sources.working_folder;
     if let Some(path) = &sources.config_file {
@@ -169,44 +145,4 @@ fn read_flags(sources: &Sources, layers: &mut Layers) {
             }
         }
     }
-}
-
-/// The checked value of the key at `path`, which for a key of a section is not that of its template.
-pub(super) fn settle(given: &Given, path: &str, sources: &Sources) -> Result<Secret, ConfigError> {
-    let text = text_of(given, path, sources)?;
-    let checked = check::check(given.key.kind, text.expose(), given.form);
-    checked.map(Secret::new).map_err(|fix| {
-        let allowed = given.key.kind.allowed();
-        let value = (!given.key.may_be_secret()).then(|| text.expose());
-        let fix = fix.unwrap_or_else(|| format!("set {path} to {allowed}"));
-        ConfigError::bad_value(path, &given.origin, value, format!("allowed: {allowed}"), fix)
-    })
-}
-
-/// The text itself, fetched from where the given value points when it points somewhere.
-fn text_of(given: &Given, path: &str, sources: &Sources) -> Result<Secret, ConfigError> {
-    let fetch = |path: &Path| {
-        let unread = |unread: file::Unread| unread.problem(path, &given.origin);
-        file::read_secret(path).map(Secret::new).map_err(unread)
-    };
-    match (given.reference(), &given.origin) {
-        (Some(Reference::File(named)), Origin::File { path: by, .. }) => {
-            fetch(&by.parent().unwrap_or(Path::new("")).join(named))
-        }
-        (Some(Reference::Env(name)), _) => match env::find(&sources.environment, name) {
-            Some(text) => Ok(Secret::new(text)),
-            None => Err(not_set(given, path, name)),
-        },
-        (_, Origin::EnvFile(_, file)) => fetch(file),
-        _ => Ok(given.text.clone()),
-    }
-}
-
-fn not_set(given: &Given, path: &str, name: &str) -> ConfigError {
-    // Somebody may have put "env:" before the secret itself. Only what looks like a name is repeated.
-    let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
-    let variable = if is_name && !name.is_empty() { name } else { "that it names" };
-    let why = format!("the environment variable {variable} is not set, or not to UTF-8 text");
-    let fix = "set the variable, or correct the name after \"env:\"";
-    ConfigError::bad_value(path, &given.origin, None, why, fix)
 }

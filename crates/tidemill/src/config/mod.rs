@@ -1,30 +1,25 @@
-//! Configuration: where values come from, what they may be, and who set them.
+//! Configuration: where values come from, what they may be, and what set them.
 //!
-//! A value is taken from the first of these that has it: a flag, the environment (`TIDEMILL_*`), the
-//! project's file (`--config FILE` or `./tidemill.toml`), the user's file, the system's file, the default.
-//! What is misspelt is refused everywhere, also in a file whose values are overridden; [`load`] reports every
-//! problem of one run, not only the first.
-
-pub mod key;
+//! The first of these sources that has a value wins: a flag, the environment (`TIDEMILL_*`), the project's file
+//! (`--config FILE` or `./tidemill.toml`), the user's file, the system's file, the default. A misspelt name is refused in
+//! every source, even if another one overrides its value. [`load`] reports every problem, not only the first.
 
 pub mod alert;
+pub mod key;
 
-mod check;
 mod choice;
 mod document;
 mod env;
 mod error;
-mod file;
+mod kind;
 mod layer;
 mod load;
 mod named;
-mod origin;
 mod place;
+mod reader;
 mod secret;
-mod section;
 mod settings;
 mod sources;
-mod table;
 
 #[cfg(test)]
 mod tests;
@@ -35,10 +30,11 @@ pub use choice::{
     WebhookFormat,
 };
 pub use error::ConfigError;
-pub use key::{Key, Kind};
+pub use key::Key;
+pub use kind::Kind;
+pub use layer::Origin;
 pub use load::{Loaded, Value, load};
 pub use named::{ConnectionSettings, IssuerKey, IssuerSettings, RenderKey};
-pub use origin::Origin;
 pub use secret::Secret;
 pub use settings::{
     Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,

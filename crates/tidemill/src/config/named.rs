@@ -1,14 +1,15 @@
-//! The smaller named tables: issuers of JSON Web Tokens, databases that job files read from, keys of AWS Lambda callers,
-//! probes, routes of Kafka, and keys of renders.
+//! The smaller tables that a file has once per name, such as `[connections.NAME]`.
 
 use super::choice::JwtAlgorithm;
-use super::error::ConfigError;
+use super::key::tables;
+use super::kind::Kind::{Command, Period, Text, Url};
+use super::reader::{Entry, Reader};
 use super::secret::Secret;
-use super::section::{CONNECTIONS, ISSUERS, KEYS, PROBES, RENDER_KEYS, ROUTES};
-use super::table::{Entry, Tables};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 use tidemill_engine::pool::Probe;
 use tidemill_kafka::Route;
 use tidemill_server::lambda::CallerKey;
@@ -16,6 +17,44 @@ use tidemill_server::lambda::signature::AccessKey;
 use tidemill_store::StoreError;
 use tidemill_store::item::Database;
 
+tables! {
+    pub(super) struct IssuerTable in "jwt.issuers.NAME." {
+        issuer: String, Text(500) => "Claim iss of the tokens.";
+        audience: String, Text(500) => "Claim aud of the tokens.";
+        algorithm: JwtAlgorithm = "rs256" => "Signature algorithm.";
+        secret: Option<Secret> => "Shared secret, for hs256.";
+        public_key: Option<PathBuf>, Text(500) => "PEM file with the public key, for rs256 and es256.";
+        role_claim: String = "role", Text(500) => "Claim with the role of the caller.";
+    }
+
+    pub(super) struct LambdaKeyTable in "lambda.keys.NAME." {
+        id: String, Text(128) => "Access key id of the caller.";
+        secret: Secret => "Secret access key of the caller.";
+    }
+
+    /// A database that job files read from.
+    pub struct ConnectionSettings in "connections.NAME." {
+        url: Secret, Url => "Database URL of the connection.";
+        password: Option<Secret> => "Password of the connection, if it is not part of the URL.";
+    }
+
+    pub(super) struct ProbeTable in "pools.probe.NAME." {
+        command: Vec<String>, Command => "Program that counts the sessions of suspect leases.";
+        every: Duration = "1m", Period("1s", "1d") => "How often it runs while a lease is suspect.";
+        timeout: Duration = "30s", Period("100ms", "1h") => "Timeout for one run.";
+    }
+
+    pub(super) struct RouteTable in "outbox.kafka.routes.NAME." {
+        event_type: String, Text(200) => "Event type; a * at its end matches all types with this prefix.";
+        topic: String, Text(249) => "Topic of these events.";
+    }
+
+    pub(super) struct RenderKeyTable in "render.keys.NAME." {
+        secret: Secret => "Key: 32 random bytes in base64 or as 64 hexadecimal digits.";
+    }
+}
+
+/// An issuer of JSON Web Tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IssuerSettings {
     /// The name of its table.
@@ -26,7 +65,6 @@ pub struct IssuerSettings {
     pub audience: String,
     /// The algorithm of its signatures; a token cannot choose another.
     pub algorithm: JwtAlgorithm,
-    /// The key of its signatures.
     pub key: IssuerKey,
     /// The claim that holds the role of the caller.
     pub role_claim: String,
@@ -40,48 +78,29 @@ pub enum IssuerKey {
     Public(PathBuf),
 }
 
-pub(super) fn issuers(tables: &mut Tables<'_>) -> Vec<IssuerSettings> {
-    tables.read(&ISSUERS, |entry| {
-        let required = |leaf: &str| {
-            let why = format!("an issuer has the key {leaf}, and this one has none");
-            entry.require(leaf, &why, &format!("add {leaf} = \"…\""))
-        };
-        let algorithm = entry.get("algorithm");
-        let key = match (algorithm, entry.get("secret"), entry.get("public_key")) {
+pub(super) fn issuers(reader: &mut Reader<'_>) -> Vec<IssuerSettings> {
+    reader.named(|entry, table: IssuerTable| {
+        let algorithm = table.algorithm;
+        let key = match (algorithm, table.secret, table.public_key) {
             (JwtAlgorithm::Hs256, Some(secret), None) => IssuerKey::Shared(secret),
             (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, None, Some(file)) => IssuerKey::Public(file),
             (JwtAlgorithm::Hs256, ..) => {
                 let why = "hs256 needs a shared secret and no public key";
-                return Err(entry.refuse(why, "add secret = \"file:/path\""));
+                return Err(entry.wrong(why, "add secret = \"file:/path\""));
             }
             (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, ..) => {
                 let why = "this algorithm needs a public key and no secret";
-                return Err(entry.refuse(why, "add public_key = \"/path.pem\""));
+                return Err(entry.wrong(why, "add public_key = \"/path.pem\""));
             }
         };
-        Ok(IssuerSettings {
-            name: entry.name.clone(),
-            issuer: required("issuer")?,
-            audience: required("audience")?,
-            algorithm,
-            key,
-            role_claim: required("role_claim")?,
-        })
+        let name = entry.name.clone();
+        let (issuer, audience, role_claim) = (table.issuer, table.audience, table.role_claim);
+        Ok(IssuerSettings { name, issuer, audience, algorithm, key, role_claim })
     })
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ConnectionSettings {
-    /// The name by which job files refer to it.
-    pub name: String,
-    /// Where it is. Hidden as a whole, because it may hold a password.
-    pub url: Secret,
-    /// The password, when it is not part of the URL.
-    pub password: Option<Secret>,
-}
-
 impl ConnectionSettings {
-    /// The database. Nothing is connected yet.
+    /// The database, not connected yet.
     pub fn database(&self) -> Result<Database, StoreError> {
         Database::connect(self.whole_url()?.expose())
     }
@@ -93,33 +112,16 @@ impl ConnectionSettings {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (login, host) = rest[..end]
             .rsplit_once('@')
-            .ok_or_else(|| bad("it names no user, and a password was given: write USER@ before the host"))?;
+            .ok_or_else(|| bad("a password is set, but the URL has no user: write USER@ before the host"))?;
         if login.contains(':') {
-            return Err(bad("it holds a password, and another one was given"));
+            return Err(bad("the URL has a password, and another one is set"));
         }
-        let password = encoded(password.expose());
+        let password = percent_encoded(password.expose());
         Ok(Secret::new(format!("{scheme}://{login}:{password}@{host}{}", &rest[end..])))
     }
 }
 
-pub(super) fn connections(tables: &mut Tables<'_>) -> Vec<ConnectionSettings> {
-    tables.read(&CONNECTIONS, connection)
-}
-
-fn connection(entry: &Entry) -> Result<ConnectionSettings, ConfigError> {
-    let why = "a connection has a URL, and this one has none";
-    let url = entry.require("url", why, "add url = \"postgres://user@host/database\"")?;
-    let connection = ConnectionSettings { name: entry.name.clone(), url, password: entry.get("password") };
-    // The store knows which databases there are; its words never repeat the URL.
-    connection.database().map_err(|error| {
-        let fix = "write postgres://user@host/database, mysql://user@host/database or sqlite://file";
-        entry.refuse_hidden("url", error.to_string(), fix)
-    })?;
-    Ok(connection)
-}
-
-/// A text as it stands in a URL.
-fn encoded(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         match byte {
@@ -130,21 +132,27 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-pub(super) fn lambda_keys(tables: &mut Tables<'_>) -> Vec<CallerKey> {
+pub(super) fn connections(reader: &mut Reader<'_>) -> BTreeMap<String, ConnectionSettings> {
+    let connection = |entry: &Entry, connection: ConnectionSettings| {
+        // The store knows which databases exist. Its errors never repeat the URL.
+        connection.database().map_err(|error| {
+            let fix = "write postgres://user@host/database, mysql://user@host/database or sqlite://file";
+            entry.wrong_key("url", None, error.to_string(), fix.to_owned())
+        })?;
+        Ok((entry.name.clone(), connection))
+    };
+    reader.named(connection).into_iter().collect()
+}
+
+pub(super) fn lambda_keys(reader: &mut Reader<'_>) -> Vec<CallerKey> {
     let mut known: Vec<CallerKey> = Vec::new();
-    tables.read(&KEYS, |entry| {
-        let (Some(id), Some(secret)) =
-            (entry.get::<Option<String>>("id"), entry.get::<Option<Secret>>("secret"))
-        else {
-            let why = "an access key has an id and a secret, and this one does not";
-            return Err(entry.refuse(why, "add id = \"…\" and secret = \"file:/path\""));
-        };
-        let key = AccessKey::new(&id, secret.expose())
-            .map_err(|error| entry.refuse(error.to_string(), "make an id and a secret as AWS does"))?;
-        // Of two, nobody could say who has signed.
+    reader.named(|entry, table: LambdaKeyTable| {
+        let key = AccessKey::new(&table.id, table.secret.expose())
+            .map_err(|error| entry.wrong(error.to_string(), "make an id and a secret as AWS does"))?;
+        // With two keys of one id, it is unclear which caller has signed.
         if let Some(other) = known.iter().find(|other| other.key.id() == key.id()) {
-            let why = format!("it has the id of {}", other.name);
-            return Err(entry.refuse(why, "give each key an id of its own"));
+            let why = format!("it has the same id as {}", other.name);
+            return Err(entry.wrong(why, "give each key its own id"));
         }
         let key = CallerKey { name: entry.name.clone(), key };
         known.push(key.clone());
@@ -152,44 +160,35 @@ pub(super) fn lambda_keys(tables: &mut Tables<'_>) -> Vec<CallerKey> {
     })
 }
 
-pub(super) fn probes(tables: &mut Tables<'_>) -> Vec<Probe> {
-    tables.read(&PROBES, |entry| {
-        let why = "a probe has a command, and this one has none";
-        let command = entry.require("command", why, "add command = [\"/path/of/the/program\"]")?;
-        let bad_name = |_| entry.refuse(PROBES.naming.rule(), "correct the name of the pool");
-        let pool = entry.name.parse().map_err(bad_name)?;
-        Ok(Probe { pool, command, every: entry.get("every"), timeout: entry.get("timeout") })
+pub(super) fn probes(reader: &mut Reader<'_>) -> Vec<Probe> {
+    reader.named(|entry, ProbeTable { command, every, timeout }| {
+        let bad_name = |_| entry.wrong("it is not the name of a pool", "correct the name of the pool");
+        Ok(Probe { pool: entry.name.parse().map_err(bad_name)?, command, every, timeout })
     })
 }
 
-pub(super) fn routes(tables: &mut Tables<'_>) -> Vec<Route> {
-    tables.read(&ROUTES, |entry| match (entry.get("event_type"), entry.get("topic")) {
-        (Some(event_type), Some(topic)) => Ok(Route { event_type, topic }),
-        _ => {
-            let fix = "add event_type = \"order.*\" and topic = \"orders\"";
-            Err(entry.refuse("a route has an event_type and a topic", fix))
-        }
-    })
+pub(super) fn routes(reader: &mut Reader<'_>) -> Vec<Route> {
+    reader.named(|_, RouteTable { event_type, topic }| Ok(Route { event_type, topic }))
 }
 
-/// A key with which the data of renders is encrypted.
+/// A key that encrypts render data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenderKey {
-    /// Its name, which stands beside what is encrypted with it.
+    /// Its name, which is stored with the data that it encrypts.
     pub name: String,
-    /// Its text, which was found to be 32 bytes.
+    /// Its text, which was checked to be 32 bytes.
     secret: Secret,
 }
 
 impl RenderKey {
-    /// The key itself. Whoever calls this answers for where it goes.
+    /// The key itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> [u8; 32] {
-        bytes(self.secret.expose()).expect("it was checked when it was read")
+        key_bytes(self.secret.expose()).expect("it was checked when it was read")
     }
 }
 
-/// 32 bytes, in base64 or as hexadecimal digits.
-fn bytes(text: &str) -> Option<[u8; 32]> {
+/// 32 bytes, from base64 or hexadecimal digits.
+fn key_bytes(text: &str) -> Option<[u8; 32]> {
     if text.len() == 64 {
         let mut key = [0; 32];
         for (index, byte) in key.iter_mut().enumerate() {
@@ -200,15 +199,14 @@ fn bytes(text: &str) -> Option<[u8; 32]> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
 
-pub(super) fn render_keys(tables: &mut Tables<'_>) -> Vec<RenderKey> {
-    tables.read(&RENDER_KEYS, |entry| {
-        let secret = entry.get::<Option<Secret>>("secret").filter(|secret| bytes(secret.expose()).is_some());
-        let Some(secret) = secret else {
-            let why = "a key is 32 bytes, in base64 or as 64 hexadecimal digits, and this is something else";
+pub(super) fn render_keys(reader: &mut Reader<'_>) -> Vec<RenderKey> {
+    reader.named(|entry, RenderKeyTable { secret }| {
+        if key_bytes(secret.expose()).is_none() {
+            let why = "a key must be 32 bytes, in base64 or as 64 hexadecimal digits";
             let fix =
-                "make one with `openssl rand -base64 32`, and name its place: \"env:NAME\" or \"file:/path\"";
-            return Err(entry.refuse_hidden("secret", why, fix));
-        };
+                "make one with `openssl rand -base64 32`, and refer to it as \"env:NAME\" or \"file:/path\"";
+            return Err(entry.wrong_key("secret", None, why.to_owned(), fix.to_owned()));
+        }
         Ok(RenderKey { name: entry.name.clone(), secret })
     })
 }
@@ -218,9 +216,7 @@ mod tests {
     use super::*;
 
     fn whole(url: &str, password: Option<&str>) -> Result<String, String> {
-        let name = "shop".to_owned();
-        let connection =
-            ConnectionSettings { name, url: Secret::new(url), password: password.map(Secret::new) };
+        let connection = ConnectionSettings { url: Secret::new(url), password: password.map(Secret::new) };
         connection.whole_url().map(|url| url.expose().to_owned()).map_err(|error| error.to_string())
     }
 

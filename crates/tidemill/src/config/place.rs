@@ -1,10 +1,10 @@
-//! What may stand at a path of a configuration file: a key, a table of them, or one of the tables of a section.
+//! What a path in a configuration file means: a key, a table of keys, or a table of named tables.
 
-use super::check::check;
 use super::error::{ConfigError, excerpt};
 use super::key::{self, Key};
 use super::layer::{Form, Given};
-use super::section::{self, Section};
+use tidemill_domain::alert::rule;
+use tidemill_domain::pool::PoolName;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
@@ -12,70 +12,50 @@ pub(super) enum Place {
     Key(&'static Key, Option<&'static Alias>),
     /// A table whose names are fixed.
     Table,
-    /// The table that holds the named ones.
+    /// A table whose tables have names that the user chooses, such as `alert.rules`.
     Section,
     Nothing,
 }
 
 pub(super) fn place(path: &str) -> Place {
-    let is_at = |key: &&Key| below(key.path, path) == Some("");
-    if let Some(key) = with_templates().find(is_at) {
+    if let Some(key) = key::declared().find(|key| below(key.path, path) == Some("")) {
         return Place::Key(key, None);
     }
     if let Some(alias) = ALIASES.iter().find(|alias| alias.path == path) {
         return Place::Key(alias.key(), Some(alias));
     }
-    if section_at(path).is_some() {
-        return Place::Section;
+    match words_below(path)[..] {
+        [] => Place::Nothing,
+        ["NAME"] => Place::Section,
+        _ => Place::Table,
     }
-    let (above, name) = path.rsplit_once('.').unwrap_or_default();
-    let is_table = match section_at(above) {
-        Some(section) => section.allows(name),
-        None => {
-            let keys = with_templates().map(|key| key.path);
-            keys.chain(ALIASES.iter().map(|alias| alias.path)).any(|known| below(known, path).is_some())
-        }
-    };
-    if is_table { Place::Table } else { Place::Nothing }
 }
 
-pub(super) fn section_at(path: &str) -> Option<&'static Section> {
-    section::ALL.into_iter().find(|section| section.path == path)
-}
-
-/// The names that may stand directly below `table` (the top is ""), as far as they are fixed. At the top nobody is told of
-/// aliases: they are for those who have them.
+/// The fixed names directly below `table` (the top is ""). At the top, aliases are left out: only users who have them need
+/// them.
 pub(super) fn names_below(table: &str) -> Vec<&'static str> {
-    let aliases = ALIASES.iter().filter(|_| !table.is_empty()).map(|alias| alias.path);
-    first_words(with_templates().map(|key| key.path).chain(aliases), table)
+    let mut names = words_below(table);
+    names.retain(|name| *name != "NAME" && (!table.is_empty() || *name != "app"));
+    names
 }
 
-/// The keys of `table`. Sections beside keys are not among them.
-pub(super) fn keys_below(table: &str) -> Vec<&'static str> {
-    let keys = first_words(key::all().map(|key| key.path), table);
-    if keys.is_empty() { names_below(table) } else { keys }
-}
-
-fn with_templates() -> impl Iterator<Item = &'static Key> {
-    key::all().chain(section::ALL.into_iter().flat_map(|section| section.fields))
-}
-
-/// The next word of each path that lies below `table`, each once. What a user may choose is not one of them.
-fn first_words(paths: impl Iterator<Item = &'static str>, table: &str) -> Vec<&'static str> {
+/// The next word of each path below `table`, each once.
+fn words_below(table: &str) -> Vec<&'static str> {
     let mut words = Vec::new();
-    for path in paths {
+    for path in key::declared().map(|key| key.path).chain(ALIASES.iter().map(|alias| alias.path)) {
         let word = below(path, table).and_then(|rest| rest.split('.').next());
-        words.extend(word.filter(|word| !matches!(*word, "" | "NAME") && !words.contains(word)));
+        words.extend(word.filter(|word| !word.is_empty() && !words.contains(word)));
     }
     words
 }
 
-/// What is left of the path of a key below `table`; nothing when it does not lie there. NAME in it is any word.
+/// The rest of a key's path below `table`, if it is below it. NAME matches any name that is allowed there.
 fn below(path: &'static str, table: &str) -> Option<&'static str> {
     let mut rest = path;
     for word in table.split('.').filter(|_| !table.is_empty()) {
         let (first, after) = rest.split_once('.').unwrap_or((rest, ""));
-        if first != word && first != "NAME" {
+        let is_same = if first == "NAME" { is_name_in(path, word) } else { first == word };
+        if !is_same {
             return None;
         }
         rest = after;
@@ -83,32 +63,48 @@ fn below(path: &'static str, table: &str) -> Option<&'static str> {
     Some(rest)
 }
 
-/// A name that the document gives to a setting of ours: those below `app.outbox.relay` of its own configuration, as a
-/// table. Both names of one thing may be set where they say the same.
+/// The section whose tables are named after pools.
+const PROBES: &str = "pools.probe";
+
+fn is_name_in(path: &str, name: &str) -> bool {
+    if path.starts_with(PROBES) { name.parse::<PoolName>().is_ok() } else { rule::is_name(name) }
+}
+
+/// What the names in a section may be.
+pub(super) fn name_rule(section: &str) -> &'static str {
+    match section {
+        // Pool names may have further characters, but TOML would need quotes for them.
+        PROBES => "a pool name here has 1 to 64 of A-Z, a-z, 0-9, _ and -, and starts with a letter or digit",
+        _ => "a name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter",
+    }
+}
+
+/// A name from the Spring configuration of the outbox relay, below `app.outbox.relay`. A file may have both names of a
+/// setting if they agree.
 #[derive(Debug)]
 pub(super) struct Alias {
     path: &'static str,
     /// The path of the key.
     of: &'static str,
-    /// The unit that the name tells, which its numbers do not have.
-    unit: Option<&'static str>,
+    /// The unit of its numbers, which is part of its name.
+    unit: &'static str,
 }
 
-const fn alias(path: &'static str, of: &'static str, unit: Option<&'static str>) -> Alias {
+const fn alias(path: &'static str, of: &'static str, unit: &'static str) -> Alias {
     Alias { path, of, unit }
 }
 
 static ALIASES: [Alias; 10] = [
-    alias("app.outbox.relay.batchSize", "outbox.batch_size", None),
-    alias("app.outbox.relay.fixedDelayMs", "outbox.poll", Some("ms")),
-    alias("app.outbox.relay.initialDelayMs", "outbox.initial_delay", Some("ms")),
-    alias("app.outbox.relay.threadPoolSize", "outbox.senders", None),
-    alias("app.outbox.relay.timeoutSeconds", "outbox.timeout", Some("s")),
-    alias("app.outbox.relay.baseBackoffMs", "outbox.base_backoff", Some("ms")),
-    alias("app.outbox.relay.maxBackoffMs", "outbox.max_backoff", Some("ms")),
-    alias("app.outbox.relay.slowProcessingThresholdMs", "outbox.slow_batch", Some("ms")),
-    alias("app.outbox.relay.instanceId", "outbox.instance_id", None),
-    alias("app.outbox.relay.totalInstances", "outbox.total_instances", None),
+    alias("app.outbox.relay.batchSize", "outbox.batch_size", ""),
+    alias("app.outbox.relay.fixedDelayMs", "outbox.poll", "ms"),
+    alias("app.outbox.relay.initialDelayMs", "outbox.initial_delay", "ms"),
+    alias("app.outbox.relay.threadPoolSize", "outbox.senders", ""),
+    alias("app.outbox.relay.timeoutSeconds", "outbox.timeout", "s"),
+    alias("app.outbox.relay.baseBackoffMs", "outbox.base_backoff", "ms"),
+    alias("app.outbox.relay.maxBackoffMs", "outbox.max_backoff", "ms"),
+    alias("app.outbox.relay.slowProcessingThresholdMs", "outbox.slow_batch", "ms"),
+    alias("app.outbox.relay.instanceId", "outbox.instance_id", ""),
+    alias("app.outbox.relay.totalInstances", "outbox.total_instances", ""),
 ];
 
 impl Alias {
@@ -118,17 +114,15 @@ impl Alias {
 
     /// A value as its key takes it.
     pub(super) fn translated(&self, text: String, form: Form) -> (String, Form) {
-        match self.unit {
-            Some(unit) if form == Form::Bare => (format!("{text}{unit}"), Form::Quoted),
-            _ => (text, form),
-        }
+        let is_bare_period = !self.unit.is_empty() && form == Form::Bare;
+        if is_bare_period { (format!("{text}{}", self.unit), Form::Quoted) } else { (text, form) }
     }
 
-    /// What is wrong when the key has a value from the same file under its own name too.
+    /// The problem if the same file has another value under the key's own name.
     pub(super) fn clash(&self, by_alias: &Given, by_key: &Given) -> Option<ConfigError> {
         let meaning = |given: &Given| {
             let text = given.text.expose();
-            check(self.key().kind, text, given.form).map_err(|fix| (excerpt(text), fix))
+            self.key().kind.check(text, given.form).map_err(|fix| (excerpt(text), fix))
         };
         let is_one_file = by_alias.origin.is_same_file(&by_key.origin);
         if !is_one_file || meaning(by_alias) == meaning(by_key) {
@@ -136,7 +130,7 @@ impl Alias {
         }
         let (text, origin) = (by_key.text.expose(), &by_key.origin);
         let why = format!("{} is the same setting and is {text:?} ({origin})", self.of);
-        let fix = format!("take out {} or {}", self.path, self.of);
+        let fix = format!("remove {} or {}", self.path, self.of);
         Some(ConfigError::bad_value(self.path, &by_alias.origin, Some(by_alias.text.expose()), why, fix))
     }
 }
@@ -182,6 +176,7 @@ mod tests {
             "connections.shop.user",
             "alert.rule",
             "alert.rules.Slow",
+            "alert.rules.NAME",
             "alert.rules.slow.fro",
             "alert.rules.slow.for.x",
             "pools.probes",
@@ -229,7 +224,6 @@ mod tests {
         );
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert_eq!(names_below("lambda"), ["function", "signature", "keys"]);
-        assert_eq!(keys_below("lambda"), ["function", "signature"]);
         assert_eq!(names_below("connections.shop"), ["url", "password"]);
         assert_eq!((names_below("app"), names_below("app.outbox")), (vec!["outbox"], vec!["relay"]));
         assert!(names_below("proc").is_empty() && names_below("connections").is_empty());

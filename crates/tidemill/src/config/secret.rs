@@ -1,8 +1,7 @@
-//! What must not be seen: secret texts, which print as `***` and are reached only on purpose, and passwords inside URLs.
+//! Secret texts, which print as `***`, and passwords inside URLs.
 //!
-//! People paste URLs that are not quite valid, such as a password with an unescaped `/` or `@`. A strict
-//! parser would take a part of such a password for a host and show it. So this looks for what may be a
-//! password, and in doubt hides more.
+//! People paste URLs that are not quite valid, such as a password with an unescaped `/` or `@`. A strict parser would take
+//! a part of such a password for a host and show it. So this searches for what may be a password, and in doubt hides more.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +25,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself. Whoever calls this answers for where it goes.
+    /// The text itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -63,7 +62,7 @@ pub(super) fn mask(url: &str) -> String {
     masked
 }
 
-/// Only what a URL of the web says about its host; `***` for the rest, of which any part may be a secret.
+/// A web URL with `***` for everything but scheme and host.
 pub(super) fn mask_all_but_host(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return MASK.to_owned() };
     let address = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -71,7 +70,7 @@ pub(super) fn mask_all_but_host(url: &str) -> String {
     if host.len() == rest.len() { url.to_owned() } else { format!("{scheme}://{host}/{MASK}") }
 }
 
-/// Where the passwords stand, by their beginning; they may overlap.
+/// The ranges of the passwords, by their start; they may overlap.
 fn passwords(url: &str) -> Vec<Range<usize>> {
     let parameters = parameters(url);
     let mut found: Vec<_> = parameters
@@ -133,11 +132,11 @@ fn login_password(url: &str, query: usize) -> Option<Range<usize>> {
     let is_jdbc = url[..scheme_end].eq_ignore_ascii_case("jdbc");
     let scheme = if is_jdbc { url[scheme_end + 1..].split(':').next() } else { url.get(..scheme_end) };
     if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite")) {
-        // What follows is the path of a file, in which `:` and `@` mean nothing.
+        // The rest is the path of a file, in which `:` and `@` mean nothing.
         return None;
     }
     let Some(login) = url[..query].find("://").map(|at| at + 3) else {
-        // Without `//` there is no telling user from password, as in `jdbc:oracle:thin:scott/tiger@host`.
+        // Without `//`, user and password cannot be told apart, as in `jdbc:oracle:thin:scott/tiger@host`.
         let at = url.rfind('@')?;
         let start = url.find([':', '/']).filter(|start| *start < at)?;
         return Some(start + 1..at);
@@ -151,7 +150,7 @@ fn login_password(url: &str, query: usize) -> Option<Range<usize>> {
     Some(login + colon + 1..at)
 }
 
-/// Whether what stands before the query is `host`, `host:5432` or `[::1]` with a path, and so no login.
+/// Whether the text before the query is `host`, `host:5432` or `[::1]` with a path, and so has no login.
 fn ends_in_port_or_name(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or(text).trim_end_matches('?');
     let port = host.rsplit_once(':').map(|(_, port)| port);

@@ -1,26 +1,27 @@
-//! The configuration that `tidemill init` writes: every key of the table with what it is for, and all defaults commented
-//! out. It is made of the table itself, so that no key is missing and none is wrong.
+//! The configuration that `tidemill init` writes: every key with its description, and all defaults commented out. It is
+//! generated from the declarations of the keys, so that no key is missing and none is wrong.
 
-use crate::config::key::{self, Key, Kind};
+use crate::config::Kind;
+use crate::config::key::{self, Key};
 use std::fmt::Write as _;
 
-/// What is set in the file, and not left to its default: so that the job beside it is a job of this folder.
+/// The only key that is set, so that the job beside the file is a job of this folder.
 const SET: (&str, &str) = ("jobs.folder", "jobs");
 
 const HEAD: &str = "\
-# The configuration of Tidemill for all commands that run in this folder.
+# Tidemill reads this configuration in every command that you run in this folder.
 #
-# Every key is here with its default, commented out: take away the # to set it. The same keys can be given by the
-# environment, such as TIDEMILL_DATABASE_URL, which wins over this file; flags win over both. Secrets are given by the
-# environment, or by a file that the environment names, never here.
+# Every key is here with its default, commented out: remove the # to set it. Environment variables such as
+# TIDEMILL_DATABASE_URL override this file, and flags override both. Set secrets in the environment, or in a file that
+# the environment names, never here.
 #
-#   tidemill config check            what is wrong with this file
-#   tidemill config show --origin    what is in force, and where it comes from
+#   tidemill config check            report the mistakes in this file
+#   tidemill config show --origin    show every value and where it comes from
 ";
 
 pub(super) fn text() -> String {
     let mut text = HEAD.to_owned();
-    // What belongs to no table has to stand before all tables.
+    // Keys that belong to no table have to come before all tables.
     let (in_tables, alone): (Vec<&Key>, Vec<&Key>) = key::all().partition(|key| key.path.contains('.'));
     for key in alone {
         entry(&mut text, key);
@@ -38,7 +39,7 @@ pub(super) fn text() -> String {
 }
 
 fn entry(text: &mut String, key: &Key) {
-    let leaf = key.path.rsplit('.').next().unwrap_or(key.path);
+    let leaf = key.leaf();
     let _infallible = writeln!(text, "\n# {}", key.doc);
     if key.kind == Kind::Secret {
         let file = key.env_file_name().unwrap_or_default();
@@ -56,10 +57,10 @@ fn entry(text: &mut String, key: &Key) {
     };
 }
 
-/// A default as TOML has it.
+/// A default in TOML.
 fn value(kind: Kind, default: &str) -> String {
     match kind {
-        Kind::Number { .. } | Kind::Decimal | Kind::Truth => default.to_owned(),
+        Kind::Number(..) | Kind::Decimal | Kind::Truth => default.to_owned(),
         _ => format!("{default:?}"),
     }
 }

@@ -15,8 +15,7 @@ use tidemill_domain::job::flow::Target;
 use tidemill_engine::schedule::Schedule;
 
 pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
-    let connections: Vec<String> =
-        context.settings().connections.iter().map(|connection| connection.name.clone()).collect();
+    let connections: Vec<String> = context.settings().connections.keys().cloned().collect();
     let files = if path.is_dir() {
         let files = load_folder(path)?;
         check_all(&files, &connections)?;

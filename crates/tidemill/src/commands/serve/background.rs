@@ -87,10 +87,9 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Fail
     let settings = &context.settings().alert;
     let mut channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel)];
     let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
-    for webhook in &settings.webhooks {
+    for (name, webhook) in &settings.webhooks {
         let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
-        let made =
-            Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
+        let made = Webhook::new(name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
         channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(webhook.format)));
     }
     Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)

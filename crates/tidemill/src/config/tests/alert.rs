@@ -105,9 +105,8 @@ fn a_whole_rule_and_a_whole_webhook_arrive() {
     assert_eq!((rule.aggregate(), rule.severity()), (Aggregate::Min, Severity::Critical));
     assert_eq!((rule.window(), rule.hold()), (Duration::from_secs(300), Duration::from_secs(120)));
     assert_eq!((rule.channels(), settings.is_enabled), (&["log".to_owned(), "pager".to_owned()][..], false));
-    let webhook = stage.load().unwrap().settings.alert.webhooks.remove(0);
-    assert_eq!((webhook.name.as_str(), webhook.allow_private), ("pager", true));
-    assert_eq!(webhook.format, WebhookFormat::Sns);
+    let webhook = stage.load().unwrap().settings.alert.webhooks.remove("pager").unwrap();
+    assert_eq!((webhook.allow_private, webhook.format), (true, WebhookFormat::Sns));
     assert_eq!(webhook.url.expose(), "https://hooks.example.com/T000/B000");
     assert_eq!(webhook.secret.unwrap().expose(), "hunter2");
     assert_eq!(shown(&stage, "alert.webhooks.pager.url").0, "https://hooks.example.com/***");
@@ -168,38 +167,38 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alerts]\nx = 1",
         (1, 2),
         "alerts",
-        "the names at the top are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections",
+        "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections",
         "did you mean alert?",
     );
-    let name = "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter";
-    check("[alert.rules.Slow]", (1, 14), "alert.rules.Slow", name, "correct it or take it out");
+    let name = "a name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter";
+    check("[alert.rules.Slow]", (1, 14), "alert.rules.Slow", name, "correct it or remove it");
     check(
         "alert = 5",
         (1, 1),
         "alert",
         "alert is a table with the keys rules, webhooks",
-        "correct it or take it out",
+        "correct it or remove it",
     );
     check(
         "alert.rules = 5",
         (1, 7),
         "alert.rules",
-        "alert.rules holds one table for each name, such as [alert.rules.NAME]",
-        "correct it or take it out",
+        "alert.rules holds one table per name, such as [alert.rules.NAME]",
+        "correct it or remove it",
     );
     check(
         "alert.rules.process_died = 5",
         (1, 13),
         "alert.rules.process_died",
         &format!("alert.rules.process_died is a table with the keys {keys}"),
-        "correct it or take it out",
+        "correct it or remove it",
     );
     check(
         "alert.rules.process_died.above = [1]",
         (1, 26),
         "alert.rules.process_died.above",
         "alert.rules.process_died.above takes a single value: a number such as 5 or 0.25",
-        "correct it or take it out",
+        "correct it or remove it",
     );
 }
 
@@ -255,7 +254,7 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
         "[\"pager\"]",
         "pager",
         "the channels are log",
-        "add a table [alert.webhooks.pager] with its url, or take the name out",
+        "add a table [alert.webhooks.pager] with its url, or remove the name",
     );
     let signals = format!("allowed: one of {SIGNALS}");
     check("signal", "\"process_died\"", "process_died", &signals, "did you mean processes_died?");
@@ -264,17 +263,17 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
 #[test]
 fn a_table_that_is_not_whole_is_refused_where_it_begins() {
     let check = |toml: &str, place, what: &str, why: &str, fix: &str| {
-        let what = format!("{what} has a value that is not allowed");
+        let what = format!("{what} is not valid");
         check(toml, Code::BadValue, place, &what, why, fix);
     };
-    let none = "a rule watches a signal, and this one names none";
+    let none = "signal is missing";
 
     check(
         "[alert.rules.x]\nabove = 1",
         (2, 9),
         "alert.rules.x",
         none,
-        &format!("add signal with one of {SIGNALS}"),
+        &format!("add signal: one of {SIGNALS}"),
     );
     check(
         "[alert.rules.proces_died]\nenabled = false",
@@ -287,15 +286,15 @@ fn a_table_that_is_not_whole_is_refused_where_it_begins() {
         "[alert.rules.x]\nsignal = \"processes_live\"",
         (2, 10),
         "alert.rules.x",
-        "a rule has a threshold, and this one has none",
+        "the threshold is missing",
         "add above = 1 or below = 1",
     );
     check(
         "[alert.rules.x]\nsignal = \"processes_live\"\nabove = 1\nbelow = 1",
         (4, 9),
         "alert.rules.x",
-        "a rule has one threshold, and this one has both above and below",
-        "take one of them out",
+        "a rule has one threshold, and this one has above and below",
+        "remove one of them",
     );
     check(
         "[alert.rules.process_died]\nchannels = [\"log\", \"log\"]",
@@ -308,8 +307,8 @@ fn a_table_that_is_not_whole_is_refused_where_it_begins() {
         "[alert.webhooks.x]\nallow_private = true",
         (2, 17),
         "alert.webhooks.x",
-        "a webhook has a URL, and this one has none",
-        "add url = \"https://host/path\"",
+        "url is missing",
+        "add url: a URL such as https://host/path",
     );
     check(
         "[alert.webhooks.log]\nurl = \"https://a/b\"",
@@ -335,7 +334,7 @@ fn several_problems_are_told_at_once() {
             "alert.rules.x.above cannot be \"1\" (project/tidemill.toml:2:9)",
             "unknown key \"alert.rules.x.severty\" (project/tidemill.toml:3:1)",
             "alert.rules.x.for cannot be \"5\" (project/tidemill.toml:4:7)",
-            "alert.webhooks.y.url has a value that is not allowed (project/tidemill.toml:6:7)",
+            "alert.webhooks.y.url is not valid (project/tidemill.toml:6:7)",
         ]
     );
 }
@@ -351,10 +350,10 @@ fn a_secret_in_the_open_is_refused_with_the_way_to_hide_it() {
     };
 
     let (what, fix) = open("[alert.webhooks.x]\nurl = \"https://a/b\"\nsecret = \"hunter2\"");
-    assert_eq!(what, "alert.webhooks.x.secret holds a secret in the open (project/tidemill.toml:3:10)");
-    assert_eq!(fix, "take it out and write secret = \"file:/path\" or \"env:NAME\"");
+    assert_eq!(what, "alert.webhooks.x.secret contains a secret in plain text (project/tidemill.toml:3:10)");
+    assert_eq!(fix, "remove it and write secret = \"file:/path\" or \"env:NAME\"");
     let (_, fix) = open("[alert.webhooks.x]\nurl = \"https://user:hunter2@a/b\"");
-    assert_eq!(fix, "take it out and write url = \"file:/path\" or \"env:NAME\"");
+    assert_eq!(fix, "remove it and write url = \"file:/path\" or \"env:NAME\"");
     open("[alert.webhooks.x]\nurl = \"https://a/b?token=hunter2\"");
 }
 
@@ -367,7 +366,7 @@ fn secrets_are_read_from_where_they_are_said_to_be_and_shown_by_nothing() {
 
     let loaded = stage.load().unwrap();
 
-    let webhook = &loaded.settings.alert.webhooks[0];
+    let webhook = &loaded.settings.alert.webhooks["x"];
     assert!(webhook.url.expose().ends_with("hunter2") && !webhook.allow_private);
     assert!(!format!("{loaded:?}").contains("hunter2"), "{loaded:?}");
     assert_eq!(shown(&stage, "alert.webhooks.x.url").0, "https://a.example:8443/***");
@@ -375,7 +374,7 @@ fn secrets_are_read_from_where_they_are_said_to_be_and_shown_by_nothing() {
     let problem =
         Stage::new().project("[alert.webhooks.x]\nurl = \"https://a\"\nsecret = \"env:NOT_SET\"").problem();
     assert_eq!(problem.code(), Code::BadValue);
-    assert!(problem.to_string().starts_with("alert.webhooks.x.secret has a value"), "{problem:?}");
+    assert!(problem.to_string().starts_with("alert.webhooks.x.secret is not valid"), "{problem:?}");
     let problem = Stage::new().project("[alert.webhooks.x]\nurl = \"file:no\"").problem();
     assert_eq!(problem.code(), Code::FileUnreadable);
 }

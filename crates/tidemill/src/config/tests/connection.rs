@@ -13,9 +13,9 @@ fn a_connection_is_read_and_its_password_is_nowhere_to_be_seen() {
         .project(format!("{SHOP}[connections.old]\nurl = \"sqlite://o.db\"\n"));
     let loaded = stage.load().unwrap();
 
-    let names: Vec<&str> = loaded.settings.connections.iter().map(|known| known.name.as_str()).collect();
+    let names: Vec<&String> = loaded.settings.connections.keys().collect();
     assert_eq!(names, ["old", "shop"]);
-    let shop = &loaded.settings.connections[1];
+    let shop = &loaded.settings.connections["shop"];
     assert_eq!(shop.password.as_ref().unwrap().expose(), "geheim");
     assert!(shop.database().unwrap().to_string().contains("shop.example"));
     assert!(!format!("{loaded:?}").contains("geheim"));
@@ -33,7 +33,7 @@ fn a_password_comes_from_a_file_too() {
 
     let loaded = Stage::new().file("project/pw", "geheim\n").project(toml).load().unwrap();
 
-    assert_eq!(loaded.settings.connections[0].password.as_ref().unwrap().expose(), "geheim");
+    assert_eq!(loaded.settings.connections["shop"].password.as_ref().unwrap().expose(), "geheim");
 }
 
 #[test]

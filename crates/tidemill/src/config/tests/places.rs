@@ -17,7 +17,7 @@ fn check(toml: impl AsRef<[u8]>, code: Code, place: (usize, usize), what: &str, 
     assert_eq!(problem.fix(), fix);
 }
 
-const TOP: &str = "the names at the top are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections";
+const TOP: &str = "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections";
 
 #[test]
 fn an_unknown_key_is_reported_with_its_neighbours() {
@@ -48,17 +48,17 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "did you mean output?",
     );
     check("lease = \"1s\"", (1, 1), "lease", TOP, "did you mean process.lease?");
-    check("weather = 1", (1, 1), "weather", TOP, "correct it or take it out");
+    check("weather = 1", (1, 1), "weather", TOP, "correct it or remove it");
     check("\"process.name\" = \"x\"", (1, 1), "process.name", TOP, "did you mean process.name?");
-    check("\"\" = 1", (1, 1), "", TOP, "correct it or take it out");
-    check("[\"\"]\noutput = \"csv\"", (1, 2), "", TOP, "correct it or take it out");
+    check("\"\" = 1", (1, 1), "", TOP, "correct it or remove it");
+    check("[\"\"]\noutput = \"csv\"", (1, 2), "", TOP, "correct it or remove it");
 }
 
 #[test]
 fn tables_lists_and_values_are_not_taken_for_each_other() {
     let check = |toml: &str, place, what: &str, why: &str| {
         let what = format!("unknown key {what:?}");
-        check(toml, Code::UnknownKey, place, &what, why, "correct it or take it out");
+        check(toml, Code::UnknownKey, place, &what, why, "correct it or remove it");
     };
 
     let output = "output takes a single value: one of table, json, jsonl, csv";
@@ -123,12 +123,12 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
 fn a_url_must_be_text_without_spaces() {
     let check = |toml: &str, fix: &str| {
         let why = "allowed: a database URL such as sqlite://tidemill.db or postgres://user@host/database";
-        check(toml, Code::BadValue, (1, 16), "database.url has a value that is not allowed", why, fix);
+        check(toml, Code::BadValue, (1, 16), "database.url is not valid", why, fix);
     };
 
     check("database.url = 5", "write it in quotes");
-    check("database.url = \"sqlite://a b.db\"", "take the spaces and control characters out of the URL");
-    check("database.url = \"\"", "it is empty; give a value or take the key out");
+    check("database.url = \"sqlite://a b.db\"", "remove the spaces and control characters from the URL");
+    check("database.url = \"\"", "it is empty: set a value or remove the key");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn the_bounds_themselves_are_allowed() {
 #[test]
 fn bad_syntax_is_reported_where_reading_stopped() {
     let check = |toml: &[u8], place, why: &str| {
-        let fix = "correct the file at this place or shortly before it";
+        let fix = "correct the file here or shortly before";
         check(toml, Code::BadSyntax, place, "not valid TOML", why, fix);
     };
 
@@ -159,7 +159,7 @@ fn bad_syntax_is_reported_where_reading_stopped() {
         (2, 15),
         "unexpected key or value, expected newline, `#`",
     );
-    check(b"output = \"csv\"\n# \xff\n", (2, 3), "the byte at this place is not UTF-8");
+    check(b"output = \"csv\"\n# \xff\n", (2, 3), "this byte is not UTF-8");
 }
 
 #[test]

@@ -62,17 +62,17 @@ fn a_secret_in_the_open_is_refused_with_the_way_to_hide_it() {
     let problem = refused(&stage, Code::OpenSecret);
     assert_eq!(
         stage.short(&problem),
-        "database.password holds a secret in the open (project/tidemill.toml:2:12)"
+        "database.password contains a secret in plain text (project/tidemill.toml:2:12)"
     );
     assert_eq!(
         problem.fix(),
-        "take it out and set TIDEMILL_DATABASE_PASSWORD or TIDEMILL_DATABASE_PASSWORD_FILE, or write \
+        "remove it and set TIDEMILL_DATABASE_PASSWORD or TIDEMILL_DATABASE_PASSWORD_FILE, or write \
          password = \"file:/path\" or \"env:NAME\" in the file"
     );
 
     let problem = refused(&Stage::new().flag("database.password", "--password", PASSWORD), Code::OpenSecret);
-    assert_eq!(problem.to_string(), "database.password holds a secret in the open (flag --password)");
-    assert_eq!(problem.why(), "every user of the host can read the command line");
+    assert_eq!(problem.to_string(), "database.password contains a secret in plain text (flag --password)");
+    assert_eq!(problem.why(), "every user of this host can read the command line");
 
     refused(&Stage::new().project("database.password = 12345"), Code::OpenSecret);
     // A flag is no place for a reference either: the rule stays simple.
@@ -127,7 +127,7 @@ fn a_value_and_a_file_for_the_same_secret_contradict_each_other() {
 #[test]
 fn a_reference_that_leads_nowhere_is_refused() {
     let problem = refused(&Stage::new().project("database.password = \"env:NOT_SET\""), Code::BadValue);
-    assert_eq!(problem.why(), "the environment variable NOT_SET is not set, or not to UTF-8 text");
+    assert_eq!(problem.why(), "the environment variable NOT_SET is not set, or is not UTF-8 text");
 
     let problem = refused(&Stage::new().project("database.password = \"file:no\""), Code::FileUnreadable);
     assert!(matches!(problem.origin(), Some(Origin::File { line: 1, column: 21, .. })), "{problem:?}");
