@@ -267,7 +267,7 @@ impl Context {
 
     /// Whose JWTs the server accepts.
     pub(crate) fn issuers(&self) -> Result<Vec<Issuer>, Failure> {
-        self.settings().issuers.iter().map(issuer).collect()
+        self.settings().issuers.iter().map(|(name, settings)| issuer(name, settings)).collect()
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -290,12 +290,12 @@ impl Context {
     }
 }
 
-fn issuer(settings: &IssuerSettings) -> Result<Issuer, Failure> {
-    let key = match &settings.key {
+fn issuer(name: &str, settings: &IssuerSettings) -> Result<Issuer, Failure> {
+    let key = match settings.key().expect("the key was checked when it was read") {
         IssuerKey::Shared(secret) => secret.expose().as_bytes().to_vec(),
         IssuerKey::Public(file) => std::fs::read(file).map_err(|error| {
             let what = format!("the public key {} cannot be read", file.display());
-            let fix = format!("correct jwt.issuers.{}.public_key or the file's permissions", settings.name);
+            let fix = format!("correct jwt.issuers.{name}.public_key or the file's permissions");
             Failure::new(Code::FileUnreadable, what, fix).because(&error.to_string())
         })?,
     };

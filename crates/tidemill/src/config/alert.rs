@@ -14,13 +14,14 @@ use tidemill_domain::nearest::nearest;
 use tidemill_engine::alert::{channel, default_rules, signal};
 
 tables! {
-    pub(super) struct RuleTable in "alert.rules.NAME." {
+    struct RuleTable in "alert.rules.NAME." {
         signal: Option<String>, Text(63) => "Signal that the rule watches.";
         above: Option<f64> => "Threshold: fires when the value is above it.";
         below: Option<f64> => "Threshold: fires when the value is below it.";
         aggregate: Aggregate = "last" => "How the values in the window are combined.";
         window: Duration = "1m", Period("0s", "1d") => "Time window of the values.";
-        hold "for": Duration = "0s", Period("0s", "1d") => "How long the condition must hold before the alert fires.";
+        hold as "for": Duration = "0s", Period("0s", "1d") =>
+            "How long the condition must hold before the alert fires.";
         severity: Severity = "warning" => "Severity of the alert.";
         channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks.";
         enabled: bool = "true" => "Whether the rule is evaluated.";

@@ -43,7 +43,7 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
 /// The variables of the programs that Tidemill replaces. They are read first, so that ours cover them.
 fn read_document(environment: &[(String, String)], layers: &mut Layers) {
     for key in key::all() {
-        let Some(name) = key.document_name() else { continue };
+        let Some(name) = key.compat_variable else { continue };
         let Some(text) = find(environment, name) else { continue };
         if key.path == "database.password" && !is_document_database(environment) {
             continue;
@@ -63,7 +63,7 @@ fn is_document_database(environment: &[(String, String)]) -> bool {
     let url = key::find("database.url").expect("there is such a key");
     let is_set = |name: &str| find(environment, name).is_some();
     let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));
-    !is_ours && url.document_name().is_some_and(is_set)
+    !is_ours && url.compat_variable.is_some_and(is_set)
 }
 
 /// The variables that hold our secrets, by either name, set or not. A database URL counts only if it holds a password;
@@ -74,7 +74,7 @@ pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = 
         _ => key.may_be_secret(),
     };
     key::all().flat_map(move |key| {
-        let names = std::iter::once(key.env_name()).chain(key.document_name().map(str::to_owned));
+        let names = std::iter::once(key.env_name()).chain(key.compat_variable.map(str::to_owned));
         names.filter(move |name| is_secret(key, name))
     })
 }

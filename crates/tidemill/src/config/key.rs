@@ -4,9 +4,7 @@
 
 use super::kind::Kind;
 use super::secret::Secret;
-use super::settings::TABLES;
-use std::collections::BTreeMap;
-use tidemill_domain::outbox::instance;
+use super::{alert, named, settings};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
@@ -16,6 +14,8 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// Whether it may be unset although it has no default.
     pub is_optional: bool,
+    /// The variable of the program that Tidemill replaces, if there is one. `TIDEMILL_` variables override it.
+    pub compat_variable: Option<&'static str>,
     /// What it is for, in one line.
     pub doc: &'static str,
 }
@@ -35,41 +35,6 @@ impl Key {
     /// The environment variable that names a file with the value; only for what is or may be secret.
     pub fn env_file_name(&self) -> Option<String> {
         self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
-    }
-
-    /// The variable of the program that Tidemill replaces, if there is one. `TIDEMILL_` variables override it.
-    ///
-    /// ```
-    /// # use tidemill::config::key;
-    /// let wait = key::find("pools.max_wait").unwrap();
-    /// assert_eq!(wait.document_name(), Some("MAX_WAIT_SECONDS"));
-    /// ```
-    pub fn document_name(&self) -> Option<&'static str> {
-        Some(match self.path {
-            "database.url" => "SPRING_DATASOURCE_URL",
-            "database.password" => "SPRING_DATASOURCE_PASSWORD",
-            "pools.default_threshold_percent" => "DEFAULT_THRESHOLD_PERCENT",
-            "pools.default_wait" => "DEFAULT_WAIT_SECONDS",
-            "pools.max_wait" => "MAX_WAIT_SECONDS",
-            "pools.default_units" => "DEFAULT_PARALLEL",
-            "pools.min_units" => "MIN_PARALLEL",
-            "pools.registry_view" => "EMR_AGENT_TABLE_REGISTRY",
-            "pools.limits_view" => "EMR_AGENT_TABLE_LIMITS",
-            "outbox.instance_id" => instance::ID_VARIABLE,
-            "outbox.total_instances" => instance::TOTAL_VARIABLE,
-            "outbox.kafka.bootstrap_servers" => "KAFKA_BOOTSTRAP_SERVERS",
-            "render.url" => "NEXRENDER_API_URL",
-            "render.secret" => "NEXRENDER_SECRET",
-            "render.worker" => "WORKER_ID",
-            "render.mount" => "NAS_MOUNT_PATH",
-            "render.output_folder" => "NAS_OUTPUT_DIR",
-            "render.template_folders" => "AEP_TEMPLATE_DIR",
-            "render.retries" => "MAX_RETRIES",
-            "render.base_retry_delay" => "BASE_RETRY_DELAY",
-            "render.poll_interval" => "POLL_INTERVAL_DEFAULT",
-            "render.poll_interval_idle" => "POLL_INTERVAL_IDLE",
-            _ => return None,
-        })
     }
 
     /// The last part of its path.
@@ -95,67 +60,68 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 
 /// All keys, those of named tables last.
 pub(super) fn declared() -> impl Iterator<Item = &'static Key> {
-    TABLES.iter().copied().flatten()
+    [settings::TABLES, alert::TABLES, named::TABLES].into_iter().flatten().copied().flatten()
 }
 
 pub fn find(path: &str) -> Option<&'static Key> {
     all().find(|key| key.path == path)
 }
 
-/// The checked values of one table, by the path of the key.
-pub(super) type Values = BTreeMap<&'static str, Secret>;
-
 /// A struct that was declared by [`tables!`].
 pub(super) trait Table: Sized {
     const KEYS: &'static [Key];
 
-    /// Nothing when a key is missing that has to be set.
-    fn read(values: &Values) -> Option<Self>;
+    /// Takes the checked values in the order of the keys. None when a value is missing that has to be set.
+    fn read(values: impl Iterator<Item = Option<Secret>>) -> Option<Self>;
 }
 
-/// Declares structs whose fields are keys: `field: Type = default, kind => description`.
+/// Declares structs whose fields are keys: `field: Type = default, kind => description`, and the list `TABLES` of them.
 ///
-/// The kind may be left out if it follows from the type. A key without a default has to be set, unless its type is an
-/// `Option`. `field "name"` gives the key another name than the field. `NAME` in the path makes it a table that a
-/// file has once per name, such as `[connections.NAME]`. Such tables can be set in files only, because a variable could
-/// not tell a name from a key.
+/// - The kind may be left out if it follows from the type.
+/// - A key without a default has to be set, unless its type is an `Option`.
+/// - `field or "VARIABLE"` is also set by this variable, which a program that Tidemill replaces uses.
+/// - `field as "name"` is a key with another name than its field.
+/// - `NAME` in the path makes it a table that a file has once per name, such as `[connections.NAME]`. It can be set in
+///   files only, because a variable could not tell a name from a key.
 macro_rules! tables {
     (@leaf $field:ident) => { stringify!($field) };
     (@leaf $field:ident $leaf:literal) => { $leaf };
-    (@kind $type:ty) => { <$type as $crate::config::kind::Field>::KIND };
+    (@kind $type:ty) => { <$type as $crate::config::kind::Setting>::KIND };
     (@kind $type:ty, $kind:expr) => { $kind };
-    (@default) => { None };
-    (@default $default:literal) => { Some($default) };
+    (@optional) => { None };
+    (@optional $literal:literal) => { Some($literal) };
     ($(
         $(#[$about:meta])*
         $vis:vis struct $table:ident in $path:literal {
-            $($field:ident $($leaf:literal)?: $type:ty $(= $default:literal)? $(, $kind:expr)? => $doc:literal;)+
+            $($field:ident $(or $variable:literal)? $(as $leaf:literal)?:
+                $type:ty $(= $default:literal)? $(, $kind:expr)? => $doc:literal;)+
         }
-    )+) => {$(
-        $(#[$about])*
-        #[derive(Clone, PartialEq, Debug)]
-        $vis struct $table {
-            $(#[doc = $doc] $vis $field: $type,)+
-        }
-
-        impl $crate::config::key::Table for $table {
-            const KEYS: &'static [$crate::config::key::Key] = &[$($crate::config::key::Key {
-                path: concat!($path, $crate::config::key::tables!(@leaf $field $($leaf)?)),
-                kind: $crate::config::key::tables!(@kind $type $(, $kind)?),
-                default: $crate::config::key::tables!(@default $($default)?),
-                is_optional: <$type as $crate::config::kind::Field>::IS_OPTIONAL,
-                doc: $doc,
-            },)+];
-
-            fn read(values: &$crate::config::key::Values) -> Option<Self> {
-                Some(Self {
-                    $($field: $crate::config::kind::Field::read(
-                        values.get(concat!($path, $crate::config::key::tables!(@leaf $field $($leaf)?))),
-                    )?,)+
-                })
+    )+) => {
+        pub(super) const TABLES: &[&[$crate::config::Key]] =
+            &[$(<$table as $crate::config::key::Table>::KEYS,)+];
+        $(
+            $(#[$about])*
+            #[derive(Clone, PartialEq, Debug)]
+            $vis struct $table {
+                $(#[doc = $doc] $vis $field: $type,)+
             }
-        }
-    )+};
+
+            impl $crate::config::key::Table for $table {
+                const KEYS: &'static [$crate::config::Key] = &[$($crate::config::Key {
+                    path: concat!($path, $crate::config::key::tables!(@leaf $field $($leaf)?)),
+                    kind: $crate::config::key::tables!(@kind $type $(, $kind)?),
+                    default: $crate::config::key::tables!(@optional $($default)?),
+                    is_optional: <$type as $crate::config::kind::Setting>::IS_OPTIONAL,
+                    compat_variable: $crate::config::key::tables!(@optional $($variable)?),
+                    doc: $doc,
+                },)+];
+
+                fn read(mut values: impl Iterator<Item = Option<$crate::config::Secret>>) -> Option<Self> {
+                    Some(Self { $($field: $crate::config::kind::Setting::read(values.next()?)?,)+ })
+                }
+            }
+        )+
+    };
 }
 pub(super) use tables;
 

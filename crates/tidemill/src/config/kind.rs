@@ -166,16 +166,15 @@ fn check_web_url(text: &str) -> Checked {
 }
 
 fn check_secret(text: &str) -> Checked {
-    if text.is_empty() {
-        return Err(Some("it is empty: set a value or remove the key".to_owned()));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(Some("it has control characters or several lines: keep only the secret".to_owned()));
-    }
-    if text.chars().count() > SECRET_CHARS_MAX {
-        return Err(Some(format!("shorten it to {SECRET_CHARS_MAX} characters")));
-    }
-    Ok(text.to_owned())
+    let fix = match text.chars().count() {
+        0 => "it is empty: set a value or remove the key".to_owned(),
+        _ if text.chars().any(char::is_control) => {
+            "it has control characters or several lines: keep only the secret".to_owned()
+        }
+        ..=SECRET_CHARS_MAX => return Ok(text.to_owned()),
+        _ => format!("shorten it to {SECRET_CHARS_MAX} characters"),
+    };
+    Err(Some(fix))
 }
 
 fn check_period(text: &str, least: &str, most: &str) -> Checked {
@@ -207,38 +206,30 @@ fn is_command(text: &str) -> bool {
     has_program && text.split('\n').count() <= WORDS_MAX && text.split('\n').all(is_whole)
 }
 
-/// A type that a key can have.
+/// A type that a key can have. An `Option` of it may be unset.
 pub(super) trait Setting: Sized {
     /// What the key accepts, unless its declaration says something else.
     const KIND: Kind;
-
-    /// Reads a text that was checked.
-    fn parse(text: &str) -> Option<Self>;
-}
-
-/// The type of a declared field: a setting, or an `Option` of one that may be unset.
-pub(super) trait Field: Sized {
-    const KIND: Kind;
-    const IS_OPTIONAL: bool;
-
-    fn read(value: Option<&Secret>) -> Option<Self>;
-}
-
-impl<T: Setting> Field for T {
-    const KIND: Kind = T::KIND;
     const IS_OPTIONAL: bool = false;
 
-    fn read(value: Option<&Secret>) -> Option<Self> {
-        value.and_then(|text| T::parse(text.expose()))
+    /// Parses a text that was checked.
+    fn parse(text: &str) -> Option<Self>;
+
+    fn read(value: Option<Secret>) -> Option<Self> {
+        Self::parse(value?.expose())
     }
 }
 
-impl<T: Setting> Field for Option<T> {
+impl<T: Setting> Setting for Option<T> {
     const KIND: Kind = T::KIND;
     const IS_OPTIONAL: bool = true;
 
-    fn read(value: Option<&Secret>) -> Option<Self> {
-        Some(value.and_then(|text| T::parse(text.expose())))
+    fn parse(text: &str) -> Option<Self> {
+        T::parse(text).map(Some)
+    }
+
+    fn read(value: Option<Secret>) -> Option<Self> {
+        value.map_or(Some(None), |text| Self::parse(text.expose()))
     }
 }
 

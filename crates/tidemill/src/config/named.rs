@@ -7,8 +7,9 @@ use super::reader::{Entry, Reader};
 use super::secret::Secret;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_engine::pool::Probe;
 use tidemill_kafka::Route;
@@ -18,7 +19,8 @@ use tidemill_store::StoreError;
 use tidemill_store::item::Database;
 
 tables! {
-    pub(super) struct IssuerTable in "jwt.issuers.NAME." {
+    /// An issuer of JSON Web Tokens. A token cannot choose another algorithm.
+    pub struct IssuerSettings in "jwt.issuers.NAME." {
         issuer: String, Text(500) => "Claim iss of the tokens.";
         audience: String, Text(500) => "Claim aud of the tokens.";
         algorithm: JwtAlgorithm = "rs256" => "Signature algorithm.";
@@ -27,7 +29,7 @@ tables! {
         role_claim: String = "role", Text(500) => "Claim with the role of the caller.";
     }
 
-    pub(super) struct LambdaKeyTable in "lambda.keys.NAME." {
+    struct LambdaKeyTable in "lambda.keys.NAME." {
         id: String, Text(128) => "Access key id of the caller.";
         secret: Secret => "Secret access key of the caller.";
     }
@@ -38,65 +40,55 @@ tables! {
         password: Option<Secret> => "Password of the connection, if it is not part of the URL.";
     }
 
-    pub(super) struct ProbeTable in "pools.probe.NAME." {
+    struct ProbeTable in "pools.probe.NAME." {
         command: Vec<String>, Command => "Program that counts the sessions of suspect leases.";
         every: Duration = "1m", Period("1s", "1d") => "How often it runs while a lease is suspect.";
         timeout: Duration = "30s", Period("100ms", "1h") => "Timeout for one run.";
     }
 
-    pub(super) struct RouteTable in "outbox.kafka.routes.NAME." {
+    struct RouteTable in "outbox.kafka.routes.NAME." {
         event_type: String, Text(200) => "Event type; a * at its end matches all types with this prefix.";
         topic: String, Text(249) => "Topic of these events.";
     }
 
-    pub(super) struct RenderKeyTable in "render.keys.NAME." {
+    struct RenderKeyTable in "render.keys.NAME." {
         secret: Secret => "Key: 32 random bytes in base64 or as 64 hexadecimal digits.";
     }
 }
 
-/// An issuer of JSON Web Tokens.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IssuerSettings {
-    /// The name of its table.
-    pub name: String,
-    /// The claim `iss` of its tokens.
-    pub issuer: String,
-    /// The claim `aud` of its tokens.
-    pub audience: String,
-    /// The algorithm of its signatures; a token cannot choose another.
-    pub algorithm: JwtAlgorithm,
-    pub key: IssuerKey,
-    /// The claim that holds the role of the caller.
-    pub role_claim: String,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum IssuerKey {
+/// The key of an issuer's signatures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IssuerKey<'a> {
     /// A secret that both sides know, for HS256.
-    Shared(Secret),
+    Shared(&'a Secret),
     /// The file of a public key in PEM.
-    Public(PathBuf),
+    Public(&'a Path),
 }
 
-pub(super) fn issuers(reader: &mut Reader<'_>) -> Vec<IssuerSettings> {
-    reader.named(|entry, table: IssuerTable| {
-        let algorithm = table.algorithm;
-        let key = match (algorithm, table.secret, table.public_key) {
-            (JwtAlgorithm::Hs256, Some(secret), None) => IssuerKey::Shared(secret),
-            (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, None, Some(file)) => IssuerKey::Public(file),
-            (JwtAlgorithm::Hs256, ..) => {
-                let why = "hs256 needs a shared secret and no public key";
-                return Err(entry.wrong(why, "add secret = \"file:/path\""));
-            }
-            (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, ..) => {
-                let why = "this algorithm needs a public key and no secret";
-                return Err(entry.wrong(why, "add public_key = \"/path.pem\""));
-            }
-        };
-        let name = entry.name.clone();
-        let (issuer, audience, role_claim) = (table.issuer, table.audience, table.role_claim);
-        Ok(IssuerSettings { name, issuer, audience, algorithm, key, role_claim })
-    })
+impl IssuerSettings {
+    /// The key that the algorithm needs. None when it is not set, or when the other one is set too.
+    pub fn key(&self) -> Option<IssuerKey<'_>> {
+        match (self.algorithm, &self.secret, &self.public_key) {
+            (JwtAlgorithm::Hs256, Some(secret), None) => Some(IssuerKey::Shared(secret)),
+            (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, None, Some(file)) => Some(IssuerKey::Public(file)),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn issuers(reader: &mut Reader<'_>) -> BTreeMap<String, IssuerSettings> {
+    let issuer = |entry: &Entry, issuer: IssuerSettings| match (issuer.key(), issuer.algorithm) {
+        (Some(_), _) => Ok((entry.name.clone(), issuer)),
+        (None, JwtAlgorithm::Hs256) => {
+            let why = "hs256 needs a shared secret and no public key";
+            Err(entry.wrong(why, "add secret = \"file:/path\""))
+        }
+        (None, JwtAlgorithm::Rs256 | JwtAlgorithm::Es256) => {
+            let why = "this algorithm needs a public key and no secret";
+            Err(entry.wrong(why, "add public_key = \"/path.pem\""))
+        }
+    };
+    reader.named(issuer).into_iter().collect()
 }
 
 impl ConnectionSettings {
@@ -116,20 +108,9 @@ impl ConnectionSettings {
         if login.contains(':') {
             return Err(bad("the URL has a password, and another one is set"));
         }
-        let password = percent_encoded(password.expose());
+        let password = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC);
         Ok(Secret::new(format!("{scheme}://{login}:{password}@{host}{}", &rest[end..])))
     }
-}
-
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 pub(super) fn connections(reader: &mut Reader<'_>) -> BTreeMap<String, ConnectionSettings> {

@@ -2,7 +2,7 @@
 
 use super::env;
 use super::error::ConfigError;
-use super::key::{Table, Values};
+use super::key::Table;
 use super::layer::{Given, Origin, Reference};
 use super::load::Value;
 use super::secret::Secret;
@@ -62,7 +62,7 @@ impl Reader<'_> {
     fn read<T: Table>(&mut self, name: &str, defaults: &Defaults) -> (Option<T>, Entry) {
         let (name, path) = (name.to_owned(), format!("{}{name}", section::<T>()));
         let mut entry = Entry { name, path, origins: BTreeMap::new() };
-        let (mut values, mut missing) = (Values::new(), Vec::new());
+        let (mut values, mut missing) = (Vec::new(), Vec::new());
         for key in T::KEYS {
             let path = key.path.replace("NAME", &entry.name);
             let mut value = defaults.get(key.leaf()).map(String::as_str).or(key.default).map(Secret::new);
@@ -81,13 +81,13 @@ impl Reader<'_> {
                 self.shown.push(Value { key, path, shown, origin: origin.clone() });
             }
             entry.origins.insert(key.leaf(), origin);
-            values.extend(value.map(|value| (key.path, value)));
+            values.push(value);
         }
         self.problems.extend(missing.into_iter().map(|key| {
             let fix = format!("add {}: {}", key.leaf(), key.kind.allowed());
             entry.wrong(format!("{} is missing", key.leaf()), fix)
         }));
-        (T::read(&values), entry)
+        (T::read(values.into_iter()), entry)
     }
 
     /// Checks the value of the key at `path`, after it is fetched from where it refers to.

@@ -3,6 +3,7 @@
 //! People paste URLs that are not quite valid, such as a password with an unescaped `/` or `@`. A strict parser would take
 //! a part of such a password for a host and show it. So this searches for what may be a password, and in doubt hides more.
 
+use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::ops::Range;
 
@@ -119,7 +120,7 @@ fn is_name(c: char) -> bool {
 }
 
 fn is_secret_name(name: &str) -> bool {
-    let name = percent_decoded(name).to_lowercase();
+    let name = percent_decode_str(name).decode_utf8_lossy().to_lowercase();
     name.contains("password")
         || name.contains("passwd")
         || name.contains("secret")
@@ -155,22 +156,6 @@ fn ends_in_port_or_name(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or(text).trim_end_matches('?');
     let port = host.rsplit_once(':').map(|(_, port)| port);
     host.ends_with(']') || port.is_none_or(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Names are plain ASCII; bytes that do not decode stay as they are.
-fn percent_decoded(name: &str) -> String {
-    let mut parts = name.split('%');
-    let mut decoded = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                decoded.push(char::from(byte));
-                decoded.push_str(&part[2..]);
-            }
-            None => decoded.push_str(part),
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

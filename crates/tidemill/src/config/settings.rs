@@ -3,17 +3,14 @@
 //! A declaration makes the field, its place in a TOML file, its environment variable and its line in the configuration
 //! that `tidemill init` writes. `named.rs` and `alert.rs` declare the tables that a file has once per name.
 
-use super::alert::{Alert, RuleTable, WebhookSettings};
+use super::alert::Alert;
 use super::choice::{
     Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
     LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
 };
-use super::key::{Key, Table, tables};
+use super::key::tables;
 use super::kind::Kind::{Number, Path, Period, Text, Url, WebUrl};
-use super::named::{
-    ConnectionSettings, IssuerSettings, IssuerTable, LambdaKeyTable, ProbeTable, RenderKey, RenderKeyTable,
-    RouteTable,
-};
+use super::named::{ConnectionSettings, IssuerSettings, RenderKey};
 use super::secret::Secret;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,8 +36,8 @@ pub struct Settings {
     pub output: Output,
     pub color: ColorChoice,
     pub alert: Alert,
-    /// Issuers of the JSON Web Tokens that the server accepts.
-    pub issuers: Vec<IssuerSettings>,
+    /// Issuers of the JSON Web Tokens that the server accepts, by name.
+    pub issuers: BTreeMap<String, IssuerSettings>,
     /// Databases that job files read from, by name.
     pub connections: BTreeMap<String, ConnectionSettings>,
     /// Keys that sign AWS Lambda calls to the server.
@@ -53,33 +50,11 @@ pub struct Settings {
     pub render_keys: Vec<RenderKey>,
 }
 
-/// The keys of every table, in the order in which they are shown.
-pub(super) static TABLES: &[&[Key]] = &[
-    Database::KEYS,
-    Process::KEYS,
-    Server::KEYS,
-    Jobs::KEYS,
-    Pools::KEYS,
-    Outbox::KEYS,
-    Kafka::KEYS,
-    Render::KEYS,
-    Lambda::KEYS,
-    Log::KEYS,
-    Top::KEYS,
-    RuleTable::KEYS,
-    WebhookSettings::KEYS,
-    IssuerTable::KEYS,
-    LambdaKeyTable::KEYS,
-    ConnectionSettings::KEYS,
-    ProbeTable::KEYS,
-    RouteTable::KEYS,
-    RenderKeyTable::KEYS,
-];
-
 tables! {
     pub struct Database in "database." {
-        url: Secret = "sqlite://tidemill.db", Url => "Database URL.";
-        password: Option<Secret> => "Database password, if it is not part of the URL.";
+        url or "SPRING_DATASOURCE_URL": Secret = "sqlite://tidemill.db", Url => "Database URL.";
+        password or "SPRING_DATASOURCE_PASSWORD": Option<Secret> =>
+            "Database password, if it is not part of the URL.";
         max_connections: u32 = "10", Number(1, 1000) => "Maximum number of database connections per process.";
         init: Init = "embedded" => "When to create or upgrade the schema automatically.";
         pooler: Pooler = "auto" => "Connection pooler in front of PostgreSQL.";
@@ -121,15 +96,20 @@ tables! {
     }
 
     pub struct Pools in "pools." {
-        default_threshold_percent: u32 = "95", Number(1, 100) => "Usage limit of a new pool, in percent.";
-        default_wait: Duration = "30s", Period("1s", "1h") => "Shortest polling delay for pool clients.";
-        max_wait: Duration = "5m", Period("1s", "1d") => "Longest polling delay for pool clients.";
-        default_units: u32 = "1", Number(1, 1_000_000) => "Default units of a request to a new pool.";
-        min_units: u32 = "2", Number(1, 1_000_000) => "Smallest grant when a new pool downgrades a request.";
+        default_threshold_percent or "DEFAULT_THRESHOLD_PERCENT": u32 = "95", Number(1, 100) =>
+            "Usage limit of a new pool, in percent.";
+        default_wait or "DEFAULT_WAIT_SECONDS": Duration = "30s", Period("1s", "1h") =>
+            "Shortest polling delay for pool clients.";
+        max_wait or "MAX_WAIT_SECONDS": Duration = "5m", Period("1s", "1d") =>
+            "Longest polling delay for pool clients.";
+        default_units or "DEFAULT_PARALLEL": u32 = "1", Number(1, 1_000_000) =>
+            "Default units of a request to a new pool.";
+        min_units or "MIN_PARALLEL": u32 = "2", Number(1, 1_000_000) =>
+            "Smallest grant when a new pool downgrades a request.";
         history: Duration = "1d", Period("1h", "3650d") => "How long finished tickets are kept.";
-        registry_view: String = "emr_connection_registry", Text(63) =>
+        registry_view or "EMR_AGENT_TABLE_REGISTRY": String = "emr_connection_registry", Text(63) =>
             "Database view of the tickets, for other tools.";
-        limits_view: String = "emr_connection_limits", Text(63) =>
+        limits_view or "EMR_AGENT_TABLE_LIMITS": String = "emr_connection_limits", Text(63) =>
             "Database view of the pool limits, for other tools.";
         compat_available: bool = "false" =>
             "Count `available` of a grant up to the end of the pool, as the EMR Batch Agent does.";
@@ -158,14 +138,16 @@ tables! {
             "Events per partition of the event table.";
         max_record: Option<u32>, Number(1_000, 1_000_000_000) =>
             "Largest record that the sink accepts, in bytes; no limit if not set.";
-        instance_id: Option<u32>, Number(0, 1_000_000) =>
+        instance_id or "RELAY_INSTANCE_ID": Option<u32>, Number(0, 1_000_000) =>
             "Number of this relay, if the number of relays is fixed; otherwise relays share the slots evenly.";
-        total_instances: Option<u32>, Number(0, 1_000_000) => "Fixed number of relays.";
+        total_instances or "RELAY_TOTAL_INSTANCES": Option<u32>, Number(0, 1_000_000) =>
+            "Fixed number of relays.";
         events_topic: String = "tidemill.events", Text(249) => "Topic of job and pool events.";
     }
 
     pub struct Kafka in "outbox.kafka." {
-        bootstrap_servers: Option<String> => "Kafka bootstrap servers: HOST:PORT, separated by commas.";
+        bootstrap_servers or "KAFKA_BOOTSTRAP_SERVERS": Option<String> =>
+            "Kafka bootstrap servers: HOST:PORT, separated by commas.";
         topic_prefix: Option<String>, Text(200) => "Prefix of every topic.";
         compression: Compression = "lz4" => "Compression of record batches.";
         linger: Duration = "5ms", Period("0s", "1s") => "How long a record waits for others in its batch.";
@@ -187,26 +169,29 @@ tables! {
 
     /// Paths and lists are parsed by the commands that use them.
     pub struct Render in "render." {
-        url: Option<Secret>, WebUrl => "URL of nexrender; a server renders nothing if not set.";
-        secret: Option<Secret> => "Secret of the nexrender server.";
+        url or "NEXRENDER_API_URL": Option<Secret>, WebUrl =>
+            "URL of nexrender; a server renders nothing if not set.";
+        secret or "NEXRENDER_SECRET": Option<Secret> => "Secret of the nexrender server.";
         dialect: RenderDialect = "auto" => "API dialect of nexrender.";
-        worker: Option<String>, Text(200) => "Name of the render worker; the name of the process if not set.";
+        worker or "WORKER_ID": Option<String>, Text(200) =>
+            "Name of the render worker; the name of the process if not set.";
         capacity: u32 = "1", Number(1, 1000) => "Maximum number of renders per worker.";
         pool: Option<String>, Text(64) =>
             "Pool of After Effects licences; a render needs units of it to start.";
         pool_units: u32 = "1", Number(1, 1_000_000) => "Units of that pool per render.";
-        mount: Option<String> => "Mount point of the NAS on this host.";
+        mount or "NAS_MOUNT_PATH": Option<String> => "Mount point of the NAS on this host.";
         mount_check: bool = "true" => "Write only if a file system is mounted there.";
         mount_sentinel: Option<String>, Text(200) =>
             "File in the output folder that identifies the NAS, in place of the mount check.";
-        output_folder: String = "/broadcast/output" => "Output folder, relative to the mount point.";
+        output_folder or "NAS_OUTPUT_DIR": String = "/broadcast/output" =>
+            "Output folder, relative to the mount point.";
         staging_folder: Option<String> =>
             "Folder on this host where render nodes leave their files; .staging beside the output if not set.";
         poster_folder: Option<String> =>
             "Folder on this host for poster images; .posters beside the output if not set.";
         paths: Option<String>, Text(8192) =>
             "Path mapping from render nodes to this host: NODE=LOCAL, separated by semicolons.";
-        template_folders: Option<String>, Text(8192) =>
+        template_folders or "AEP_TEMPLATE_DIR": Option<String>, Text(8192) =>
             "Folders of After Effects projects, as render nodes see them, separated by semicolons.";
         asset_folders: Option<String>, Text(8192) =>
             "Further folders of images, as render nodes see them, separated by semicolons.";
@@ -218,10 +203,12 @@ tables! {
             "Nexrender tags of jobs, by which render nodes choose, separated by commas.";
         zone: String = "UTC", Text(64) => "Time zone of the broadcast date, for renders that set none.";
         lease: Duration = "1m", Period("1s", "1h") => "How long a silent worker keeps its renders.";
-        retries: u32 = "3", Number(0, 100) => "Number of retries after a temporary failure.";
-        base_retry_delay: Duration = "1m", Period("1ms", "1d") => "Delay before the first retry of a render.";
-        poll_interval: Duration = "10s", Period("100ms", "1h") => "Pause between two polls of a worker.";
-        poll_interval_idle: Duration = "30s", Period("100ms", "1h") =>
+        retries or "MAX_RETRIES": u32 = "3", Number(0, 100) => "Number of retries after a temporary failure.";
+        base_retry_delay or "BASE_RETRY_DELAY": Duration = "1m", Period("1ms", "1d") =>
+            "Delay before the first retry of a render.";
+        poll_interval or "POLL_INTERVAL_DEFAULT": Duration = "10s", Period("100ms", "1h") =>
+            "Pause between two polls of a worker.";
+        poll_interval_idle or "POLL_INTERVAL_IDLE": Duration = "30s", Period("100ms", "1h") =>
             "Pause between two polls after ten that found nothing.";
         max_render_time: Duration = "30m", Period("1s", "1d") => "Timeout for a render on its node.";
         stall_timeout: Duration = "5m", Period("1s", "1d") =>

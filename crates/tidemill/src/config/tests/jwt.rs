@@ -10,9 +10,9 @@ const SHARED: &str = "[jwt.issuers.sso]\nissuer = \"https://sso\"\naudience = \"
 fn an_issuer_is_read_with_its_key_and_its_secret_is_masked() {
     let loaded = Stage::new().env("SECRET", "geheim").project(SHARED).load().unwrap();
 
-    let issuer = &loaded.settings.issuers[0];
+    let issuer = &loaded.settings.issuers["sso"];
     assert_eq!((issuer.issuer.as_str(), issuer.algorithm), ("https://sso", JwtAlgorithm::Hs256));
-    assert!(matches!(&issuer.key, IssuerKey::Shared(secret) if secret.expose() == "geheim"));
+    assert!(matches!(issuer.key(), Some(IssuerKey::Shared(secret)) if secret.expose() == "geheim"));
     assert_eq!(issuer.role_claim, "role");
     assert!(!format!("{loaded:?}").contains("geheim"));
     assert!(

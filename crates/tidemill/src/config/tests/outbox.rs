@@ -1,8 +1,9 @@
 //! The section `outbox`, and the names of the document that say the same.
 
 use super::stage::Stage;
-use crate::config::{Events, Origin};
+use crate::config::{Events, Origin, key};
 use std::time::Duration;
+use tidemill_domain::outbox::instance;
 
 /// The table of the document, as its own configuration has it.
 const DOCUMENT: &str = "
@@ -56,6 +57,10 @@ fn the_variables_of_the_document_win_over_files_and_ours_over_them() {
     let value = stage.value("outbox.instance_id");
     assert_eq!((&*value.shown, value.origin), ("2", Origin::Env("RELAY_INSTANCE_ID".to_owned())));
     assert_eq!(stage.value("outbox.total_instances").shown, "3");
+
+    let variable = |path: &str| key::find(path).unwrap().compat_variable;
+    assert_eq!(variable("outbox.instance_id"), Some(instance::ID_VARIABLE));
+    assert_eq!(variable("outbox.total_instances"), Some(instance::TOTAL_VARIABLE));
 
     let stage = stage.env("TIDEMILL_OUTBOX_INSTANCE_ID", "0");
     assert_eq!(stage.value("outbox.instance_id").shown, "0");

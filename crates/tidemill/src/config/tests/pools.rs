@@ -34,10 +34,10 @@ fn the_variables_of_the_document_are_read_and_named() {
         let value = Stage::new().env(name, text).value(path);
 
         assert_eq!((&*value.shown, value.origin), (shown, Origin::Env(name.to_owned())), "{path}");
-        assert_eq!(key::find(path).unwrap().document_name(), Some(name));
+        assert_eq!(key::find(path).unwrap().compat_variable, Some(name));
     }
     let of_pools = key::all().filter(|key| key.path.starts_with("pools."));
-    assert_eq!(of_pools.filter(|key| key.document_name().is_some()).count(), DOCUMENT.len());
+    assert_eq!(of_pools.filter(|key| key.compat_variable.is_some()).count(), DOCUMENT.len());
 }
 
 #[test]

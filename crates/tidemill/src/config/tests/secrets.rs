@@ -196,7 +196,7 @@ fn every_variable_that_sets_a_secret_is_known_as_one() {
     let known = variables(&Stage::new());
     for key in key::all().filter(|key| key.may_be_secret() && key.kind != Kind::Url) {
         assert!(known.contains(&key.env_name()), "{}", key.path);
-        assert!(key.document_name().is_none_or(|name| known.contains(name)), "{}", key.path);
+        assert!(key.compat_variable.is_none_or(|name| known.contains(name)), "{}", key.path);
     }
     for name in ["SPRING_DATASOURCE_PASSWORD", "NEXRENDER_SECRET", "NEXRENDER_API_URL"] {
         assert!(known.contains(name), "{name}");
