@@ -8,7 +8,8 @@ pub struct UnknownWord(pub &'static str);
 /// Declares enums with a word per variant. They get `ALL`, `NAMES`, `as_str`, `Display`, `FromStr` and common derives.
 ///
 /// An unknown word fails with [`UnknownWord`](crate::words::UnknownWord): "not one of …", or the text after the colon.
-/// With `any_case`, declare words in upper case; `FromStr` accepts any case. The compiler refuses a repeated word.
+/// With `any_case`, declare words in upper case; `FromStr` accepts any case. `FromStr` also accepts an older name:
+/// `Sweet = "sweet" or "sugary"`. The compiler refuses a repeated word.
 ///
 /// ```
 /// tidemill_domain::words! {
@@ -41,7 +42,7 @@ macro_rules! words {
     ($(
         $(#[$about:meta])*
         $vis:vis enum $name:ident $($any_case:ident)? $(: $error:literal)? {
-            $($(#[$doc:meta])* $variant:ident = $word:literal,)+
+            $($(#[$doc:meta])* $variant:ident = $word:literal $(or $old:literal)?,)+
         }
     )+) => {$(
         $(#[$about])*
@@ -73,7 +74,7 @@ macro_rules! words {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match $crate::words!(@read text $($any_case)?) {
-                    $($word => Ok(Self::$variant),)+
+                    $($word $(| $old)? => Ok(Self::$variant),)+
                     _ => Err($crate::words::UnknownWord($crate::words!(@unknown $($error)?; $($word)+))),
                 }
             }

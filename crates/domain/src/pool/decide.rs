@@ -12,10 +12,12 @@ use std::num::NonZeroU32;
 crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Policy: "a policy is document or fifo" {
-        /// In order; a request that does not fit gets a half, a quarter and so on, down to its minimum. No overtaking.
+    pub enum Policy: "a policy is halving or fifo" {
+        /// In order. A request that does not fit gets half, or half of that, down to its minimum. No overtaking.
+        /// Stored under its first name, `document`, so that older versions can read it.
         #[default]
-        Document = "document",
+        #[serde(rename = "document", alias = "halving")]
+        Halving = "halving" or "document",
         /// In order, all or nothing. No overtaking.
         Fifo = "fifo",
     }
@@ -24,7 +26,7 @@ crate::words! {
 impl Policy {
     pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
         match self {
-            Self::Document => least.min(asked),
+            Self::Halving => least.min(asked),
             Self::Fifo => asked,
         }
     }
@@ -79,7 +81,7 @@ pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
         let room = view.limit.saturating_sub(usage);
         let offer = match policy {
             _ if view.held.contains(&claimant.ticket) => None,
-            Policy::Document => {
+            Policy::Halving => {
                 downgrade_steps(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room)
             }
             Policy::Fifo => Some(claimant.asked).filter(|asked| claimant.needs(*asked) <= room),
@@ -142,6 +144,16 @@ mod tests {
         NonZeroU32::new(number).unwrap()
     }
 
+    #[test]
+    fn the_first_name_of_halving_is_still_read_and_stored() {
+        for word in ["halving", "document"] {
+            assert_eq!(word.parse(), Ok(Policy::Halving));
+            assert_eq!(serde_json::from_str::<Policy>(&format!("\"{word}\"")).unwrap(), Policy::Halving);
+        }
+        assert_eq!(Policy::Halving.to_string(), "halving");
+        assert_eq!(serde_json::to_string(&Policy::Halving).unwrap(), "\"document\"");
+    }
+
     fn claimant(id: u128, asked: u32, least: u32) -> Claimant {
         let ticket = TicketId::new(Uuid::from_u128(id));
         Claimant { ticket, asked: some(asked), least: some(least), weight: Weight::PLAIN, has: 0 }
@@ -156,7 +168,7 @@ mod tests {
     #[test]
     fn the_documents_cases() {
         let check = |usage, asked, expected: &[u32]| {
-            assert_eq!(granted(Policy::Document, 950, usage, &[claimant(1, asked, 2)]), expected);
+            assert_eq!(granted(Policy::Halving, 950, usage, &[claimant(1, asked, 2)]), expected);
         };
         check(72, 8, &[8]);
         check(942, 16, &[8]);
@@ -169,7 +181,7 @@ mod tests {
     #[test]
     fn nobody_overtakes_the_first_that_does_not_fit() {
         let queue = [claimant(1, 4, 4), claimant(2, 32, 32), claimant(3, 1, 1)];
-        assert_eq!(granted(Policy::Document, 20, 0, &queue), [4]);
+        assert_eq!(granted(Policy::Halving, 20, 0, &queue), [4]);
         assert_eq!(granted(Policy::Fifo, 20, 0, &queue), [4]);
     }
 
@@ -231,7 +243,7 @@ mod tests {
         use crate::pool::decide::{Policy, View, decide};
         use std::collections::BTreeSet;
         let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
-        assert_eq!(decide(Policy::Document, &view), []);
+        assert_eq!(decide(Policy::Halving, &view), []);
     }
 
     fn steps(asked: u32, least: u32) -> Vec<u32> {

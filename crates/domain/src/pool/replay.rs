@@ -99,7 +99,7 @@ fn largest(policy: Policy, ticket: &Ticket, room: u64) -> Option<NonZeroU32> {
     let (mut parallel, least) = (ticket.asked.get(), ticket.least.get().min(ticket.asked.get()));
     match policy {
         Policy::Fifo => fits(parallel),
-        Policy::Document => {
+        Policy::Halving => {
             while fits(parallel).is_none() && parallel > least {
                 parallel = (parallel / 2).max(least);
             }

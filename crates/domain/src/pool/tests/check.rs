@@ -79,7 +79,7 @@ impl World {
         let parallel = match (ticket.upgrade, settings.policy) {
             (Some(upgrade), _) => upgrade.parallel,
             (None, Policy::Fifo) => ticket.asked,
-            (None, Policy::Document) => ticket.least.min(ticket.asked),
+            (None, Policy::Halving) => ticket.least.min(ticket.asked),
         };
         let usage = ledger.usage() - ticket.units() + ticket.weight.units(parallel);
         settings.paused.is_none() && usage <= settings.limit_at(self.now)

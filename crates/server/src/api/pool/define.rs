@@ -48,7 +48,7 @@ pub struct PoolSettings {
     default_degree: Option<u32>,
     /// How many sets of servers a session may use; 2 by default.
     server_sets: Option<u8>,
-    /// How it is given out: `document` (the default) or `fifo`.
+    /// How it is given out: `halving` (the default) or `fifo`.
     policy: Option<String>,
     /// Other numbers of units at other times of day.
     capacity: Option<Vec<PoolCapacity>>,

@@ -307,6 +307,6 @@ mod tests {
         );
         assert!(told(&pool(40, 0, 0), |after| after.threshold_percent = 50).contains("100 % → 50 %"));
         let policy = told(&pool(40, 2, 0), |after| after.policy = "fifo".parse().unwrap());
-        assert!(policy.contains("document → fifo") && policy.contains("The limit stays 40"), "{policy}");
+        assert!(policy.contains("halving → fifo") && policy.contains("The limit stays 40"), "{policy}");
     }
 }

@@ -189,7 +189,7 @@ async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
 
     assert!(
         list.contains(
-            "requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 1 45 s document Pause"
+            "requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 1 45 s halving Pause"
         ),
         "{list}"
     );
@@ -375,7 +375,7 @@ async fn the_history_is_read_page_by_page() {
     assert!(words(&first).contains("ended Its holder is done with it late_39/run"), "{}", words(&first));
     let told = words(&second);
     assert!(told.contains("granted Units for PARALLEL(8) are set aside batch_421/run"), "{told}");
-    assert!(told.contains("set 20 units, of which 95 % are given out; policy document"), "{told}");
+    assert!(told.contains("set 20 units, of which 95 % are given out; policy halving"), "{told}");
     assert!(second.contains("Newest") && !second.contains(">Older<"));
     let odd = get(&app, "/pools/ADW?tab=history&before=x").await;
     assert_eq!(rows(&odd), 50, "what is not understood is as if it were not there");
@@ -403,7 +403,7 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
         "{told}"
     );
     let form = format!(
-        "max_units=10&threshold_percent=100&policy=document&before={before}&reason=smaller+host&key=x"
+        "max_units=10&threshold_percent=100&policy=halving&before={before}&reason=smaller+host&key=x"
     );
 
     set(&app, &settings(21)).await;
@@ -420,8 +420,7 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, 10 may be 16 / 10 10 1"), "{list}");
     assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
 
-    let same =
-        operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=document").await.text;
+    let same = operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=halving").await.text;
     assert!(same.contains("It is set so already."));
     let bad = operator.get("/pools/ADW/change?max_units=10&threshold_percent=0&policy=fifo").await;
     assert_eq!(bad.status, StatusCode::BAD_REQUEST);

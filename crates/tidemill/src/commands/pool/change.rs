@@ -31,7 +31,7 @@ pub(crate) struct Changes {
     /// The least that a downgrade gives
     #[arg(long, value_name = "UNITS")]
     min: Option<NonZeroU32>,
-    /// How it is given out: document or fifo
+    /// How it is given out: halving or fifo
     #[arg(long)]
     policy: Option<Policy>,
     /// What is counted: hint_units, sessions, px or processes

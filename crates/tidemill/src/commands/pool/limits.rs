@@ -170,7 +170,7 @@ mod tests {
                 default_units: some(default),
                 weight: model,
                 hint_effective: effective,
-                policy: if fifo { Policy::Fifo } else { Policy::Document },
+                policy: if fifo { Policy::Fifo } else { Policy::Halving },
                 paused: paused.then(|| Pause { by: "ann".into(), reason: "x".into(), at: Timestamp::EPOCH }),
                 capacity: window
                     .map(|max_units| tidemill_domain::pool::settings::Capacity {

@@ -149,7 +149,7 @@ fn who_would_do_with_less_waits_less() {
         waits(&bench.ask("batch", asked)).estimate.unwrap().p50.as_secs()
     };
 
-    assert_eq!(p50(Policy::Document, 16), 540, "it starts with 8 when the first of them has gone");
+    assert_eq!(p50(Policy::Halving, 16), 540, "it starts with 8 when the first of them has gone");
     assert_eq!(p50(Policy::Fifo, 8), 540);
     assert_eq!(p50(Policy::Fifo, 16), 600, "it needs the room of both");
 }
