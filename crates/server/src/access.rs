@@ -189,7 +189,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
         let problem = problem.with_request_id(&request_id);
         response = match surface {
             Surface::Page => dashboard::problem_page(&state, &shown, &problem),
-            Surface::Api | Surface::Document => problem.into_response(),
+            Surface::Api | Surface::EmrAgent => problem.into_response(),
             Surface::Lambda => in_words_of_lambda(ServiceError::from(&problem), &request_id),
         };
     }

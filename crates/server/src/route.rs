@@ -27,8 +27,8 @@ pub enum Surface {
     Api,
     /// For people: a page, or the way to the login.
     Page,
-    /// For clients of the document: a problem object. They may sign their requests.
-    Document,
+    /// For clients of the EMR Batch Agent API: a problem object. They may sign their requests.
+    EmrAgent,
     /// For clients of AWS Lambda: an error of the service in its words. They may sign their requests.
     Lambda,
 }
@@ -87,7 +87,7 @@ const REQUESTS: &str = "/api/v1/requests";
 /// path.
 pub(crate) fn waits(surface: Surface, path: &str) -> bool {
     match surface {
-        Surface::Document | Surface::Lambda => true,
+        Surface::EmrAgent | Surface::Lambda => true,
         Surface::Api => path.ends_with(REQUESTS),
         Surface::Page => false,
     }
@@ -111,7 +111,7 @@ pub fn routes() -> Vec<Route> {
 /// The routes beside those of actions and of the dashboard.
 fn others() -> Vec<Route> {
     use Access::Public;
-    use Surface::{Document, Lambda};
+    use Surface::{EmrAgent, Lambda};
     use api::{alert, audit, execution, job, lease, outbox, pool, process, render, schedule, token};
     vec![
         get("/healthz/live", Public, health::live),
@@ -182,10 +182,10 @@ fn others() -> Vec<Route> {
         get("/api/v1/render-profiles", VIEW, render::profile::list),
         post("/api/v1/render-profiles", ADMINISTER, render::profile::save),
         delete("/api/v1/render-profiles/{name}", ADMINISTER, render::profile::remove),
-        post("/acquire", REQUEST, pool::document::handle::acquire).on(Document),
-        post("/release", REQUEST, pool::document::handle::release).on(Document),
-        get("/status", REQUEST, pool::document::handle::status).on(Document),
-        post("/", REQUEST, pool::document::handle::any).on(Document),
+        post("/acquire", REQUEST, pool::emr_agent::handle::acquire).on(EmrAgent),
+        post("/release", REQUEST, pool::emr_agent::handle::release).on(EmrAgent),
+        get("/status", REQUEST, pool::emr_agent::handle::status).on(EmrAgent),
+        post("/", REQUEST, pool::emr_agent::handle::any).on(EmrAgent),
         post("/2015-03-31/functions/{name}/invocations", REQUEST, lambda::handle::invoke).on(Lambda),
         post("/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::handle::invoke_async).on(Lambda),
         post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::handle::invoke_async).on(Lambda),

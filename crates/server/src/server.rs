@@ -3,7 +3,7 @@
 use crate::access::limit::{Limits, Rates};
 use crate::access::session::CookieName;
 use crate::access::{Authentication, Entries, guard};
-use crate::api::pool::document::DocumentOptions;
+use crate::api::pool::emr_agent::EmrAgentOptions;
 use crate::connection;
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
@@ -54,8 +54,8 @@ pub struct ServerOptions {
     pub connections_per_address: Option<u32>,
     /// Whether browsers reach us over TLS, which decides on the cookie.
     pub is_behind_tls: bool,
-    /// How callers in the form of the document are answered.
-    pub document: DocumentOptions,
+    /// How clients of the EMR Batch Agent API are answered.
+    pub emr_agent: EmrAgentOptions,
     /// How callers in the form of AWS Lambda are known.
     pub lambda: LambdaOptions,
 }
@@ -173,7 +173,7 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
         is_draining: AtomicBool::new(false),
         stopping: watch::Sender::new(false),
         changes: Arc::new(Semaphore::new(CHANGES_MAX as usize)),
-        document: options.document,
+        emr_agent: options.emr_agent,
         lambda: options.lambda,
     })
 }

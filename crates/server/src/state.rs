@@ -3,7 +3,7 @@
 use crate::access::limit::Limits;
 use crate::access::{Authentication, session::CookieName};
 use crate::action::ExtraAction;
-use crate::api::pool::document::DocumentOptions;
+use crate::api::pool::emr_agent::EmrAgentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::Live;
 use crate::server::{CHANGES_MAX, REQUEST_TIMEOUT};
@@ -88,7 +88,7 @@ pub(crate) struct Inner {
     pub(crate) stopping: watch::Sender<bool>,
     /// A permit for each change that is under way, so that they can be bounded and waited for.
     pub(crate) changes: Arc<Semaphore>,
-    pub(crate) document: DocumentOptions,
+    pub(crate) emr_agent: EmrAgentOptions,
     pub(crate) lambda: LambdaOptions,
 }
 

@@ -71,6 +71,6 @@ fn is_asked_for(state: &State, knock: &Knock, surface: Surface) -> bool {
     match surface {
         Surface::Api | Surface::Page => false,
         Surface::Lambda if state.inner().lambda.signature == SignatureMode::Verify => true,
-        Surface::Lambda | Surface::Document => is_closed && is_signed(),
+        Surface::Lambda | Surface::EmrAgent => is_closed && is_signed(),
     }
 }

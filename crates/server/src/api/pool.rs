@@ -5,7 +5,7 @@
 //! (the same in the words of the EMR Batch Agent).
 
 pub mod define;
-pub mod document;
+pub mod emr_agent;
 pub mod event;
 pub mod lease;
 pub mod request;
@@ -73,7 +73,7 @@ pub struct Pool {
     default_degree: u32,
     /// How many sets of servers a session may use.
     server_sets: u8,
-    /// How it is given out: `document` or `fifo`.
+    /// How it is given out: `halving` or `fifo`.
     policy: String,
     /// Other numbers of units at other times of day.
     capacity: Vec<PoolCapacity>,

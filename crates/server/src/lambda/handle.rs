@@ -4,7 +4,7 @@ use super::invocation::{Invocation, InvocationType, LogType, payload};
 use super::name::FunctionName;
 use super::reply::{FunctionError, Reply, ServiceError};
 use crate::access::Principal;
-use crate::api::pool::document::{Caller, Request as QueryString};
+use crate::api::pool::emr_agent::{Caller, Request as QueryString};
 use crate::api::pool::named_call;
 use crate::body;
 use crate::state::State;

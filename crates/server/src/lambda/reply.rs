@@ -1,7 +1,7 @@
 //! What goes back to a client of Lambda. The SDKs tell by status and headers what has happened, and try again after
 //! 429 and 5xx by themselves; so "wait" is an answer of the function and not an error of the service.
 
-use crate::api::pool::document::BadField;
+use crate::api::pool::emr_agent::BadField;
 use crate::lambda::invocation::LogType;
 use crate::lambda::name::BadName;
 use crate::lambda::signature::Refusal;

@@ -64,7 +64,7 @@ async fn without_credentials_only_public_routes_answer() {
         let status = status_of(&app, route.method.clone(), &example(route.path), &[]).await;
         match (route.access, route.surface) {
             (Access::Public, _) => assert_ne!(status, StatusCode::UNAUTHORIZED, "{route:?}"),
-            (Access::Needs(_), Surface::Api | Surface::Document) => {
+            (Access::Needs(_), Surface::Api | Surface::EmrAgent) => {
                 assert_eq!(status, StatusCode::UNAUTHORIZED, "{route:?}");
             }
             (Access::Needs(_), Surface::Lambda) => assert_eq!(status, StatusCode::FORBIDDEN, "{route:?}"),

@@ -37,7 +37,7 @@ use tidemill_server::access::Authentication;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::action::ExtraAction;
-use tidemill_server::api::pool::document::DocumentOptions;
+use tidemill_server::api::pool::emr_agent::EmrAgentOptions;
 use tidemill_server::lambda::LambdaOptions;
 use tidemill_server::{ConfigLine, Parts, RenderPart, ServerOptions, State, app, state};
 use tidemill_store::Store;
@@ -70,7 +70,7 @@ struct App {
 /// What an installation may choose about callers of pools, about pictures of renders, and what it may add.
 #[derive(Clone, Default)]
 struct Choices {
-    document: DocumentOptions,
+    emr_agent: EmrAgentOptions,
     lambda: LambdaOptions,
     posters: Option<LocalPath>,
     action: Option<Arc<dyn ExtraAction>>,
@@ -166,7 +166,7 @@ impl App {
             rates: Rates { per_caller: 100_000, failures: 5 },
             connections_per_address: None,
             is_behind_tls: false,
-            document: choices.document,
+            emr_agent: choices.emr_agent,
             lambda: choices.lambda,
         };
         let state = state(options, parts);

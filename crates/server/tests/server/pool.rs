@@ -1,7 +1,7 @@
 //! Pools by HTTP: the document's addresses, calls in the form of AWS Lambda, and the typed API.
 
 mod api;
-mod document;
+mod emr_agent;
 mod invoke;
 mod sign;
 mod signed;
@@ -10,7 +10,7 @@ use crate::{Answer, App, Choices};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tidemill_server::access::Authentication;
-use tidemill_server::api::pool::document::DocumentOptions;
+use tidemill_server::api::pool::emr_agent::EmrAgentOptions;
 
 /// The address of the document's function.
 const INVOKE: &str = "/2015-03-31/functions/emr-batch-agent/invocations";
@@ -25,8 +25,8 @@ impl App {
 
     /// One that counts `available` as the document does.
     async fn compatible() -> Self {
-        let document = DocumentOptions { compat_available: true, ..DocumentOptions::default() };
-        let choices = Choices { document, ..Choices::default() };
+        let emr_agent = EmrAgentOptions { compat_available: true, ..EmrAgentOptions::default() };
+        let choices = Choices { emr_agent, ..Choices::default() };
         let app = Self::choosing(Authentication::None, "", choices).await;
         app.pool("ADW", 4, 1000).await;
         app

@@ -26,7 +26,7 @@ use tidemill_engine::{Process, SystemClock, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::action::ExtraAction;
-use tidemill_server::api::pool::document::DocumentOptions;
+use tidemill_server::api::pool::emr_agent::EmrAgentOptions;
 use tidemill_server::lambda::LambdaOptions;
 use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerOptions};
 use tidemill_store::Store;
@@ -176,7 +176,7 @@ impl Serving {
             rates: Rates::default(),
             connections_per_address: settings.max_connections_per_address,
             is_behind_tls: settings.tls == Tls::Proxy,
-            document: document(context),
+            emr_agent: emr_agent(context),
             lambda: lambda(context),
         };
         let bound = match Server::bind(options, parts).await {
@@ -260,10 +260,10 @@ fn beside(work: Option<impl Future<Output = ()> + Send + 'static>) -> JoinHandle
     })
 }
 
-/// How the document's clients are answered.
-fn document(context: &Context) -> DocumentOptions {
+/// How clients of the EMR Batch Agent API are answered.
+fn emr_agent(context: &Context) -> EmrAgentOptions {
     let settings = &context.settings().pools;
-    DocumentOptions { compat_available: settings.compat_available, unknown: settings.unknown }
+    EmrAgentOptions { compat_available: settings.compat_available, unknown: settings.unknown }
 }
 
 /// How callers in the form of AWS Lambda are known.

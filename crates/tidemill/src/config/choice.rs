@@ -3,7 +3,7 @@
 pub use tidemill_domain::render::answer::Dialect as RenderDialect;
 pub use tidemill_kafka::Compression;
 pub use tidemill_server::access::jwt::Signature as JwtAlgorithm;
-pub use tidemill_server::api::pool::document::UnknownPool as Unknown;
+pub use tidemill_server::api::pool::emr_agent::UnknownPool as Unknown;
 pub use tidemill_server::lambda::SignatureMode as LambdaSignature;
 pub use tidemill_server::webhook::Format as WebhookFormat;
 pub use tidemill_store::{Init, Synchronous};

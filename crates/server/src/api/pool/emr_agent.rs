@@ -22,7 +22,7 @@ pub(crate) use serve::{Caller, lease};
 
 /// How the document's clients are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct DocumentOptions {
+pub struct EmrAgentOptions {
     /// Whether `available` of a grant is counted up to the end of the pool, as the document does there and nowhere
     /// else, and not up to what is granted.
     pub compat_available: bool,

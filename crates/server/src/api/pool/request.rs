@@ -1,6 +1,6 @@
 //! Requests for units of one pool, or of several at once: then all of them or none.
 
-use super::document::lease as lease_for;
+use super::emr_agent::lease as lease_for;
 use super::lease::lease_id;
 use super::ticket::{PoolHolder, PoolLease};
 use super::{acquire, call_of, find, gone, named, object, unknown};

@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_server::access::Authentication;
-use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
+use tidemill_server::api::pool::emr_agent::{EmrAgentOptions, UnknownPool};
 
 /// These fields of an answer.
 fn fields(answer: &Value, names: &[&str]) -> Value {
@@ -229,8 +229,8 @@ async fn an_unknown_pool_is_refused_and_a_release_to_it_gives_nothing_back() {
 
 #[tokio::test]
 async fn an_installation_may_let_unknown_pools_through() {
-    let document = DocumentOptions { unknown: UnknownPool::Allow, ..DocumentOptions::default() };
-    let choices = Choices { document, ..Choices::default() };
+    let emr_agent = EmrAgentOptions { unknown: UnknownPool::Allow, ..EmrAgentOptions::default() };
+    let choices = Choices { emr_agent, ..Choices::default() };
     let app = App::choosing(Authentication::None, "", choices).await;
 
     let answer = app.acquire("run-1", 8).await;

@@ -71,7 +71,7 @@ impl Caller<'_> {
             Answer::Admitted { parts, is_duplicate } => {
                 let part = parts.first().ok_or_else(gone)?;
                 let hint = self.hint_override(part, hinted).await?;
-                Ok(told::admitted(part, is_duplicate, hint, self.state.inner().document))
+                Ok(told::admitted(part, is_duplicate, hint, self.state.inner().emr_agent))
             }
             Answer::Waits(waits) => Ok(told::waits(&waits, degree)),
             Answer::Refused { reason: Reason::UnknownPool, .. } => Ok(self.unknown(asked)),
@@ -101,7 +101,7 @@ impl Caller<'_> {
     }
 
     fn unknown(&self, asked: &Acquire) -> AcquireAnswer {
-        match self.state.inner().document.unknown {
+        match self.state.inner().emr_agent.unknown {
             UnknownPool::Refuse => told::refused(Reason::UnknownPool, asked.parallel_hint, None),
             UnknownPool::Allow => AcquireAnswer::unguarded(asked.parallel_hint, asked.hint.clone()),
         }

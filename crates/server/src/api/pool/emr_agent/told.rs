@@ -1,6 +1,6 @@
 //! What was decided about a request, in the words of the document.
 
-use super::DocumentOptions;
+use super::EmrAgentOptions;
 use super::answer::{AcquireAnswer, Granted, ReleaseAnswer, Source, Usage, Waiting};
 use std::num::NonZeroU32;
 use tidemill_domain::pool::Reason;
@@ -13,7 +13,7 @@ pub(super) fn admitted(
     part: &Admitted,
     is_duplicate: bool,
     hint: Option<String>,
-    options: DocumentOptions,
+    options: EmrAgentOptions,
 ) -> AcquireAnswer {
     let (ticket, units) = (&part.ticket, part.ticket.units());
     let parallel = ticket.granted.unwrap_or(ticket.asked);
