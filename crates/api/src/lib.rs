@@ -3,6 +3,7 @@
 //!
 //! One file per noun. Fields are only ever added.
 
+pub mod pool;
 pub mod render;
 
 use serde::Serialize;

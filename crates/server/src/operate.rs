@@ -154,7 +154,7 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         Action::PoolPause | Action::PoolResume | Action::PoolRemove => {
             api::pool::define::perform(request, tx).await
         }
-        Action::LeaseRelease => api::pool::lease::release(request, tx).await,
+        Action::LeaseRelease => api::pool::lease::perform(request, tx).await,
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
             api::outbox::failed_event::operate::perform(request, tx).await
         }

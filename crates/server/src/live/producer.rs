@@ -97,15 +97,15 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
         Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
         Page::Pools(buttons) => {
             let pools = tx.pools().levels(pool::list::SHOWN + 1).await?;
-            let look = pool::list::Look { state, times, buttons: *buttons };
-            vec![pool::list::region(&look, &pools)]
+            let context = pool::list::RowContext { state, times, buttons: *buttons };
+            vec![pool::list::region(&context, &pools)]
         }
         Page::Pool(page, buttons) => {
             let Some(name) = page.name() else { return Ok(Vec::new()) };
             // A pool that was removed stays on its page as it was last seen.
-            let one = pool::page::One::read(&mut tx, &name, *page, times.now()).await?;
-            let look = pool::list::Look { state, times, buttons: *buttons };
-            one.map_or_else(Vec::new, |one| pool::page::Regions::new(&look, &one, *page).into_vec())
+            let one = pool::page::PoolData::read(&mut tx, &name, *page, times.now()).await?;
+            let context = pool::list::RowContext { state, times, buttons: *buttons };
+            one.map_or_else(Vec::new, |one| pool::page::Regions::new(&context, &one, *page).into_vec())
         }
         Page::Outbox => {
             let overview = outbox::overview::OutboxOverview::read(&mut tx).await?;

@@ -1,4 +1,4 @@
-//! Pools by HTTP: the document's addresses, calls in the form of AWS Lambda, and the typed API.
+//! Pools by HTTP: the EMR Batch Agent API, calls in the form of AWS Lambda, and the native API.
 
 mod api;
 mod emr_agent;
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use tidemill_server::access::Authentication;
 use tidemill_server::api::pool::emr_agent::EmrAgentOptions;
 
-/// The address of the document's function.
+/// The address of the agent's function.
 const INVOKE: &str = "/2015-03-31/functions/emr-batch-agent/invocations";
 
 impl App {
-    /// An open server with the document's pool, of 1000 connections.
+    /// An open server with the pool of the agent's examples, of 1000 connections.
     async fn adw() -> Self {
         let app = Self::open().await;
         app.pool("ADW", 4, 1000).await;
         app
     }
 
-    /// One that counts `available` as the document does.
+    /// One that counts `available` as the agent does.
     async fn compatible() -> Self {
         let emr_agent = EmrAgentOptions { compat_available: true, ..EmrAgentOptions::default() };
         let choices = Choices { emr_agent, ..Choices::default() };
@@ -41,7 +41,7 @@ impl App {
         assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
     }
 
-    /// Posts JSON the way the document's clients do: without a `Content-Type`.
+    /// Posts JSON the way the agent's clients do: without a `Content-Type`.
     async fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_with(path, &[], body).await
     }
@@ -81,7 +81,7 @@ fn acquire(run: &str, parallel: u32) -> Value {
     })
 }
 
-/// As the document's release writes it: the number is a text.
+/// As the agent's release writes it: the number is a text.
 fn release(run: &str) -> Value {
     json!({ "dag_id": "batch_001", "dag_run_id": run, "src_db_id": "4" })
 }

@@ -130,7 +130,7 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
     // Pools move from the beginning on.
     until("units in use", || {
         let pools = demo.items("/api/v1/pools");
-        pools.iter().any(|pool| pool["usage"].as_u64() > Some(0)).then_some(())
+        pools.iter().any(|pool| pool["in_use"].as_u64() > Some(0)).then_some(())
     });
     let too_early = ask(&demo.address, "POST", "/action", FORM, "");
     assert_eq!(too_early.0, 409, "{}", too_early.1);

@@ -1,4 +1,4 @@
-//! Leases, one row each.
+//! Leases of processes on the overview.
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_snapshot::PageSnapshot;
@@ -10,7 +10,7 @@ use tidemill_store::lease::LeaseRecord;
 
 const SHOWN: usize = 50;
 
-/// What the table's columns are called.
+/// The columns, and whether they hold numbers.
 pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("State", false),
     ("Lease", false),
@@ -20,7 +20,7 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("Until", false),
 ];
 
-/// The table's body. What nobody holds is not in it.
+/// Only leases that are held.
 pub(crate) fn region(common: &PageSnapshot, times: &Times) -> Region {
     let is_held = |lease: &LeaseRecord| matches!(lease.lease, Lease::Held { .. });
     let held = common.leases.rows.iter().filter(|lease| is_held(lease));
@@ -29,10 +29,10 @@ pub(crate) fn region(common: &PageSnapshot, times: &Times) -> Region {
     let count = common.leases.count(is_held);
     let below = html! {
         @if !rows.is_empty() {
-            tr { td.soft colspan=(COLUMNS.len()) { (rows.len()) " of " (count) " are shown." } }
+            tr { td.soft colspan=(COLUMNS.len()) { (rows.len()) " of " (count) " leases are shown." } }
         }
     };
-    let text = html! { "Nobody holds a lease. See some come and go: " (command("tidemill demo")) };
+    let text = html! { "No leases are held. To see some: " (command("tidemill demo")) };
     let without = empty_row(COLUMNS.len(), &text);
     Region::table_body("leases", Audience::On(&[Page::Overview]), rows, without, below)
 }
@@ -41,8 +41,7 @@ fn name(lease: &LeaseRecord) -> String {
     format!("lease:{}", lease.key)
 }
 
-/// A row, on the page and in its patch.
-pub(crate) fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
+fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
     let (owner, until) = match lease.lease {
         Lease::Held { fence, until } => (Some(fence.owner), until),
         Lease::Free { .. } => (None, None),

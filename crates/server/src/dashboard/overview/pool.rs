@@ -1,10 +1,10 @@
-//! Pools: how full each is, who waits, how full the busiest was, and what has just been decided about them.
+//! Pools on the overview: their state, the usage of the busiest one, and recent decisions.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{command, empty_row, number};
+use crate::dashboard::part::{empty_row, number};
 use crate::dashboard::pool::address::Range;
-use crate::dashboard::pool::bar::{bar, standing};
 use crate::dashboard::pool::graph::{self, Past};
+use crate::dashboard::pool::list::{first_cells, name, no_pools};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::state::State;
 use maud::{Markup, html};
@@ -13,39 +13,36 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{PoolLevel, PoolStory};
 use tidemill_store::{StoreError, Tx};
 
-/// Pools that are shown, by name.
+/// Maximum number of pools, by name.
 pub(crate) const SHOWN: u32 = 50;
 
-const TOLD: u32 = 10;
+/// Number of recent decisions.
+const EVENTS: u32 = 10;
 
-/// What the columns of the pools are called.
+/// The columns, and whether they hold numbers.
 pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("State", false),
     ("Pool", false),
     ("In use / limit", false),
-    ("Of", true),
+    ("Capacity", true),
     ("Share", true),
     ("Holders", true),
     ("Waiting", true),
 ];
 
-/// What the columns of the events are called.
-pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
+pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "Decision"];
 
-/// What happened lately, the newest first.
+/// The newest first.
 pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolStory>, StoreError> {
-    tx.pools().events(None, TOLD).await
+    tx.pools().events(None, EVENTS).await
 }
 
-/// The body of the table of pools.
 pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
     let rows = pools.iter().map(|pool| Row::new(name(pool), row(state, pool))).collect();
-    let text = html! { "There are no pools yet. Make one: " (command("tidemill pool create NAME --max 40")) };
-    let without = empty_row(COLUMNS.len(), &text);
+    let without = empty_row(COLUMNS.len(), &no_pools());
     Region::table_body("pools", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
-/// The body of the table of events.
 pub(crate) fn event_region(stories: &[PoolStory], times: &Times) -> Region {
     let row = |story: &PoolStory| {
         let ticket = story.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
@@ -59,34 +56,23 @@ pub(crate) fn event_region(stories: &[PoolStory], times: &Times) -> Region {
         };
         Row::new(name.clone(), markup)
     };
-    let without = empty_row(EVENT_COLUMNS.len(), &html! { "Nothing has been decided that is worth a word." });
+    let without = empty_row(EVENT_COLUMNS.len(), &html! { "No recent decisions." });
     let rows = stories.iter().map(row).collect();
     Region::table_body("pool-events", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
-fn name(pool: &PoolLevel) -> String {
-    format!("pool:{}", pool.settings.name)
-}
-
 fn row(state: &State, pool: &PoolLevel) -> Markup {
-    let (level, settings) = (pool.level, &pool.settings);
     html! {
         tr data-live=(name(pool)) {
-            td { (standing(settings, level, pool.suspect, pool.waiting)) }
-            th scope="row" {
-                a href=(state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
-                @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
-            }
-            td.still { (bar(level, None)) " " (number(level.usage)) " / " (number(level.limit)) }
-            td.number { (number(level.max_units.into())) }
-            td.number { (format!("{:.0} %", level.percent())) }
+            (first_cells(state, pool))
+            td.number { (format!("{:.0} %", pool.level.percent())) }
             td.number { (number(pool.active)) }
             td.number { (number(pool.waiting)) }
         }
     }
 }
 
-/// How full the pool is and was of which the greatest share is in use, if there is one.
+/// The pool with the highest share of units in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Busiest {
     name: PoolName,
@@ -105,7 +91,7 @@ impl Busiest {
     }
 }
 
-/// By the share that is in use, then by who waits; the first of equals.
+/// By the share of units in use, then by waiting requests; the first of equals.
 fn busiest(pools: &[PoolLevel]) -> Option<&PoolLevel> {
     let by_load = |one: &&PoolLevel, other: &&PoolLevel| {
         one.level.percent().total_cmp(&other.level.percent()).then(one.waiting.cmp(&other.waiting))
@@ -113,12 +99,11 @@ fn busiest(pools: &[PoolLevel]) -> Option<&PoolLevel> {
     pools.iter().rev().max_by(by_load)
 }
 
-/// The graph of a day.
 pub(crate) fn graph_region(state: &State, busiest: Option<&Busiest>, times: &Times) -> Region {
     let markup = html! {
         div data-live="pool-graph" {
             @if let Some(Busiest { name, past }) = busiest {
-                h3 { "The last 24 h of " a href=(state.path(&format!("/pools/{name}"))) { (name) } ", the busiest" }
+                h3 { "Busiest pool in the last 24 h: " a href=(state.path(&format!("/pools/{name}"))) { (name) } }
                 div.body { (graph::figure(past, Range::Day, times)) }
             }
         }

@@ -1,14 +1,14 @@
-//! Which page of which pool, as its address says it: pool, tab and range.
+//! The address of a page of a pool: name, tab and time range.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
 
-/// As long as a name may be.
+/// The longest name of a pool.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The name of a pool, in a form that can be copied. Names are ASCII without zeros.
+/// The name of a pool as a `Copy` type. Names are ASCII without zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key([u8; NAME_BYTES_MAX]);
 
@@ -36,14 +36,13 @@ impl fmt::Debug for Key {
 }
 
 tidemill_domain::words! {
-    /// What is shown of a pool below its bar.
+    /// What the page shows below the bar.
     #[derive(PartialOrd, Ord, Default)]
     pub(crate) enum Tab {
         #[default]
         Holders = "holders",
         Queue = "queue",
         History = "history",
-        /// What is set about it.
         Settings = "settings",
     }
 }
@@ -59,21 +58,18 @@ impl Tab {
     }
 }
 
-/// How far back a graph goes.
+/// The time range of a graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Range {
-    /// One hour.
     Hour,
     /// Six hours.
     Quarter,
-    /// A day.
     #[default]
     Day,
     Week,
 }
 
 impl Range {
-    /// All, the shortest first.
     pub(crate) const ALL: [Self; 4] = [Self::Hour, Self::Quarter, Self::Day, Self::Week];
 
     const fn hours(self) -> u64 {
@@ -89,7 +85,6 @@ impl Range {
         Duration::from_secs(self.hours() * 3600)
     }
 
-    /// The range of a word.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|range| range.to_string() == word)
     }
@@ -101,7 +96,6 @@ impl fmt::Display for Range {
     }
 }
 
-/// Which page of which pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PoolPage {
     key: Key,
@@ -109,9 +103,8 @@ pub struct PoolPage {
     pub(crate) range: Range,
 }
 
-/// The text is the address of no page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a page of a pool is its name, tab and range, such as ADW:queue:24h")]
+#[error("a page of a pool is its name, tab and time range, such as ADW:queue:24h")]
 pub struct NotAPoolPage;
 
 impl PoolPage {
@@ -123,7 +116,7 @@ impl PoolPage {
         self.key.to_string().parse().ok()
     }
 
-    /// Its address, below the base path.
+    /// Below the base path.
     pub(crate) fn path(self) -> String {
         format!("/pools/{}?tab={}&range={}", self.key, self.tab.as_str(), self.range)
     }

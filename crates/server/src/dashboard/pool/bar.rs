@@ -1,18 +1,18 @@
-//! The bar of a pool: what is in use, and nothing else. Who waits is a number beside it.
+//! The bar of a pool, which shows units in use, and the state of a pool.
 
 use crate::dashboard::part::{Health, state};
 use maud::{Markup, html};
 use tidemill_domain::pool::Settings;
 use tidemill_domain::pool::command::Level;
 
-/// The bar, as wide as there is room for it. `peak` is the most that was in use, if that is to be marked.
+/// The bar as wide as its container. `peak` marks the highest usage.
 pub(crate) fn bar(level: Level, peak: Option<u64>) -> Markup {
     let whole = u64::from(level.max_units).max(level.usage).max(peak.unwrap_or(0)).max(1);
     let part = |units: u64| percent(units, whole);
     let within = level.usage.min(level.limit);
     html! {
         svg.level viewBox="0 0 100 10" preserveAspectRatio="none" role="img" {
-            title { (told(level, peak)) }
+            title { (summary(level, peak)) }
             rect.all width="100" height="10" {}
             rect.used width=(part(within)) height="10" {}
             @if level.over_by() > 0 {
@@ -28,31 +28,29 @@ pub(crate) fn bar(level: Level, peak: Option<u64>) -> Markup {
     }
 }
 
-fn told(level: Level, peak: Option<u64>) -> String {
+fn summary(level: Level, peak: Option<u64>) -> String {
     let Level { usage, limit, max_units } = level;
-    let peak = peak.map_or_else(String::new, |peak| format!(", {peak} at the most in the time shown"));
-    format!("{usage} of {max_units} units in use, {limit} may be{peak}")
+    let peak = peak.map_or_else(String::new, |peak| format!(", peak {peak}"));
+    format!("{usage} of {max_units} units in use, limit {limit}{peak}")
 }
 
-/// To a hundredth, which is finer than any screen.
+/// With two digits, which is finer than any screen.
 fn percent(units: u64, whole: u64) -> String {
     let hundredths = u128::from(units) * 10_000 / u128::from(whole.max(1));
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// How a pool is doing, in a word.
-pub(crate) fn standing(settings: &Settings, level: Level, suspect: u64, waiting: u64) -> Markup {
+pub(crate) fn pool_state(settings: &Settings, level: Level, suspect: u64, waiting: u64) -> Markup {
     let over = format!("over by {}", level.over_by());
     let (health, word) = match () {
         () if level.over_by() > 0 => (Health::Bad, over.as_str()),
         () if settings.paused.is_some() => (Health::Idle, "paused"),
-        () if suspect > 0 => (Health::Warn, "leases in doubt"),
-        () if waiting > 0 => (Health::Warn, "requests wait"),
+        () if suspect > 0 => (Health::Warn, "suspect leases"),
+        () if waiting > 0 => (Health::Warn, "requests waiting"),
         () => (Health::Ok, "open"),
     };
     html! {
         (state(health, word))
-        // Both can be so, and each is said.
         @if level.over_by() > 0 && settings.paused.is_some() { br; (state(Health::Idle, "paused")) }
     }
 }
@@ -70,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_bar_has_what_is_in_use_and_where_the_limit_is() {
-        check(16, 19, 20, &["used\" width=\"80.00\"", "x1=\"95.00\"", "16 of 20 units in use, 19 may be"]);
+        check(16, 19, 20, &["used\" width=\"80.00\"", "x1=\"95.00\"", "16 of 20 units in use, limit 19"]);
         check(0, 0, 0, &["used\" width=\"0.00\"", "limit"]);
         check(19, 19, 20, &["used\" width=\"95.00\""]);
     }

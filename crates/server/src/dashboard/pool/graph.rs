@@ -1,5 +1,5 @@
-//! How full a pool was: the least, the mean and the most of every five minutes, the limit of that time, and who waited.
-//! What nobody has seen is marked as unknown.
+//! Usage of a pool over time: minimum, mean and maximum of every five minutes, the limit, and waiting requests. Times
+//! without samples are marked as unknown.
 
 use super::address::Range;
 use crate::dashboard::instant::{Times, span};
@@ -12,33 +12,31 @@ use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::{StoreError, Tx};
 
-/// So wide is a step in the picture, and so high is all of it.
+/// Width of a step and height of the plot, in SVG units.
 const WIDTH: u64 = 10;
 const HEIGHT: u64 = 1000;
-/// Rows of the table that tells the same.
+/// Rows of the table with the same data.
 const ROWS: usize = 12;
-/// What its columns are called, and whether they are of numbers.
+/// Its columns, and whether they hold numbers.
 const COLUMNS: &[(&str, bool)] = &[
     ("From", false),
-    ("Least", true),
+    ("Minimum", true),
     ("Mean", true),
-    ("Most", true),
+    ("Maximum", true),
     ("Limit", true),
-    ("Most waiting", true),
+    ("Maximum waiting", true),
 ];
 
-/// What was seen of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
     since: Timestamp,
-    /// One for each step of the range; none where nobody looked.
+    /// One for each step of the range; none without samples.
     steps: Vec<Option<UsageStep>>,
-    /// The limit at the beginning of each step; none where it is not known.
+    /// The limit at the start of each step; none where it is unknown.
     limits: Vec<Option<u64>>,
 }
 
 impl Past {
-    /// Looks back from an instant.
     pub(crate) async fn read(
         tx: &mut Tx,
         name: &PoolName,
@@ -58,7 +56,7 @@ impl Past {
         for start in starts {
             let found = seen.binary_search_by_key(&start, |step| step.at).ok();
             steps.push(found.and_then(|place| seen.get(place)).copied());
-            // What was set within a step is seen in the next one, but for the first that is known.
+            // A change of the limit counts from the next step on, except for the first one.
             let in_force = known.iter().rfind(|(at, _)| *at <= start);
             let in_force = in_force.or_else(|| known.first().filter(|(at, _)| *at < start.plus(STEP)));
             limits.push(in_force.map(|(_, settings)| settings.limit_at(start)));
@@ -66,12 +64,12 @@ impl Past {
         Self { since, steps, limits }
     }
 
-    /// The most that was in use, and when; none when nobody has seen anything.
+    /// The last step with the highest usage; none without samples.
     pub(crate) fn peak(&self) -> Option<UsageStep> {
         self.steps.iter().flatten().copied().rev().max_by_key(|step| step.most)
     }
 
-    /// What the picture is scaled by.
+    /// The value at the top of the plot.
     fn top(&self) -> u64 {
         let most = self.steps.iter().flatten().map(|step| step.most);
         most.chain(self.limits.iter().flatten().copied()).max().unwrap_or(0).max(1)
@@ -85,36 +83,35 @@ impl Past {
         self.steps.iter().flatten().map(|step| step.most_waiting).max().unwrap_or(0)
     }
 
-    /// In one sentence.
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let Some(peak) = self.peak() else {
-            return "Nobody has seen how full it was: a server that runs all the time notes it every ten seconds.".to_owned();
+            return "No data yet: a running server records the usage every ten seconds.".to_owned();
         };
         let unknown = match self.unknown() {
             Duration::ZERO => String::new(),
-            length => format!("; unknown for {} of the time", span(length)),
+            length => format!("; no data for {}", span(length)),
         };
         format!(
-            "At the most {} and {}, seen every ten seconds{unknown}.",
-            plural(peak.most, "unit was in use", "units were in use"),
-            plural(self.most_waiting(), "request waited", "requests waited"),
+            "Peak: {} in use, {} waiting (sampled every ten seconds{unknown}).",
+            plural(peak.most, "unit", "units"),
+            plural(self.most_waiting(), "request", "requests"),
         )
     }
 }
 
-/// The picture, and the same as a table.
+/// The plot, and a table with the same data.
 pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
-    let (top, told) = (past.top(), past.told());
+    let (top, summary) = (past.top(), past.summary());
     let width = WIDTH * past.steps.len() as u64;
     let middle = past.since.plus(range.length() / 2);
     html! {
         figure.graph {
-            p { (told) }
+            p { (summary) }
             div.axes {
                 div.y { span { (top) } span { "0" } }
                 svg.plot viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
                     title { "Units in use in the last " (span(range.length())) }
-                    desc { (told) " The table below has the numbers." }
+                    desc { (summary) " The table below has the numbers." }
                     @for (from, to) in gaps(past) {
                         rect.gap x=(from) width=(to - from) height=(HEIGHT) {}
                     }
@@ -124,17 +121,17 @@ pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
                 }
                 div.y.low { span { (past.most_waiting()) } }
                 svg.plot.low viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
-                    title { "Requests that waited" }
+                    title { "Waiting requests" }
                     path.waiting d=(waiting(past)) {}
                 }
                 div.x { (times.at(past.since)) (times.at(middle)) (times.at(past.since.plus(range.length()))) }
             }
             figcaption.legend {
-                span.mean { "mean in use" } " " span.band { "least to most" } " " span.limit { "limit" } " "
-                span.waiting { "most waiting" } " " span.gap { "unknown" }
+                span.mean { "mean in use" } " " span.band { "minimum to maximum" } " " span.limit { "limit" } " "
+                span.waiting { "maximum waiting" } " " span.gap { "unknown" }
             }
             details {
-                summary { "The same as a table" }
+                summary { "Show as a table" }
                 (wide_table("Units in use", COLUMNS, &rows(past, times)))
             }
         }
@@ -145,7 +142,6 @@ fn mean(step: UsageStep) -> u64 {
     step.total / step.samples.max(1)
 }
 
-/// Where a value stands in the picture.
 fn height(value: u64, top: u64) -> u64 {
     HEIGHT.saturating_sub(value.saturating_mul(HEIGHT) / top)
 }
@@ -154,7 +150,7 @@ fn place(step: usize) -> u64 {
     WIDTH * step as u64
 }
 
-/// A line in steps, which is interrupted where there is no value.
+/// A stepped line, interrupted where there is no value.
 fn line(values: impl Iterator<Item = Option<u64>>, top: u64) -> String {
     let (mut text, mut last) = (String::new(), None);
     let heights = values.map(|value| value.map(|value| height(value, top))).chain([None]);
@@ -171,7 +167,7 @@ fn line(values: impl Iterator<Item = Option<u64>>, top: u64) -> String {
     text
 }
 
-/// From the least to the most of each step.
+/// From the minimum to the maximum of each step.
 fn band(past: &Past, top: u64) -> String {
     let mut text = String::new();
     for (number, step) in past.steps.iter().enumerate() {
@@ -195,7 +191,7 @@ fn waiting(past: &Past) -> String {
     text
 }
 
-/// Where nobody looked, from and to.
+/// Start and end of the times without samples.
 fn gaps(past: &Past) -> Vec<(u64, u64)> {
     let mut gaps: Vec<(u64, u64)> = Vec::new();
     for (number, _) in past.steps.iter().enumerate().filter(|(_, step)| step.is_none()) {
@@ -269,8 +265,8 @@ mod tests {
         assert_eq!(past.peak().unwrap().most, 8);
         assert_eq!(gaps(&past), [(20, 50), (60, 120)]);
         assert_eq!(line(past.steps.iter().map(|step| step.map(mean)), 8), "M0 625H10V250H20M50 875H60");
-        assert!(past.told().contains("unknown for 45 min"), "{}", past.told());
-        assert!(line(past.limits.iter().copied(), 8).is_empty(), "nobody knows the limit");
+        assert!(past.summary().contains("no data for 45 min"), "{}", past.summary());
+        assert!(line(past.limits.iter().copied(), 8).is_empty(), "the limit is unknown");
     }
 
     #[test]
@@ -288,6 +284,6 @@ mod tests {
         let past = Past::new(SINCE, Range::Hour, &[], &[(at(2).plus(Duration::from_secs(9)), settings(40))]);
 
         assert_eq!(past.limits[..4], [None, None, Some(40), Some(40)]);
-        assert!(past.told().starts_with("Nobody has seen"));
+        assert!(past.summary().starts_with("No data yet"));
     }
 }

@@ -1,4 +1,4 @@
-//! What was decided about a pool, one after the other, as far back as the log is kept.
+//! The decisions about a pool, as far back as the log is kept.
 
 use super::address::{PoolPage, Range, Tab};
 use crate::dashboard::instant::Times;
@@ -12,7 +12,7 @@ use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 50;
 
-const COLUMNS: &[&str] = &["When", "Decision", "What", "Whose"];
+const COLUMNS: &[&str] = &["When", "Decision", "Details", "Holder"];
 
 /// A page of the log.
 #[derive(Debug)]
@@ -22,20 +22,19 @@ pub(super) struct History {
     has_more: bool,
 }
 
-/// The place in an address: version and number within it.
+/// Reads a place in the log from an address: version and number.
 pub(super) fn place(text: &str) -> Option<DecisionPlace> {
     let (version, seq) = text.split_once('.')?;
     Some(DecisionPlace { version: version.parse().ok()?, seq: seq.parse().ok()? })
 }
 
 impl History {
-    /// Looks, from before a place on.
     pub(super) async fn read(
         tx: &mut Tx,
         name: &PoolName,
         before: Option<DecisionPlace>,
     ) -> Result<Self, StoreError> {
-        // One more than is shown tells whether there is a next page.
+        // One row more than a page tells whether there is a next page.
         let mut decisions = tx.pools().decisions(name, before, PAGE_ROWS + 1).await?;
         let has_more = decisions.len() > PAGE_ROWS as usize;
         decisions.truncate(PAGE_ROWS as usize);
@@ -48,7 +47,7 @@ impl History {
         let rows = html! {
             tbody {
                 @if self.decisions.is_empty() {
-                    (empty_row(COLUMNS.len(), &html! { "Nothing older is known." }))
+                    (empty_row(COLUMNS.len(), &html! { "No older decisions." }))
                 }
                 @for decision in &self.decisions { (row(decision, times)) }
             }
@@ -60,19 +59,19 @@ impl History {
                 @if let Some(DecisionPlace { version, seq }) = last {
                     a.button href={ (first) "&before=" (version) "." (seq) "#tab" } { "Older" }
                 }
-                a href=(visit.state.path(&format!("/settings/audit?object=pool/{name}"))) { "Who changed it" }
+                a href=(visit.state.path(&format!("/settings/audit?object=pool/{name}"))) { "Audit log" }
             }
         }
     }
 }
 
 fn row(decision: &Decision, times: &Times) -> Markup {
-    let (health, word) = named(&decision.event);
+    let (health, word) = label(&decision.event);
     html! {
         tr {
             td { (times.at(decision.at)) }
             th scope="row" { (state(health, word)) }
-            td.long { (told(decision)) }
+            td.long { (sentence(decision)) }
             td.long {
                 @if let Some((dag, run)) = &decision.run { (dag) "/" (run) }
                 @if let Some(ticket) = decision.ticket { br; code { (ticket) } }
@@ -81,20 +80,20 @@ fn row(decision: &Decision, times: &Times) -> Markup {
     }
 }
 
-fn named(event: &Event) -> (Health, &'static str) {
+fn label(event: &Event) -> (Health, &'static str) {
     match event {
         Event::Configured { settings } if settings.paused.is_some() => (Health::Idle, "paused"),
-        Event::Configured { .. } => (Health::Idle, "set"),
+        Event::Configured { .. } => (Health::Idle, "changed"),
         Event::Snapshot { .. } => (Health::Idle, "snapshot"),
-        Event::Enqueued { .. } => (Health::Idle, "asked"),
-        Event::Asked { .. } => (Health::Idle, "asked again"),
+        Event::Enqueued { .. } => (Health::Idle, "requested"),
+        Event::Asked { .. } => (Health::Idle, "repeated"),
         Event::Granted { .. } => (Health::Ok, "granted"),
         Event::Claimed { .. } => (Health::Ok, "claimed"),
         Event::Unclaimed { .. } => (Health::Warn, "unclaimed"),
-        Event::Reacquired { .. } => (Health::Idle, "asked again"),
+        Event::Reacquired { .. } => (Health::Idle, "repeated"),
         Event::Resized { .. } => (Health::Ok, "resized"),
-        Event::Wanted { .. } => (Health::Idle, "wants more"),
-        Event::Doubted { .. } => (Health::Warn, "in doubt"),
+        Event::Wanted { .. } => (Health::Idle, "upgrade"),
+        Event::Doubted { .. } => (Health::Warn, "suspect"),
         Event::Confirmed { .. } => (Health::Ok, "confirmed"),
         Event::Ended { end, .. } => ended(end),
     }
@@ -110,45 +109,46 @@ const fn ended(end: &End) -> (Health, &'static str) {
     }
 }
 
-/// In a sentence.
-fn told(decision: &Decision) -> String {
+fn sentence(decision: &Decision) -> String {
     match &decision.event {
         Event::Configured { settings } => match &settings.paused {
             Some(pause) => format!("Paused by {}: {}", pause.by, pause.reason),
             None => format!(
-                "{} units, of which {} % are given out; policy {}",
+                "{} units, limit {} %, policy {}",
                 settings.max_units, settings.threshold_percent, settings.policy
             ),
         },
-        Event::Snapshot { .. } => "All that there is was written down".to_owned(),
+        Event::Snapshot { .. } => "Snapshot of the pool".to_owned(),
         Event::Enqueued { ticket } => {
-            format!("Wants {} units, {} at least", ticket.wanted(), ticket.weight.units(ticket.least))
+            format!("Requests {} units, at least {}", ticket.wanted(), ticket.weight.units(ticket.least))
         }
-        Event::Asked { asked, least, .. } => format!("Wants PARALLEL({asked}), PARALLEL({least}) at least"),
-        Event::Granted { parallel, .. } => format!("Units for PARALLEL({parallel}) are set aside"),
-        Event::Claimed { .. } => "Its holder has heard of its units".to_owned(),
-        Event::Unclaimed { .. } => "Its holder was gone before it could hear of them".to_owned(),
-        Event::Reacquired { .. } => "The same holder asked again for what it has".to_owned(),
-        Event::Resized { parallel, .. } => format!("It has PARALLEL({parallel}) now"),
-        Event::Wanted { parallel: Some(parallel), .. } => format!("It would like PARALLEL({parallel})"),
-        Event::Wanted { parallel: None, .. } => "It does not want more any longer".to_owned(),
-        Event::Doubted { .. } => "It has not been heard of; its units still count".to_owned(),
-        Event::Confirmed { .. } => "It was heard of again".to_owned(),
+        Event::Asked { asked, least, .. } => {
+            format!("Requests PARALLEL({asked}), at least PARALLEL({least})")
+        }
+        Event::Granted { parallel, .. } => format!("PARALLEL({parallel}) granted"),
+        Event::Claimed { .. } => "The holder received its units".to_owned(),
+        Event::Unclaimed { .. } => "The holder disconnected before it received its units".to_owned(),
+        Event::Reacquired { .. } => "The holder repeated its request".to_owned(),
+        Event::Resized { parallel, .. } => format!("Now has PARALLEL({parallel})"),
+        Event::Wanted { parallel: Some(parallel), .. } => format!("Waits for PARALLEL({parallel})"),
+        Event::Wanted { parallel: None, .. } => "No longer waits for more".to_owned(),
+        Event::Doubted { .. } => "Heartbeats are missing; the units still count".to_owned(),
+        Event::Confirmed { .. } => "Heartbeats arrive again".to_owned(),
         Event::Ended { end, .. } => of_end(end),
     }
 }
 
 fn of_end(end: &End) -> String {
     match end {
-        End::Released { failed: false } => "Its holder is done with it".to_owned(),
-        End::Released { failed: true } => "Its holder is done with it, after a failure".to_owned(),
+        End::Released { failed: false } => "Released by its holder".to_owned(),
+        End::Released { failed: true } => "Released by its holder after a failure".to_owned(),
         End::ByOperator { by, reason } => format!("By {by}: {reason}"),
-        End::ByProbe => "The probe saw no session of it".to_owned(),
-        End::Unclaimed => "Nobody claimed its units in time".to_owned(),
-        End::HeldTooLong => "It was held for longer than the pool allows".to_owned(),
-        End::StoppedAsking => "Its holder no longer asked".to_owned(),
-        End::GaveUp => "Its holder gave up".to_owned(),
-        End::ExceedsPool => "The pool became too small for it".to_owned(),
-        End::PoolRemoved => "Its pool was removed".to_owned(),
+        End::ByProbe => "The probe found no session".to_owned(),
+        End::Unclaimed => "The holder did not claim its units in time".to_owned(),
+        End::HeldTooLong => "Held longer than the pool allows".to_owned(),
+        End::StoppedAsking => "The holder stopped repeating its request".to_owned(),
+        End::GaveUp => "The holder gave up waiting".to_owned(),
+        End::ExceedsPool => "The pool became too small for the request".to_owned(),
+        End::PoolRemoved => "The pool was removed".to_owned(),
     }
 }

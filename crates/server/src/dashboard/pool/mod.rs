@@ -1,8 +1,7 @@
-//! Pools: the list, one pool with who holds and who waits, and what can be done about them.
+//! The pages of pools.
 //!
-//! Reading order: `address` (which page), `bar` and `graph` (what is seen at a glance), `list` (all pools), `page` (one
-//! of them) with its tabs `holder`, `queue`, `history` and `settings`, `order` (what is done), `live` (what changes by
-//! itself).
+//! Reading order: `address` (which page), `bar` and `graph` (usage now and over time), `list` (all pools), `page` (one
+//! pool) with its tabs `holder`, `queue`, `history` and `settings`, `order` (pause, resume and release).
 
 pub(crate) mod address;
 pub(crate) mod bar;

@@ -1,8 +1,7 @@
-//! What is done to pools from a page: pausing and resuming with one click, and the question before units are taken away.
+//! Actions on pools: pause and resume with one click, and release after a question.
 
 use super::address::{PoolPage, Range, Tab};
-use crate::api::pool::lease::lease_id;
-use crate::api::pool::{find, gone, named, object};
+use crate::api::pool::{find, gone, lease, named, object};
 use crate::dashboard::form;
 use crate::dashboard::frame::Section;
 use crate::dashboard::page_context::PageContext;
@@ -15,27 +14,27 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Reason};
-use tidemill_domain::pool::{PoolName, Settings, State as TicketState, TicketId};
+use tidemill_domain::pool::{PoolName, Settings, State as TicketState};
 use tidemill_store::Tx;
 use tidemill_store::pool::{PoolRecord, TicketRecord};
 
-/// The form that the buttons of rows belong to: what is sent to many has no form of its own, because a form carries
-/// the secret of its session.
+/// The form of the buttons in rows. A live row is sent to many visitors, so it cannot have a form of its own: a form
+/// contains the token of its session.
 const FORM: &str = "pool-order";
 
-/// What one click does to a pool that is set so.
+/// The action of the button of a pool.
 pub(super) const fn click_of(settings: &Settings) -> Action {
     if settings.paused.is_some() { Action::PoolResume } else { Action::PoolPause }
 }
 
-/// What was just done, as the address says it.
+/// The action that led to this page, from the query string.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct PoolNotice {
     pub(super) paused: Option<String>,
     pub(super) resumed: Option<String>,
 }
 
-/// The form of the buttons. `back` is the page that they are on, below the base path.
+/// The form of the buttons. `back` is their page, below the base path.
 pub(crate) fn form(visit: &PageContext, back: &str) -> Markup {
     html! {
         form id=(FORM) method="post" {
@@ -45,7 +44,7 @@ pub(crate) fn form(visit: &PageContext, back: &str) -> Markup {
     }
 }
 
-/// The button that pauses a pool, or resumes it. It belongs to [`form`].
+/// The button that pauses or resumes a pool. It belongs to [`form`].
 pub(crate) fn button(state: &State, buttons: Buttons, settings: &Settings) -> Markup {
     let (action, name) = (click_of(settings), &settings.name);
     let (word, address) = (action.label(), state.path(&format!("/pools/{name}/{}", action.verb())));
@@ -54,18 +53,18 @@ pub(crate) fn button(state: &State, buttons: Buttons, settings: &Settings) -> Ma
     }
 }
 
-/// Says what was just done to one of these pools if it is still so, and offers to undo it.
+/// Confirms the last action, unless it has been undone, and offers to undo it.
 pub(crate) fn done<'a>(
     visit: &PageContext,
     notice: &PoolNotice,
     mut pools: impl Iterator<Item = &'a Settings>,
     back: &str,
 ) -> Markup {
-    let is_told = |settings: &&Settings| {
-        let told = if settings.paused.is_some() { &notice.paused } else { &notice.resumed };
-        told.as_deref() == Some(settings.name.as_str())
+    let is_done = |settings: &&Settings| {
+        let name = if settings.paused.is_some() { &notice.paused } else { &notice.resumed };
+        name.as_deref() == Some(settings.name.as_str())
     };
-    let Some(settings) = pools.find(is_told) else { return html! {} };
+    let Some(settings) = pools.find(is_done) else { return html! {} };
     let (name, undo) = (&settings.name, click_of(settings));
     html! {
         div.banner.ok role="status" {
@@ -74,8 +73,8 @@ pub(crate) fn done<'a>(
                 input type="hidden" name="back" value=(visit.state.path(back));
                 span {
                     b { (name) }
-                    @if settings.paused.is_some() { " is paused: nothing starts, and who has units keeps them." }
-                    @else { " goes on with its queue." }
+                    @if settings.paused.is_some() { " is paused. No request starts; holders keep their units." }
+                    @else { " has resumed." }
                 }
                 @if visit.refusal(Permission::Operate).is_none() { button { "Undo" } }
             }
@@ -83,40 +82,40 @@ pub(crate) fn done<'a>(
     }
 }
 
-/// Where a click leads: back, to be told what was done.
+/// The page after a click, which confirms the action.
 pub(crate) fn address_after(action: Action, back: &str, name: &str) -> String {
     let sign = if back.contains('?') { '&' } else { '?' };
-    let told = if action == Action::PoolPause { "paused" } else { "resumed" };
-    format!("{back}{sign}{told}={name}")
+    let notice = if action == Action::PoolPause { "paused" } else { "resumed" };
+    format!("{back}{sign}{notice}={name}")
 }
 
-/// The address of the question before a ticket is ended.
-pub(super) fn release_address(state: &State, pool: &PoolName, id: TicketId) -> String {
+/// The page that asks before a lease is released or a request cancelled.
+pub(super) fn release_address(state: &State, pool: &PoolName, id: &str) -> String {
     state.path(&format!("/pools/{pool}/tickets/{id}/release"))
 }
 
-/// Asks whether units are to be taken away, or a request is to leave the queue.
 pub(crate) async fn question(
     visit: &PageContext,
     tx: &mut Tx,
     places: &[String],
 ) -> Result<QuestionPage, Problem> {
     let [name, ticket] = places else { return Err(gone().as_missing()) };
-    let (name, id) = (named(name)?, lease_id(ticket)?);
+    let (name, record) = (named(name)?, lease::find(tx, ticket).await?);
     let pool = find(tx, &name).await?;
-    let record = tx.pools().ticket(id).await?.filter(|found| found.pool == name);
-    let record = record.ok_or_else(|| gone().as_missing())?;
+    if record.pool != name {
+        return Err(gone().as_missing());
+    }
     let title = format!("{} – {name}", ending(&record).0);
     let (heading, sheet) = (html! { h1 { (name) } }, sheet(visit, &pool, &record));
     Ok(QuestionPage { section: Section::Pools, title, heading, sheet })
 }
 
-/// What the order is called, and the tab that it is given on.
+/// The action, and the tab with its button.
 fn ending(record: &TicketRecord) -> (&'static str, Tab) {
     if record.ticket.state == TicketState::Waiting {
         ("Cancel request", Tab::Queue)
     } else {
-        ("Release", Tab::Holders)
+        ("Release lease", Tab::Holders)
     }
 }
 
@@ -126,16 +125,16 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Sheet
     let back = visit.state.path(&PoolPage::new(name, tab, Range::default()).path());
     let refusal = visit.refusal_of(Permission::Operate, &object(name)).or_else(|| {
         let how = record.ending.as_deref().unwrap_or_default();
-        record.ended_at.map(|at| format!("It has ended already, at {at}: {how}."))
+        record.ended_at.map(|at| format!("It ended at {at}: {how}."))
     });
-    let address = release_address(&visit.state, name, ticket.id);
+    let address = release_address(&visit.state, name, &ticket.id.to_string());
     Sheet {
         question: format!("{word} of “{}”?", ticket.holder),
         consequence: html! { @if refusal.is_none() { p { (consequence(pool, record)) } } },
         form: SheetForm::with_way_back(&visit.principal, address, &back),
         fields: reason_field(WHY, Reason::Required, None),
         back,
-        leave: "Leave it",
+        leave: "Back",
         button: match &refusal {
             None if ticket.state != TicketState::Waiting => {
                 format!("Release {}", plural(record.units, "unit", "units"))
@@ -151,14 +150,16 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Sheet
 fn consequence(pool: &PoolRecord, record: &TicketRecord) -> String {
     let waiting = pool.waiting;
     if record.ticket.state == TicketState::Waiting {
-        let others = plural(waiting.saturating_sub(1), "other waits", "others wait");
-        return format!("It leaves the queue without units; {others} on. Who asks again stands at the end.");
+        let others = plural(waiting.saturating_sub(1), "other request waits", "other requests wait");
+        return format!(
+            "The request leaves the queue without units; {others}. A new request starts at the end of the queue."
+        );
     }
     let usage = number(pool.usage);
     let after = plural(pool.usage.saturating_sub(record.units), "unit", "units");
     let requests = plural(waiting, "request waits", "requests wait");
     format!(
-        "{usage} → {after} in use; {requests}, and may start at once. \
-         Nothing is killed: if its work still runs, that goes on beside them. Its next heartbeat tells it that the units are gone."
+        "{usage} → {after} in use; {requests} and may start at once. \
+         Tidemill does not stop the work of the holder, but its next heartbeat fails."
     )
 }

@@ -1,10 +1,10 @@
-//! One pool: its bar, how full it was, and below that who has units, who waits, what was decided and what is set.
+//! The page of a pool: usage now and over time, and tabs for leases, queue, history and settings.
 
 use super::address::{PoolPage, Range, Tab};
-use super::bar::{bar, standing};
+use super::bar::{bar, pool_state};
 use super::graph::{self, Past};
 use super::history::{self, History};
-use super::list::Look;
+use super::list::RowContext;
 use super::order::{self, PoolNotice};
 use super::{holder, queue, settings};
 use crate::api::QueryString;
@@ -27,19 +27,18 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// The tickets that a holder has.
+/// The states of tickets that have units.
 const HELD: [TicketState; 3] = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
 
-/// A pool as its page tells it.
 #[derive(Debug)]
-pub(crate) struct One {
+pub(crate) struct PoolData {
     ledger: Ledger,
     holders: Vec<TicketRecord>,
     past: Past,
 }
 
-impl One {
-    /// Looks; none when there is no such pool.
+impl PoolData {
+    /// None when there is no such pool.
     pub(crate) async fn read(
         tx: &mut Tx,
         name: &PoolName,
@@ -69,7 +68,7 @@ impl One {
     }
 }
 
-/// The parts that change by themselves. The page is put together from the very same.
+/// The parts that update live. The page is made of the same parts.
 #[derive(Debug)]
 pub(crate) struct Regions {
     head: Region,
@@ -79,57 +78,56 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(look: &Look<'_>, one: &One, page: PoolPage) -> Self {
-        let name = &one.ledger.settings().name;
+    pub(crate) fn new(context: &RowContext<'_>, pool: &PoolData, page: PoolPage) -> Self {
+        let name = &pool.ledger.settings().name;
         Self {
-            head: head(look, one, page),
-            graph: graph(look, one, page),
-            tabs: tabs(look, one, page),
+            head: head(context, pool, page),
+            graph: graph(context, pool, page),
+            tabs: tabs(context, pool, page),
             tab: match page.tab {
-                Tab::Holders => Some(holder::region(look, name, &one.holders, page)),
-                Tab::Queue => Some(queue::region(look, &one.ledger, page)),
+                Tab::Holders => Some(holder::region(context, name, &pool.holders, page)),
+                Tab::Queue => Some(queue::region(context, &pool.ledger, page)),
                 Tab::History | Tab::Settings => None,
             },
         }
     }
 
-    /// As a list, for those who compare and send.
     pub(crate) fn into_vec(self) -> Vec<Region> {
         [self.head, self.graph, self.tabs].into_iter().chain(self.tab).collect()
     }
 }
 
-fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
-    let (settings, times) = (one.ledger.settings(), look.times);
-    let page = Page::Pool(page, look.buttons);
+fn head(context: &RowContext<'_>, pool: &PoolData, page: PoolPage) -> Region {
+    let (settings, times) = (pool.ledger.settings(), context.times);
+    let page = Page::Pool(page, context.buttons);
     let live = format!("head@{}", page.word());
-    let level = Level::of(settings, one.ledger.usage(), times.now());
-    let (suspect, waiting) = (one.count(|ticket| ticket.state == TicketState::Suspect), one.waiting());
+    let level = Level::of(settings, pool.ledger.usage(), times.now());
+    let (suspect, waiting) = (pool.count(|ticket| ticket.state == TicketState::Suspect), pool.waiting());
     let markup = html! {
         div.body data-live=(live) {
             p.lead {
-                (standing(settings, level, suspect, waiting)) " "
+                (pool_state(settings, level, suspect, waiting)) " "
                 b { (level.usage) } " of " b { (level.limit) } " units in use · " b { (waiting) } " waiting"
             }
-            (bar(level, one.past.peak().map(|step| step.most)))
+            (bar(level, pool.past.peak().map(|step| step.most)))
             dl.apart {
                 dt { "Limit" }
-                dd { (level.limit) ", which is " (settings.threshold_percent) " % of " (level.max_units) }
-                dt { "Can be given out" }
+                dd { (level.limit) " (" (settings.threshold_percent) " % of " (level.max_units) ")" }
+                dt { "Available" }
                 dd {
                     (level.available())
-                    @if level.over_by() > 0 { ": " (level.over_by()) " more are in use than may be" }
+                    @if level.over_by() > 0 { ", over the limit by " (level.over_by()) }
                 }
                 dt { "Holders" }
                 dd {
-                    (one.count(|ticket| ticket.state.counts()))
-                    @if suspect > 0 { ", of which " (suspect) " have not been heard of" }
+                    (pool.count(|ticket| ticket.state.counts()))
+                    @if suspect > 0 { ", " (suspect) " suspect" }
                 }
                 dt { "Oldest wait" }
                 dd {
-                    @match one.waiting_since() {
+                    @match pool.waiting_since() {
                         Some(since) => (times.length(since)),
-                        None => span.soft { "nobody waits" },
+                        None => span.soft { "none" },
                     }
                 }
                 dt { "Policy" } dd { (settings.policy) }
@@ -138,7 +136,7 @@ fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
                 }
             }
             div.row {
-                (order::button(look.state, look.buttons, settings))
+                (order::button(context.state, context.buttons, settings))
                 (command(&order::click_of(settings).command_for(&settings.name)))
             }
         }
@@ -146,26 +144,26 @@ fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
     Region::whole(&live, Audience::At(page), markup)
 }
 
-fn graph(look: &Look<'_>, one: &One, at: PoolPage) -> Region {
-    let page = Page::Pool(at, look.buttons);
+fn graph(context: &RowContext<'_>, pool: &PoolData, at: PoolPage) -> Region {
+    let page = Page::Pool(at, context.buttons);
     let live = format!("graph@{}", page.word());
-    let markup = html! { div.body data-live=(live) { (graph::figure(&one.past, at.range, look.times)) } };
+    let markup = html! { div.body data-live=(live) { (graph::figure(&pool.past, at.range, context.times)) } };
     Region::whole(&live, Audience::At(page), markup)
 }
 
-fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
-    let page = Page::Pool(chosen, look.buttons);
+fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: PoolPage) -> Region {
+    let page = Page::Pool(chosen, context.buttons);
     let live = format!("tabs@{}", page.word());
-    let name = &one.ledger.settings().name;
-    let address = |tab: Tab| look.state.path(&PoolPage::new(name, tab, chosen.range).path());
+    let name = &pool.ledger.settings().name;
+    let address = |tab: Tab| context.state.path(&PoolPage::new(name, tab, chosen.range).path());
     let markup = html! {
-        nav.chips data-live=(live) aria-label="About the pool" {
+        nav.chips data-live=(live) aria-label="Sections" {
             @for tab in Tab::ALL {
                 a href={ (address(tab)) "#tab" } aria-current=[(tab == chosen.tab).then_some("page")] {
                     (tab.title())
                     @match tab {
-                        Tab::Holders => { " " b { (one.count(|ticket| ticket.state.counts())) } }
-                        Tab::Queue => { " " b { (one.count(Ticket::is_queued)) } }
+                        Tab::Holders => { " " b { (pool.count(|ticket| ticket.state.counts())) } }
+                        Tab::Queue => { " " b { (pool.count(Ticket::is_queued)) } }
                         Tab::History | Tab::Settings => {}
                     }
                 }
@@ -175,7 +173,7 @@ fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
     Region::whole(&live, Audience::At(page), markup)
 }
 
-/// What of it is asked for. Words that are not known are as if they were not there.
+/// Unknown words count as missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PoolPageQuery {
@@ -189,31 +187,31 @@ pub(crate) struct PoolPageQuery {
 pub(crate) async fn page(
     visit: PageContext,
     Path(name): Path<String>,
-    QueryString(wanted): QueryString<PoolPageQuery>,
+    QueryString(query): QueryString<PoolPageQuery>,
 ) -> Result<Html<String>, Problem> {
     let name = named(&name)?;
-    let tab = wanted.tab.parse().unwrap_or_default();
-    let range = Range::of_word(&wanted.range).unwrap_or_default();
+    let tab = query.tab.parse().unwrap_or_default();
+    let range = Range::of_word(&query.range).unwrap_or_default();
     let at = PoolPage::new(&name, tab, range);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let one = One::read(&mut tx, &name, at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let pool = PoolData::read(&mut tx, &name, at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
     let history = match tab {
         Tab::History => {
-            let before = wanted.before.as_deref().and_then(history::place);
+            let before = query.before.as_deref().and_then(history::place);
             Some(History::read(&mut tx, &name, before).await?)
         }
         Tab::Holders | Tab::Queue | Tab::Settings => None,
     };
     let (times, buttons) = (visit.times(common.now), visit.buttons_of(Permission::Operate, &object(&name)));
-    let look = Look { state: &visit.state, times: &times, buttons };
-    let regions = Regions::new(&look, &one, at);
+    let context = RowContext { state: &visit.state, times: &times, buttons };
+    let regions = Regions::new(&context, &pool, at);
     let tab = match (&regions.tab, history) {
         (Some(body), _) => listed(body, &name, tab),
         (None, Some(history)) => history.markup(&visit, &name, range, &times),
-        (None, None) => settings::markup(&visit, one.ledger.settings()),
+        (None, None) => settings::markup(&visit, pool.ledger.settings()),
     };
-    let told = PoolNotice { paused: wanted.paused, resumed: wanted.resumed };
-    let content = content(&visit, &one, &regions, at, &told, &tab);
+    let notice = PoolNotice { paused: query.paused, resumed: query.resumed };
+    let content = content(&visit, &pool, &regions, at, &notice, &tab);
     let frame = Frame {
         visit: &visit,
         common: &common,
@@ -226,19 +224,19 @@ pub(crate) async fn page(
 
 fn content(
     visit: &PageContext,
-    one: &One,
+    pool: &PoolData,
     regions: &Regions,
     at: PoolPage,
-    told: &PoolNotice,
+    notice: &PoolNotice,
     tab: &Markup,
 ) -> Markup {
-    let (settings, back) = (one.ledger.settings(), at.path());
+    let (settings, back) = (pool.ledger.settings(), at.path());
     let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let nothing = html! {};
     let why = html! { @if let Some(reason) = &refusal { span.soft { (reason) } } };
     html! {
         h1 { (settings.name) @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } } }
-        (order::done(visit, told, std::iter::once(settings), &back))
+        (order::done(visit, notice, std::iter::once(settings), &back))
         (order::form(visit, &back))
         (panel("now", "Now", &why, &regions.head.markup()))
         (panel("usage", "Usage", &ranges(visit, settings, at), &regions.graph.markup()))
@@ -250,7 +248,7 @@ fn content(
 fn ranges(visit: &PageContext, settings: &Settings, at: PoolPage) -> Markup {
     let address = |range| visit.state.path(&PoolPage::new(&settings.name, at.tab, range).path());
     html! {
-        nav.chips.tight aria-label="How far back" {
+        nav.chips.tight aria-label="Time range" {
             @for range in Range::ALL {
                 a href={ (address(range)) "#usage" } aria-current=[(range == at.range).then_some("true")] {
                     (span(range.length()))
@@ -260,7 +258,6 @@ fn ranges(visit: &PageContext, settings: &Settings, at: PoolPage) -> Markup {
     }
 }
 
-/// A tab that is a table.
 fn listed(body: &Region, name: &PoolName, tab: Tab) -> Markup {
     let columns = if tab == Tab::Queue { queue::COLUMNS } else { holder::COLUMNS };
     html! {

@@ -1,93 +1,82 @@
-//! Who waits for units of a pool: at which place, why, and for how long.
+//! The queue of a pool.
 
 use super::address::PoolPage;
-use super::list::Look;
+use super::list::RowContext;
 use super::order::release_address;
 use crate::dashboard::instant::span;
 use crate::dashboard::part::{empty_row, number};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::dashboard::sheet::ask_button;
 use maud::{Markup, html};
-use tidemill_domain::pool::estimate::Estimate;
-use tidemill_domain::pool::pass::standing;
-use tidemill_domain::pool::{Ledger, PoolName, Reason, Ticket};
+use std::time::Duration;
+use tidemill_api::pool::PoolPlace;
+use tidemill_domain::pool::{Ledger, PoolName, State};
 
 const SHOWN: usize = 200;
 
-/// What the columns are called, and whether they are of numbers.
+/// The columns, and whether they hold numbers.
 pub(super) const COLUMNS: &[(&str, bool)] = &[
-    ("Place", true),
-    ("Request", false),
+    ("Position", true),
+    ("Holder", false),
     ("Units", true),
     ("Class", false),
-    ("Waits for", false),
-    ("Why", false),
-    ("Estimate", false),
+    ("Waiting for", false),
+    ("Reason", false),
+    ("Expected wait", false),
     ("Action", false),
 ];
 
-pub(super) fn region(look: &Look<'_>, ledger: &Ledger, page: PoolPage) -> Region {
-    let (page, pool) = (Page::Pool(page, look.buttons), &ledger.settings().name);
-    let places = standing(ledger, look.times.now());
-    let count = places.len();
-    let shown = (1_u32..).zip(places).take(SHOWN);
-    let rows = shown.filter_map(|(place, (id, reason, estimate))| {
-        let ticket = ledger.ticket(id)?;
-        let markup = row(look, pool, Place { place, ticket, reason, estimate });
-        Some(Row::new(name(ticket), markup))
-    });
+pub(super) fn region(context: &RowContext<'_>, ledger: &Ledger, page: PoolPage) -> Region {
+    let (page, pool) = (Page::Pool(page, context.buttons), &ledger.settings().name);
+    let places = PoolPlace::queue(ledger, context.times.now(), SHOWN);
+    let rows = places.iter().map(|place| Row::new(name(place), row(context, pool, place))).collect();
+    let count = ledger.tickets().filter(|ticket| ticket.is_queued()).count();
     let below = html! {
         @if count > SHOWN {
-            tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) " of " (count) "." } }
+            tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) " of " (count) " requests are shown." } }
         }
     };
-    let without = empty_row(COLUMNS.len(), &html! { "Nobody is waiting." });
+    let without = empty_row(COLUMNS.len(), &html! { "No waiting requests." });
     let name = format!("queue@{}", page.word());
-    Region::table_body(&name, Audience::At(page), rows.collect(), without, below)
+    Region::table_body(&name, Audience::At(page), rows, without, below)
 }
 
-/// A place in the queue.
-struct Place<'a> {
-    place: u32,
-    ticket: &'a Ticket,
-    reason: Reason,
-    estimate: Option<Estimate>,
+fn name(place: &PoolPlace) -> String {
+    format!("ticket:{}", place.id)
 }
 
-fn name(ticket: &Ticket) -> String {
-    format!("ticket:{}", ticket.id)
-}
-
-fn row(look: &Look<'_>, pool: &PoolName, Place { place, ticket, reason, estimate }: Place<'_>) -> Markup {
-    let least = ticket.weight.units(ticket.least);
-    let address = release_address(look.state, pool, ticket.id);
-    // Who has units already and waits for more keeps them: there is nothing to cancel but those.
-    let has_units = ticket.state.counts();
+fn row(context: &RowContext<'_>, pool: &PoolName, place: &PoolPlace) -> Markup {
+    // A holder that waits for more keeps its units, so there is no request to cancel.
+    let has_units = place.state != State::Waiting.as_str();
+    let estimate = place.eta_seconds.zip(place.eta_p90_seconds);
+    let seconds = |seconds| span(Duration::from_secs(seconds));
     html! {
-        tr data-live=(name(ticket)) id={ "ticket-" (ticket.id) } {
-            td.number { (place) }
+        tr data-live=(name(place)) id={ "ticket-" (place.id) } {
+            td.number { (place.position) }
             th.long scope="row" {
-                (ticket.holder)
-                @if !ticket.table.is_empty() { br; span.soft { "reads " (ticket.table) } }
+                (place.holder_name)
+                @if !place.table.is_empty() { br; span.soft { "table " (place.table) } }
             }
             td.number {
-                (number(ticket.wanted()))
-                @if has_units { " more" } @else if least < ticket.wanted() { br; span.soft { "at least " (least) } }
+                (number(place.units))
+                @if has_units { " more" }
+                @else if place.min_units < place.units { br; span.soft { "at least " (place.min_units) } }
             }
-            td { (ticket.class.as_str()) }
-            td { (look.times.length(ticket.queued_since())) }
-            td.long { (reason.sentence()) br; code { (reason.as_str()) } }
+            td { (place.class) }
+            td { (context.times.length(place.since)) }
+            td.long { (place.message) br; code { (place.reason) } }
             td {
                 @match estimate {
-                    Some(estimate) => { "about " (span(estimate.p50)) br; span.soft { "nine of ten within " (span(estimate.p90)) } }
+                    Some((p50, p90)) => { "about " (seconds(p50)) br; span.soft { "90 % within " (seconds(p90)) } }
                     None => span.soft { "unknown" },
                 }
             }
             td {
                 @if has_units {
-                    span.soft { "has units; see the holders" }
+                    span.soft { "has units; see Holders" }
                 } @else {
-                    (ask_button(look.buttons, &address, "Cancel…", &format!("Cancel the request of {}…", ticket.holder)))
+                    (ask_button(context.buttons, &release_address(context.state, pool, &place.id), "Cancel…",
+                        &format!("Cancel the request of {}…", place.holder_name)))
                 }
             }
         }

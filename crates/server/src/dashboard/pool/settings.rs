@@ -1,9 +1,8 @@
-//! What is set about a pool, and a change of it: what it would come to is told before it is done.
+//! The settings of a pool, and their change: the page shows the effect before it asks for confirmation.
 
 use super::address::{PoolPage, Range, Tab};
 use crate::api::QueryString;
-use crate::api::pool::define::{self, PoolSettings};
-use crate::api::pool::{find, named, object, unknown};
+use crate::api::pool::{define, find, named, object, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
@@ -17,6 +16,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use tidemill_api::pool::PoolSettings;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Reason;
 use tidemill_domain::duration;
@@ -35,7 +35,7 @@ pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
                     input name="max_units" type="number" min="0" max=(u32::MAX) required value=(settings.max_units) disabled[is_off];
                 }
                 label {
-                    "Of which may be in use (%)"
+                    "Limit (% of the capacity)"
                     input name="threshold_percent" type="number" min="1" max="100" required
                         value=(settings.threshold_percent) disabled[is_off];
                 }
@@ -53,7 +53,7 @@ pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
                     Some(reason) => (refused("Change…", reason)),
                     None => button { "Change…" },
                 }
-                span.soft { "What it comes to is told first." }
+                span.soft { "You see the effect before you confirm." }
             }
         }
         dl.body { (all(settings)) }
@@ -65,60 +65,74 @@ pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
 
 fn all(settings: &Settings) -> Markup {
     html! {
-        dt { "Kind of database" } dd { (settings.db_type) }
-        dt { "Without a wish" } dd { (plural(settings.default_units.get(), "unit", "units")) }
-        dt { "Least of a downgrade" } dd { (plural(settings.min_units.get(), "unit", "units")) }
-        dt { "What is counted" } dd { (settings.weight) }
+        dt { "Database type" } dd { (settings.db_type) }
+        dt { "Default units" } dd { (plural(settings.default_units.get(), "unit", "units")) }
+        dt { "Minimum units" } dd { (plural(settings.min_units.get(), "unit", "units")) }
+        dt { "Weight" } dd { (settings.weight) }
         dt { "Follows hints" } dd { @if settings.hint_effective { "yes" } @else { "no" } }
-        dt { "PARALLEL without a number" } dd { (settings.default_degree) }
-        dt { "Sets of servers" } dd { (settings.server_sets) }
-        dt { "At other times of day" }
+        dt { "Default degree" } dd { (settings.default_degree) }
+        dt { "Parallel server sets" } dd { (settings.server_sets) }
+        dt { "Capacity windows" }
         dd {
-            @if settings.capacity.is_empty() { span.soft { "the same" } }
+            @if settings.capacity.is_empty() { span.soft { "none" } }
             @for capacity in &settings.capacity {
                 div { (capacity.max_units) " units at " (capacity.window) " (" (settings.zone) ")" }
             }
         }
-        dt { "Silence that is borne" } dd { (duration::show(settings.lease_for)) }
-        dt { "Held at most" } dd { (duration::show(settings.max_hold)) }
-        dt { "Set aside for" } dd { (duration::show(settings.claim_for)) }
+        dt { "Heartbeat timeout" } dd { (duration::show(settings.lease_for)) }
+        dt { "Maximum hold time" } dd { (duration::show(settings.max_hold)) }
+        dt { "Claim timeout" } dd { (duration::show(settings.claim_for)) }
     }
 }
 
-/// A change that somebody thinks of.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Thought {
+/// A change of a pool. The fields after the policy come only with its confirmation.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PoolChange {
     max_units: u32,
     threshold_percent: u8,
     policy: String,
+    #[serde(default)]
+    before: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    form_token: String,
+    #[serde(default)]
+    key: String,
 }
 
-impl Thought {
-    fn wish(&self) -> PoolSettings {
-        PoolSettings::of_capacity(self.max_units, self.threshold_percent, &self.policy)
+impl PoolChange {
+    fn apply(&self, settings: Settings) -> Result<Settings, Problem> {
+        let change = PoolSettings {
+            max_units: Some(self.max_units),
+            threshold_percent: Some(self.threshold_percent),
+            policy: Some(self.policy.clone()),
+            ..PoolSettings::default()
+        };
+        Ok(change.apply(settings)?)
     }
 }
 
-/// Says what a change comes to, and asks whether it is meant.
+/// Shows the effect of a change and asks for confirmation.
 pub(crate) async fn ask(
     visit: PageContext,
     Path(name): Path<String>,
-    QueryString(thought): QueryString<Thought>,
+    QueryString(change): QueryString<PoolChange>,
 ) -> Result<Html<String>, Problem> {
-    question(&visit, &named(&name)?, &thought, &html! {}).await
+    question(&visit, &named(&name)?, &change, &html! {}).await
 }
 
 async fn question(
     visit: &PageContext,
     name: &PoolName,
-    thought: &Thought,
+    change: &PoolChange,
     above: &Markup,
 ) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
     let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
-    let after = thought.wish().over(pool.settings.clone())?;
-    let lines = consequences(&pool, &after, hopeless(&ledger, &after), common.now);
+    let after = change.apply(pool.settings.clone())?;
+    let lines = consequences(&pool, &after, never_granted(&ledger, &after), common.now);
     let content = html! {
         h1 { (name) }
         (above)
@@ -130,8 +144,8 @@ async fn question(
     Ok(frame.render(&content))
 }
 
-/// How many of those that wait could never be served.
-fn hopeless(ledger: &Ledger, after: &Settings) -> usize {
+/// Number of waiting requests that the new limit can never serve.
+fn never_granted(ledger: &Ledger, after: &Settings) -> usize {
     let least = |ticket: &Ticket| ticket.weight.units(after.policy.least(ticket.asked, ticket.least));
     let waiting = ledger.tickets().filter(|ticket| ticket.state == TicketState::Waiting);
     waiting.filter(|ticket| least(ticket) > after.greatest_limit()).count()
@@ -141,7 +155,7 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
     let (before, name) = (&pool.settings, &after.name);
     let refusal = visit
         .refusal_of(Permission::Operate, &object(name))
-        .or_else(|| (before == after).then(|| "It is set so already.".to_owned()));
+        .or_else(|| (before == after).then(|| "The pool already has these settings.".to_owned()));
     let hidden = html! {
         (form::hidden(&visit.principal))
         @for (field, value) in [
@@ -159,8 +173,8 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
         form: SheetForm::Own { address: visit.state.path(&format!("/pools/{name}/change")), hidden },
         fields: reason_field(WHY, Reason::Required, None),
         back: visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path()),
-        leave: "Leave it",
-        button: if refusal.is_some() { "Change it".to_owned() } else { format!("Change {name}") },
+        leave: "Back",
+        button: if refusal.is_some() { "Change".to_owned() } else { format!("Change {name}") },
         weight: Weight::Normal,
         refusal,
         command: Some(format!(
@@ -170,13 +184,13 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
     }
 }
 
-/// What the question was about: who answers it later means that and nothing else.
+/// The settings in the question. A confirmation counts only while they are unchanged.
 fn fingerprint(settings: &Settings) -> String {
     format!("{}/{}/{}", settings.max_units, settings.threshold_percent, settings.policy)
 }
 
-/// What a change comes to.
-fn consequences(pool: &PoolRecord, after: &Settings, hopeless: usize, now: Timestamp) -> Vec<String> {
+/// The effect of a change, as sentences.
+fn consequences(pool: &PoolRecord, after: &Settings, never_granted: usize, now: Timestamp) -> Vec<String> {
     let (before, usage) = (&pool.settings, pool.usage);
     let (old, new) = (before.limit_at(now), after.limit_at(now));
     let mut lines = Vec::new();
@@ -185,7 +199,7 @@ fn consequences(pool: &PoolRecord, after: &Settings, hopeless: usize, now: Times
     }
     if before.threshold_percent != after.threshold_percent {
         let (old, new) = (before.threshold_percent, after.threshold_percent);
-        lines.push(format!("Of which {old} % → {new} % may be in use."));
+        lines.push(format!("Limit {old} % → {new} % of the capacity."));
     }
     if before.policy != after.policy {
         lines.push(format!("Policy {} → {}, from the next decision on.", before.policy, after.policy));
@@ -196,52 +210,32 @@ fn consequences(pool: &PoolRecord, after: &Settings, hopeless: usize, now: Times
             format!("{limit}: {usage} in use; nothing is killed; no grants until in use < {new}.")
         }
         usage if new > old && pool.waiting > 0 && before.paused.is_none() => {
-            format!("{limit}: {usage} in use; the {} requests that wait are looked at at once.", pool.waiting)
+            format!("{limit}: {usage} in use; {} waiting requests may start at once.", pool.waiting)
         }
         usage => format!("{limit}: {usage} in use; nothing is killed."),
     });
-    if hopeless > 0 {
-        lines.push(format!(
-            "{hopeless} of the requests that wait need more than there is then, and leave the queue."
-        ));
+    if never_granted > 0 {
+        let requests = plural(never_granted as u64, "waiting request needs", "waiting requests need");
+        lines.push(format!("{requests} more than the new limit and will leave the queue."));
     }
     lines
 }
 
-/// The answer to the question.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Changing {
-    max_units: u32,
-    threshold_percent: u8,
-    policy: String,
-    #[serde(default)]
-    before: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
-/// Changes a pool, if it is still as the question said; otherwise asks again.
+/// Changes a pool if its settings are still those in the question; otherwise asks again.
 pub(crate) async fn change(
     visit: PageContext,
     Path(name): Path<String>,
-    Fields(fields): Fields<Changing>,
+    Fields(change): Fields<PoolChange>,
 ) -> Result<Response, Problem> {
-    form::check(&visit.principal, &fields.form_token)?;
+    form::check(&visit.principal, &change.form_token)?;
     let name = named(&name)?;
-    let Changing { max_units, threshold_percent, policy, .. } = &fields;
-    let thought =
-        Thought { max_units: *max_units, threshold_percent: *threshold_percent, policy: policy.clone() };
     let mut is_stale = false;
-    let done = give(&visit, &name, &fields, &thought, &mut is_stale).await;
+    let done = apply(&visit, &name, &change, &mut is_stale).await;
     if is_stale {
         let above = html! {
-            p.banner.bad role="alert" { "Somebody has changed the pool meanwhile. This is what it comes to now." }
+            p.banner.bad role="alert" { "The pool was changed in the meantime. This is the effect now." }
         };
-        let page = question(&visit, &name, &thought, &above).await?;
+        let page = question(&visit, &name, &change, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
     }
     done?;
@@ -249,24 +243,25 @@ pub(crate) async fn change(
     Ok(Redirect::to(&visit.state.path(&at.path())).into_response())
 }
 
-async fn give(
+async fn apply(
     visit: &PageContext,
     name: &PoolName,
-    fields: &Changing,
-    thought: &Thought,
+    change: &PoolChange,
     is_stale: &mut bool,
 ) -> Result<(), Problem> {
-    let reason = Some(fields.reason.trim()).filter(|reason| !reason.is_empty());
-    let what = format!("form: change pool {name} {thought:?} from {} {reason:?}", fields.before);
+    let reason = Some(change.reason.trim()).filter(|reason| !reason.is_empty());
+    let PoolChange { max_units, threshold_percent, policy, before, .. } = change;
+    let what =
+        format!("form: change pool {name} {max_units} {threshold_percent} {policy} from {before} {reason:?}");
     visit
-        .caller(&fields.key)
+        .caller(&change.key)
         .run(&object(name), &what, async |tx| {
             let after = |settings: Settings| {
-                if fingerprint(&settings) != fields.before {
+                if fingerprint(&settings) != *before {
                     *is_stale = true;
-                    return Err(Problem::bad_request("the pool was changed meanwhile", "look at it again"));
+                    return Err(Problem::bad_request("the pool was changed in the meantime", "try again"));
                 }
-                thought.wish().over(settings)
+                change.apply(settings)
             };
             define::apply(tx, name, &visit.principal.actor(), reason, after).await
         })
@@ -284,7 +279,7 @@ mod tests {
         PoolRecord { settings, version: 1, usage, active: 1, waiting, suspect: 0, created_at, changed_at }
     }
 
-    fn told(pool: &PoolRecord, change: impl Fn(&mut Settings)) -> String {
+    fn sentences(pool: &PoolRecord, change: impl Fn(&mut Settings)) -> String {
         let mut after = pool.settings.clone();
         change(&mut after);
         consequences(pool, &after, 0, Timestamp::EPOCH).join(" ")
@@ -292,9 +287,9 @@ mod tests {
 
     #[test]
     fn less_than_is_in_use_takes_nothing_and_grants_nothing() {
-        let told = told(&pool(40, 32, 3), |after| after.max_units = 20);
+        let sentences = sentences(&pool(40, 32, 3), |after| after.max_units = 20);
         assert_eq!(
-            told,
+            sentences,
             "Capacity 40 → 20 units. Limit 40 → 20: 32 in use; nothing is killed; no grants until in use < 20."
         );
     }
@@ -302,11 +297,11 @@ mod tests {
     #[test]
     fn more_lets_the_queue_go_on_and_the_rest_is_told_too() {
         assert!(
-            told(&pool(40, 32, 3), |after| after.max_units = 80)
-                .contains("the 3 requests that wait are looked at")
+            sentences(&pool(40, 32, 3), |after| after.max_units = 80)
+                .contains("3 waiting requests may start at once")
         );
-        assert!(told(&pool(40, 0, 0), |after| after.threshold_percent = 50).contains("100 % → 50 %"));
-        let policy = told(&pool(40, 2, 0), |after| after.policy = "fifo".parse().unwrap());
+        assert!(sentences(&pool(40, 0, 0), |after| after.threshold_percent = 50).contains("100 % → 50 %"));
+        let policy = sentences(&pool(40, 2, 0), |after| after.policy = "fifo".parse().unwrap());
         assert!(policy.contains("halving → fifo") && policy.contains("The limit stays 40"), "{policy}");
     }
 }

@@ -81,7 +81,7 @@ async fn panel(app: &App) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
     let app = App::open().await;
-    assert!(panel(&app).await.contains("There are no pools yet."));
+    assert!(panel(&app).await.contains("No pools yet."));
     let mut tx = app.store.begin().await.unwrap();
     tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
@@ -94,14 +94,14 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
     // The limit is 95 % of 20.
     let full = panel(&app).await;
     assert!(
-        full.contains("requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 80 % 2 1"),
+        full.contains("requests waiting ADW (4) 16 of 20 units in use, limit 19 16 / 19 20 80 % 2 1"),
         "{full}"
     );
     assert!(full.contains("ADW batch_421 downgraded: PARALLEL(16) → PARALLEL(8)"), "{full}");
     give_back(&app, "batch_1").await;
     let told = panel(&app).await;
     assert!(told.contains("ADW batch_398 waited 45s before acquire"), "{told}");
-    assert!(told.contains("open ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20"), "{told}");
+    assert!(told.contains("open ADW (4) 16 of 20 units in use, limit 19 16 / 19 20"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     );
     set(&app, &settings(10)).await;
     let over = panel(&app).await;
-    assert!(over.contains("over by 7 ADW (4) 16 of 10 units in use, 9 may be 16 / 9 10 160 %"), "{over}");
+    assert!(over.contains("over by 7 ADW (4) 16 of 10 units in use, limit 9 16 / 9 10 160 %"), "{over}");
 }
 
 /// The words of a part of a page, without its tags.
@@ -178,9 +178,7 @@ pub(super) fn asked(page: &str) -> String {
 async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
     let app = App::open().await;
     assert!(
-        panel_of(&app, "/pools", "pools")
-            .await
-            .contains("There are no pools yet. Make one: tidemill pool create")
+        panel_of(&app, "/pools", "pools").await.contains("No pools yet. Create one: tidemill pool create")
     );
     crowded(&app).await;
 
@@ -189,7 +187,7 @@ async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
 
     assert!(
         list.contains(
-            "requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 1 45 s halving Pause"
+            "requests waiting ADW (4) 16 of 20 units in use, limit 19 16 / 19 20 1 45 s halving Pause"
         ),
         "{list}"
     );
@@ -212,7 +210,7 @@ async fn one_click_pauses_a_pool_and_another_undoes_it() {
     assert_eq!(again.status, StatusCode::SEE_OTHER);
     let page = operator.get("/pools?paused=ADW").await.text;
     assert!(
-        page.contains("is paused: nothing starts")
+        page.contains("is paused. No request starts")
             && has_button(&page, "Undo")
             && has_button(&page, "Resume")
     );
@@ -225,7 +223,7 @@ async fn one_click_pauses_a_pool_and_another_undoes_it() {
         .await;
     assert_eq!(undone.header("location"), "/pools/ADW?tab=queue&range=24h&resumed=ADW");
     let page = operator.get("/pools/ADW?tab=queue&resumed=ADW").await.text;
-    assert!(page.contains("goes on with its queue") && has_button(&page, "Undo"));
+    assert!(page.contains(" has resumed.") && has_button(&page, "Undo"));
     assert!(!operator.get("/pools?paused=ADW").await.text.contains("is paused"), "only what is so is said");
 
     let evil =
@@ -295,12 +293,12 @@ async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     let page = operator.get("/pools/ADW").await.text;
     let holders = words(between(&page, "id=\"tab\"", "</section>"));
     assert!(holders.contains("running batch_421/run 8 16 → 8 ▲ downgraded normal"), "{holders}");
-    assert!(holders.contains("for another 23 h sends no heartbeats"), "{holders}");
+    assert!(holders.contains("expires in 23 h no heartbeats"), "{holders}");
 
     let release = asked(&page);
     let question = operator.get(&release).await.text;
-    assert!(question.contains("Release of “batch_1/run”?"), "{question}");
-    assert!(question.contains("16 → 8 units in use; 1 request waits, and may start at once."), "{question}");
+    assert!(question.contains("Release lease of “batch_1/run”?"), "{question}");
+    assert!(question.contains("16 → 8 units in use; 1 request waits and may start at once."), "{question}");
     assert!(question.contains("tidemill pool release "));
     let empty = operator.submit("/pools", &release, "reason=+&key=a").await;
     assert_eq!(empty.status, StatusCode::BAD_REQUEST);
@@ -313,7 +311,7 @@ async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     assert_eq!(usage(&app).await, (16, 0), "8 came back, and the queue got 8 of the 12 that it wanted");
     let late = operator.submit("/pools", &release, "reason=once+more&key=c").await;
     assert_eq!(late.status, StatusCode::CONFLICT);
-    assert!(operator.get(&release).await.text.contains("It has ended already"));
+    assert!(operator.get(&release).await.text.contains("It ended at"));
     assert_eq!(audited(&app).await[0], ("pool.release".into(), "host is gone".into()));
     let elsewhere = release.replace("/pools/ADW/", "/pools/OTHER/");
     assert_eq!(operator.get(&elsewhere).await.status, StatusCode::NOT_FOUND);
@@ -339,7 +337,8 @@ async fn the_queue_tells_place_reason_and_estimate_and_a_request_can_leave_it() 
 
     let question = operator.get(&asked(&page)).await.text;
     assert!(
-        question.contains("Cancel request of “batch_398/run”?") && question.contains("; 1 other waits on.")
+        question.contains("Cancel request of “batch_398/run”?")
+            && question.contains("; 1 other request waits.")
     );
     let done =
         operator.submit("/pools", &asked(&page), "reason=not+needed&back=/pools/ADW%3Ftab%3Dqueue").await;
@@ -348,7 +347,7 @@ async fn the_queue_tells_place_reason_and_estimate_and_a_request_can_leave_it() 
     assert!(!page.contains("batch_398"), "it has left");
     let nobody = operator.submit("/pools", &asked(&page), "reason=nor+this").await;
     assert_eq!(nobody.status, StatusCode::SEE_OTHER);
-    assert!(operator.get("/pools/ADW?tab=queue").await.text.contains("Nobody is waiting."));
+    assert!(operator.get("/pools/ADW?tab=queue").await.text.contains("No waiting requests."));
 }
 
 #[tokio::test]
@@ -372,10 +371,10 @@ async fn the_history_is_read_page_by_page() {
         2 * 40 + 8 - 50,
         "each waited and left; before, a pool was made and three asked"
     );
-    assert!(words(&first).contains("ended Its holder is done with it late_39/run"), "{}", words(&first));
+    assert!(words(&first).contains("ended Released by its holder late_39/run"), "{}", words(&first));
     let told = words(&second);
-    assert!(told.contains("granted Units for PARALLEL(8) are set aside batch_421/run"), "{told}");
-    assert!(told.contains("set 20 units, of which 95 % are given out; policy halving"), "{told}");
+    assert!(told.contains("granted PARALLEL(8) granted batch_421/run"), "{told}");
+    assert!(told.contains("changed 20 units, limit 95 %, policy halving"), "{told}");
     assert!(second.contains("Newest") && !second.contains(">Older<"));
     let odd = get(&app, "/pools/ADW?tab=history&before=x").await;
     assert_eq!(rows(&odd), 50, "what is not understood is as if it were not there");
@@ -392,14 +391,14 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     let question =
         operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=fifo").await.text;
     let told = words(&question);
-    assert!(told.contains("Capacity 20 → 10 units. Of which 95 % → 100 % may be in use."), "{told}");
+    assert!(told.contains("Capacity 20 → 10 units. Limit 95 % → 100 % of the capacity."), "{told}");
     assert!(
         told.contains("Limit 19 → 10: 16 in use; nothing is killed; no grants until in use &lt; 10."),
         "{told}"
     );
     let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
     assert!(
-        told.contains("1 of the requests that wait need more than there is then, and leave the queue."),
+        told.contains("1 waiting request needs more than the new limit and will leave the queue."),
         "{told}"
     );
     let form = format!(
@@ -410,18 +409,18 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     let stale = operator.submit("/pools", "/pools/ADW/change", &form).await;
     assert_eq!(stale.status, StatusCode::CONFLICT);
     assert!(
-        stale.text.contains("changed the pool meanwhile") && words(&stale.text).contains("Capacity 21 → 10")
+        stale.text.contains("was changed in the meantime") && words(&stale.text).contains("Capacity 21 → 10")
     );
     set(&app, &settings(20)).await;
     let done = operator.submit("/pools", "/pools/ADW/change", &form.replace("key=x", "key=y")).await;
     assert_eq!(done.header("location"), "/pools/ADW?tab=settings&range=24h", "{done:?}");
     assert_eq!(usage(&app).await, (16, 1), "nothing was taken away");
     let list = words(&operator.get("/pools").await.text);
-    assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, 10 may be 16 / 10 10 1"), "{list}");
+    assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, limit 10 16 / 10 10 1"), "{list}");
     assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
 
     let same = operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=halving").await.text;
-    assert!(same.contains("It is set so already."));
+    assert!(same.contains("The pool already has these settings."));
     let bad = operator.get("/pools/ADW/change?max_units=10&threshold_percent=0&policy=fifo").await;
     assert_eq!(bad.status, StatusCode::BAD_REQUEST);
     assert_eq!(operator.get("/pools/NONE").await.status, StatusCode::NOT_FOUND);
@@ -432,7 +431,7 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
     let app = App::open().await;
     crowded(&app).await;
     let nobody = panel_of(&app, "/pools/ADW", "usage").await;
-    assert!(nobody.contains("Nobody has seen how full it was"), "{nobody}");
+    assert!(nobody.contains("No data yet"), "{nobody}");
 
     for pause in [0, 10, 600] {
         app.clock.advance(Duration::from_secs(pause));
@@ -445,17 +444,17 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
 
     assert!(
         told.contains(
-            "At the most 16 units were in use and 1 request waited, seen every ten seconds; unknown for 50 min of the time."
+            "Peak: 16 units in use, 1 request waiting (sampled every ten seconds; no data for 50 min)."
         ),
         "{told}"
     );
     assert!(told.contains("2026-11-15 02:00:00 UTC 16 16 16 19 1"), "{told}");
     assert!(told.contains("2026-11-15 02:05:00 UTC unknown 19 unknown"), "{told}");
     assert!(told.contains("2026-11-15 01:55:00 UTC unknown unknown unknown"), "before it was made: {told}");
-    assert!(hour.contains("<desc>At the most 16 units") && hour.contains("viewBox=\"0 0 120 1000\""));
+    assert!(hour.contains("<desc>Peak: 16 units") && hour.contains("viewBox=\"0 0 120 1000\""));
     let day = get(&app, "/pools/ADW").await;
     assert!(day.contains("viewBox=\"0 0 2880 1000\""));
-    assert_eq!(between(&day, "The same as a table", "</table>").matches("<th scope=\"row\"").count(), 24);
+    assert_eq!(between(&day, "Show as a table", "</table>").matches("<th scope=\"row\"").count(), 24);
 }
 
 /// A pool of which all that people can say is hostile: who has units, who waits, and why it is paused.

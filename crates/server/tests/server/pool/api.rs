@@ -144,7 +144,7 @@ async fn units_are_leased_kept_alive_and_given_back() {
 
     let given =
         app.ask(Method::DELETE, &format!("{path}?epoch={}&failed=true", lease["epoch"]), &[], "").await;
-    assert_eq!((&given.json()["released"], &given.json()["usage"]), (&json!(true), &json!(0)), "{given:?}");
+    assert_eq!((&given.json()["released"], &given.json()["in_use"]), (&json!(true), &json!(0)), "{given:?}");
     let shown = app.ask(Method::GET, &path, &[], "").await.json();
     assert_eq!((&shown["state"], &shown["ending"]), (&json!("released"), &json!("released_failed")));
     check(

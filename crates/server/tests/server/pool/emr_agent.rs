@@ -1,4 +1,4 @@
-//! The document's addresses, with its own examples.
+//! The EMR Batch Agent API, with the examples of its description.
 
 use super::{acquire, release};
 use crate::{App, Choices};

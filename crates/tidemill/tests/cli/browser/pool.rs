@@ -73,7 +73,7 @@ async fn give_back(store: &Store, pool: &str, dag: &str) {
 fn pools_appear_fill_and_empty_on_an_open_overview() {
     let Some(scene) = Scene::usual() else { return };
     let page = scene.visit("/");
-    assert!(has_row(page, POOLS, &["There are no pools yet."]).unwrap());
+    assert!(has_row(page, POOLS, &["No pools yet."]).unwrap());
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // A little in the past, so that somebody can have waited.
@@ -91,7 +91,7 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
         ask(&store, "ERP", "batch_7", 320, 320).await;
     });
     page.wait_until(SOON, |page| {
-        has_row(page, POOLS, &["requests wait", "ADW", "950 / 950", "1,000", "95 %"])
+        has_row(page, POOLS, &["requests waiting", "ADW", "950 / 950", "1,000", "95 %"])
     })
     .unwrap();
     page.wait_until(SOON, |page| has_row(page, POOLS, &["paused", "archive"])).unwrap();
@@ -162,18 +162,18 @@ fn a_pool_is_paused_with_one_click_and_the_click_is_undone() {
     let page = scene.visit("/pools");
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     // By now every row came by the stream, and its button still works.
-    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests wait", "ADW", "32 / 38"]))
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests waiting", "ADW", "32 / 38"]))
         .unwrap();
 
     page.click("button[aria-label='Pause ADW']").unwrap();
     page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["paused", "ADW", "Resume"])).unwrap();
-    assert!(page.text(".banner.ok").unwrap().contains("ADW is paused: nothing starts"));
+    assert!(page.text(".banner.ok").unwrap().contains("ADW is paused. No request starts"));
     assert_eq!(scene.path(), "/pools?paused=ADW");
 
     page.click(".banner.ok button").unwrap();
-    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests wait", "ADW", "Pause"]))
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests waiting", "ADW", "Pause"]))
         .unwrap();
-    assert!(page.text(".banner.ok").unwrap().contains("goes on with its queue"));
+    assert!(page.text(".banner.ok").unwrap().contains("has resumed"));
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
     runtime.block_on(store.close());
 }
@@ -188,7 +188,7 @@ fn a_holder_is_released_in_a_dialog_and_the_queue_goes_on_without_a_reload() {
 
     page.click("a[aria-label='Release batch_421/run…']").unwrap();
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
-    assert!(page.text("dialog[open] h2").unwrap().contains("Release of “batch_421/run”?"));
+    assert!(page.text("dialog[open] h2").unwrap().contains("Release lease of “batch_421/run”?"));
     assert!(page.text("dialog[open]").unwrap().contains("32 → 16 units in use; 1 request waits"));
     page.click("dialog[open] [data-close]").unwrap();
     page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")?)).unwrap();
@@ -229,7 +229,7 @@ fn a_pool_can_be_used_without_javascript() {
     page.wait_until(SOON, |page| Ok(page.text("h2")?.contains("Cancel request of"))).unwrap();
     page.fill("[name=reason]", "not needed").unwrap();
     page.click("button.end").unwrap();
-    page.wait_until(SOON, |page| has_row(page, "#tab tbody tr", &["Nobody is waiting."])).unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#tab tbody tr", &["No waiting requests."])).unwrap();
 
     scene.visit("/pools/ADW?tab=settings");
     page.fill("#tab [name=max_units]", "20").unwrap();

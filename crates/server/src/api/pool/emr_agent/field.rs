@@ -1,14 +1,14 @@
-//! Fields of a request, read as loosely as the document's clients write them: a number may be a text of digits,
-//! because templates make texts of everything, and null says as little as no field at all.
+//! Fields of a request of the EMR Batch Agent API. A number may be a string of digits, because templates turn
+//! everything into strings, and null counts as missing.
 
 use crate::problem::Problem;
 use serde_json::{Map, Number, Value};
 use std::ops::RangeInclusive;
 
-/// Largest whole number that a double holds for certain.
+/// Largest whole number that a double holds exactly.
 const DOUBLE_WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// A field that is not as it should be. Its text tells the field but not the value, which may be long or secret.
+/// An invalid field. The message has its name but not its value, which may be long or secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadField {
@@ -21,7 +21,7 @@ impl BadField {
         Self { field: field.into(), why: why.into() }
     }
 
-    /// Which field, with the objects around it.
+    /// The name of the field, with the objects around it.
     pub fn field(&self) -> &str {
         &self.field
     }
@@ -29,14 +29,13 @@ impl BadField {
 
 impl From<BadField> for Problem {
     fn from(error: BadField) -> Self {
-        Self::bad_request(error.to_string(), "send it as /openapi.json describes it")
+        Self::bad_request(error.to_string(), "correct the field")
     }
 }
 
-/// An object of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'a> {
-    /// What stands before a name in messages.
+    /// Prefix of a name in messages.
     place: String,
     map: &'a Map<String, Value>,
 }
@@ -49,7 +48,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An object in it.
     pub(super) fn object(&self, name: &str) -> Result<Option<Self>, BadField> {
         match self.get(name) {
             None => Ok(None),
@@ -58,12 +56,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A name, such as that of a DAG: one line. An empty one is none.
+    /// A name on one line, such as that of a DAG. An empty one counts as missing.
     pub(super) fn text(&self, name: &str, chars_max: usize) -> Result<Option<String>, BadField> {
         self.written(name, chars_max, char::is_control, "control characters")
     }
 
-    /// A text of several lines. Only what no database can store is refused.
+    /// A text that may have several lines. Only NUL is refused, which no database can store.
     pub(super) fn long_text(&self, name: &str, chars_max: usize) -> Result<Option<String>, BadField> {
         self.written(name, chars_max, |char| char == '\0', "a NUL character")
     }
@@ -89,7 +87,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number, or digits in a text.
+    /// A whole number, or a string of digits.
     pub(super) fn number(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, BadField> {
         let read = match self.get(name) {
             None => return Ok(None),
@@ -119,7 +117,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What is wrong with a field.
     pub(super) fn bad(&self, name: &str, why: impl Into<String>) -> BadField {
         BadField::new(format!("{}{name}", self.place), why)
     }
@@ -129,13 +126,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// `4`, and `4.0` too: some languages have only one kind of number.
+/// Also takes `4.0`: some languages have only one type of number.
 fn whole(number: &Number) -> Option<i64> {
     let double = |number: &f64| number.fract() == 0.0 && number.abs() <= DOUBLE_WHOLE_MAX;
     number.as_i64().or_else(|| number.as_f64().filter(double).map(|number| number as i64))
 }
 
-/// `"4"`, and neither `" 4 "`, `"+4"` nor `"04"`: what has two spellings is sooner or later taken for two things.
+/// Takes `"4"`, but not `" 4 "`, `"+4"` or `"04"`: a number must have only one spelling.
 fn digits(text: &str) -> Option<i64> {
     text.parse::<i64>().ok().filter(|number| number.to_string() == text)
 }

@@ -1,4 +1,4 @@
-//! The document's addresses: `POST /acquire`, `POST /release`, `GET /status`, and `POST /` where the body says which.
+//! The routes `POST /acquire`, `POST /release`, `GET /status`, and `POST /` where the body names the action.
 
 use super::request::{Action, Request};
 use super::serve::Caller;
@@ -15,14 +15,14 @@ use axum::extract::State as Given;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-type Answered = Result<Json<Value>, Problem>;
+type AgentAnswer = Result<Json<Value>, Problem>;
 
 pub(crate) async fn acquire(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
+) -> AgentAnswer {
     serve(&state, &principal, &headers, body, Some(Action::Acquire)).await
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn release(
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
+) -> AgentAnswer {
     serve(&state, &principal, &headers, body, Some(Action::Release)).await
 }
 
@@ -40,16 +40,16 @@ pub(crate) async fn any(
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
+) -> AgentAnswer {
     serve(&state, &principal, &headers, body, None).await
 }
 
 pub(crate) async fn status(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    QueryString(asked): QueryString<Map<String, Value>>,
-) -> Answered {
-    let request = Request::read(&Value::Object(asked), Some(Action::Status))?;
+    QueryString(query): QueryString<Map<String, Value>>,
+) -> AgentAnswer {
+    let request = Request::read(&Value::Object(query), Some(Action::Status))?;
     let caller = Caller { state: &state, principal: &principal, call: None, is_present: true };
     Ok(Json(caller.serve(request).await?))
 }
@@ -59,14 +59,14 @@ async fn serve(
     principal: &Principal,
     headers: &HeaderMap,
     body: Body,
-    asked: Option<Action>,
-) -> Answered {
+    action: Option<Action>,
+) -> AgentAnswer {
     let bytes = body::read(body).await?;
     let request: Value = serde_json::from_slice(&bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        Problem::bad_request(format!("the body is not JSON, from {place} on"), "send a JSON object")
+        Problem::bad_request(format!("the body is not JSON: {place}"), "send a JSON object")
     })?;
-    let request = Request::read(&request, asked)?;
+    let request = Request::read(&request, action)?;
     let call = call_of(principal, headers)?;
     Ok(Json(Caller { state, principal, call, is_present: true }.serve(request).await?))
 }

@@ -1,4 +1,4 @@
-//! What the document's clients ask.
+//! Requests of the EMR Batch Agent API.
 
 use super::field::{BadField, Fields};
 use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
@@ -7,31 +7,26 @@ use std::num::NonZeroU32;
 use tidemill_domain::pool::Class;
 use tidemill_domain::pool::holder::LONGEST_NAME;
 
-/// Largest degree that is taken for one.
+/// Maximum degree of parallelism.
 const PARALLEL_MAX: i64 = 1_000_000;
-/// Longest time between two heartbeats, in seconds: a day.
+/// Maximum interval of heartbeats, in seconds.
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
-/// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Take units, or wait for them.
     Acquire,
     Release,
-    /// Tell how the pools stand.
     Status,
 }
 
 const ACTIONS: [(&str, Action); 3] =
     [("acquire", Action::Acquire), ("release", Action::Release), ("status", Action::Status)];
 
-/// A request that makes sense by itself. Whether the pool exists is another question.
+/// A valid request. Its pool may not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Take units, or wait for them.
     Acquire(Box<Acquire>),
     Release(Release),
-    /// Tell how the pools stand.
     Status(Status),
 }
 
@@ -39,81 +34,73 @@ pub enum Request {
 pub struct Acquire {
     pub pool: PoolKey,
     pub holder: Holder,
-    /// What is read with them.
     pub table_name: Option<String>,
-    /// How many connections the batch opens, if the request says so itself.
+    /// Number of connections that the batch opens.
     pub parallel_hint: Option<NonZeroU32>,
-    /// The hint of its statement, from the request or from the batch spec.
+    /// From the request or from the batch spec.
     pub hint: Option<String>,
-    /// In how many partitions the batch reads, by its batch spec.
+    /// From the batch spec.
     pub partitions: Option<NonZeroU32>,
     pub class: Class,
-    /// With how many it could do; none for what the pool says.
+    /// Defaults to the minimum of the pool.
     pub min_parallel: Option<NonZeroU32>,
-    /// How long the answer may be held back until there are units.
+    /// Maximum time to wait for units before answering.
     pub wait_seconds: u32,
-    /// How often the holder means to be heard of; none if it will not.
+    /// Interval of heartbeats; none if the holder sends none.
     pub heartbeat_seconds: Option<u32>,
 }
 
-/// Somebody gives units back, or no longer waits for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
     pub pool: PoolKey,
     pub holder: Holder,
-    /// The epoch of the grant that is given back; none for whichever there is.
+    /// Epoch of the lease; none for any.
     pub epoch: Option<i64>,
-    /// How the batch has ended.
     pub outcome: Option<Outcome>,
 }
 
-/// Somebody asks how the pools stand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Only this one.
+    /// All pools if none.
     pub pool: Option<PoolKey>,
 }
 
-/// A pool as a caller names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PoolKey {
-    /// By its name with us.
     Name(String),
-    /// By the number of the source database.
+    /// The external id of the pool.
     SrcDbId(i64),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The DAG. Two DAGs may have runs of the same name.
+    /// Two DAGs may have runs of the same name.
     pub dag_id: String,
     pub dag_run_id: String,
-    /// The task of the run, if one run has several holders.
+    /// Set if a run has several holders.
     pub task_id: Option<String>,
-    /// Which of a mapped task; Airflow says -1 for one that is not mapped, as do we when nothing is said.
+    /// Index of a mapped task; -1 otherwise, as in Airflow.
     pub map_index: i32,
 }
 
-/// How a batch has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Completed,
-    /// Not well.
     Failed,
 }
 
 const OUTCOMES: [(&str, Outcome); 2] = [("completed", Outcome::Completed), ("failed", Outcome::Failed)];
 
 impl Request {
-    /// Reads a request. `asked` is the action that its address stands for; without one the field `action` tells.
-    pub fn read(request: &Value, asked: Option<Action>) -> Result<Self, BadField> {
+    /// Reads a request. `route` is the action of its route; without one, the field `action` names it.
+    pub fn read(request: &Value, route: Option<Action>) -> Result<Self, BadField> {
         let fields = Fields::of(request)?;
-        let action = match (fields.word("action", &ACTIONS)?, asked) {
-            (Some(said), Some(asked)) if said != asked => {
-                return Err(fields.bad("action", "it is another than that of the address"));
+        let action = match (fields.word("action", &ACTIONS)?, route) {
+            (Some(action), Some(route)) if action != route => {
+                return Err(fields.bad("action", "it does not match the path"));
             }
             (_, Some(action)) | (Some(action), None) => action,
-            (None, None) => return Err(fields.bad("action", "it is missing; say acquire, release or status")),
+            (None, None) => return Err(fields.bad("action", "it is missing; use acquire, release or status")),
         };
         let spec = Spec::read(&fields)?;
         match action {
@@ -151,8 +138,7 @@ fn acquire(fields: &Fields<'_>, spec: Spec) -> Result<Acquire, BadField> {
     })
 }
 
-/// What the batch spec of the portal says, under `batch_spec` or in the request itself. What the request says comes
-/// first.
+/// Fields of the batch spec of the portal, under `batch_spec` or in the request itself. Fields of the request win.
 #[derive(Debug)]
 struct Spec {
     src_db_id: Option<i64>,
@@ -172,7 +158,7 @@ impl Spec {
         }
         if let Some(resource) = resource {
             spec.hint = resource.long_text("hint", HINT_CHARS_MAX)?;
-            // None at all is how some specs say that the batch is not partitioned.
+            // In some specs, 0 means that the batch is not partitioned.
             let count = resource.number("prttCnt", 0..=PARALLEL_MAX)?;
             spec.partitions = count.and_then(|count| u32::try_from(count).ok()).and_then(NonZeroU32::new);
         }
@@ -181,14 +167,15 @@ impl Spec {
 }
 
 fn required_pool(fields: &Fields<'_>, spec: &Spec) -> Result<PoolKey, BadField> {
-    pool(fields, spec)?.ok_or_else(|| fields.bad("src_db_id", "it is missing; say it, or the name of a pool"))
+    pool(fields, spec)?
+        .ok_or_else(|| fields.bad("src_db_id", "it is missing; send it, or the name of a pool in `pool`"))
 }
 
 fn pool(fields: &Fields<'_>, spec: &Spec) -> Result<Option<PoolKey>, BadField> {
     let name = fields.text("pool", LONGEST_NAME)?;
     let id = fields.number("src_db_id", 0..=i64::MAX)?;
     match (name, id) {
-        (Some(_), Some(_)) => Err(fields.bad("pool", "it stands beside src_db_id; say one of them")),
+        (Some(_), Some(_)) => Err(fields.bad("pool", "send either pool or src_db_id, not both")),
         (Some(name), None) => Ok(Some(PoolKey::Name(name))),
         (None, id) => Ok(id.or(spec.src_db_id).map(PoolKey::SrcDbId)),
     }
@@ -207,10 +194,10 @@ fn holder(fields: &Fields<'_>) -> Result<Holder, BadField> {
     })
 }
 
-/// How parallel. None at all cannot be asked for: a batch that opens no connection needs no pool.
+/// A degree of at least 1: a batch that opens no connection needs no pool.
 fn degree(fields: &Fields<'_>, name: &str) -> Result<Option<NonZeroU32>, BadField> {
     if let Ok(Some(number)) = fields.number(name, i64::MIN..=0) {
-        let why = "and at least 1 connection is needed; leave it out for what the pool says";
+        let why = "but must be at least 1; leave it out to use the default of the pool";
         return Err(fields.bad(name, format!("it is {number}, {why}")));
     }
     let degree = fields.number(name, 1..=PARALLEL_MAX)?;

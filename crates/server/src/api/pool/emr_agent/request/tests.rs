@@ -1,4 +1,4 @@
-//! The document's requests, ours beside them, and everything else.
+//! Requests of the EMR Batch Agent API: those of the agent, our fields, and invalid ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -145,10 +145,7 @@ fn the_address_and_the_action_agree() {
         |request: &Value, asked| Request::read(request, Some(asked)).map_err(|error| error.to_string());
 
     assert!(matches!(read(&request, Action::Acquire), Ok(Request::Acquire(_))));
-    assert_eq!(
-        read(&request, Action::Release).unwrap_err(),
-        "action: it is another than that of the address"
-    );
+    assert_eq!(read(&request, Action::Release).unwrap_err(), "action: it does not match the path");
     request.as_object_mut().unwrap().remove("action");
     assert!(matches!(read(&request, Action::Release), Ok(Request::Release(_))));
     assert!(Request::read(&request, None).unwrap_err().to_string().starts_with("action: it is missing"));
