@@ -117,7 +117,7 @@ impl Context {
 
     /// Prints records as their view `V`: a table has the columns that `columns` names, separated by
     /// spaces; the other formats have every field.
-    pub(crate) fn print_list<V: View, R>(
+    pub(crate) fn print_list<V, R>(
         &self,
         schema: &'static str,
         when_empty: &'static str,
@@ -125,7 +125,7 @@ impl Context {
         columns: &'static str,
     ) -> Result<Exit, Failure>
     where
-        V: From<R>,
+        V: View + From<R>,
     {
         let views = records.into_iter().map(V::from);
         Listing::of_views(schema, when_empty, views, columns).print(self.output())

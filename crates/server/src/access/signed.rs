@@ -4,7 +4,7 @@ use super::{Authentication, Knock, Principal, Refusal, Via};
 use crate::body;
 use crate::lambda::SignatureMode;
 use crate::lambda::signature::Refusal::Missing;
-use crate::lambda::signature::{Arrived, verify};
+use crate::lambda::signature::{SignedRequest, verify};
 use crate::route::Surface;
 use crate::state::State;
 use axum::body::Body;
@@ -29,7 +29,7 @@ pub(super) async fn caller(
     let bytes = body::read(std::mem::take(request.body_mut())).await?;
     // The router has taken the base path away, which was signed.
     let path = state.path(request.uri().path());
-    let arrived = Arrived {
+    let arrived = SignedRequest {
         method: &knock.method,
         path: &path,
         query: request.uri().query(),

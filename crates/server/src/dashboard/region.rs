@@ -228,7 +228,7 @@ mod tests {
         let all = simple.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
             let of_status = Status::ALL.map(|status| Page::Renders(Some(status), buttons));
             let others = [Page::Renders(None, buttons), Page::Render(RenderId::new(4711), buttons)];
-            let pools = of_pools.map(|page| Page::Pool(page, buttons));
+            let pools = of_pools.clone().map(|page| Page::Pool(page, buttons));
             others.into_iter().chain(of_status).chain(pools).chain([Page::Pools(buttons)])
         }));
         for page in all {

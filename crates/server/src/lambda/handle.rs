@@ -4,7 +4,7 @@ use super::invocation::{Invocation, InvocationType, LogType, payload};
 use super::name::FunctionName;
 use super::reply::{FunctionError, Reply, ServiceError};
 use crate::access::Principal;
-use crate::api::pool::emr_agent::{Caller, Request as QueryString};
+use crate::api::pool::emr_agent::{Caller, Request as AgentRequest};
 use crate::api::pool::named_call;
 use crate::body;
 use crate::state::State;
@@ -15,45 +15,45 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::json;
 
-/// What may stand behind the `?`.
 #[derive(Deserialize)]
-struct Asking {
+struct InvokeQuery {
     #[serde(rename = "Qualifier")]
     qualifier: Option<String>,
 }
 
-/// Calls the function, in one of the three ways that its headers say.
+/// Calls the function, with the invocation type in its headers.
 pub(crate) async fn invoke(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Response {
-    let asked = Invocation::read(request.headers());
-    let log_type = asked.as_ref().map_or(LogType::None, |asked| asked.log);
-    let (reply, log) = match asked {
-        Ok(asked) => call(&state, &principal, asked, request).await,
-        Err(error) => (Reply::Refused(error), String::new()),
-    };
-    reply.into_response(&principal.request_id, log_type, &log)
+    respond(&state, &principal, request, |invocation| invocation).await
 }
 
-/// Calls the function for its effect only, as old clients do.
+/// Calls the function without an answer, as old clients do.
 pub(crate) async fn invoke_async(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Response {
-    let (reply, _) = match Invocation::read(request.headers()) {
-        Ok(asked) => {
-            let asked = Invocation { kind: InvocationType::Event, ..asked };
-            call(&state, &principal, asked, request).await
-        }
-        Err(error) => (Reply::Refused(error), String::new()),
-    };
-    reply.into_response(&principal.request_id, LogType::None, "")
+    let event = |invocation| Invocation { kind: InvocationType::Event, log: LogType::None, ..invocation };
+    respond(&state, &principal, request, event).await
 }
 
-/// Tells those who look before they call that the function is there.
+async fn respond(
+    state: &State,
+    principal: &Principal,
+    request: Request,
+    change: impl FnOnce(Invocation) -> Invocation,
+) -> Response {
+    let (log_type, (reply, log)) = match Invocation::read(request.headers()).map(change) {
+        Ok(invocation) => (invocation.log, call(state, principal, invocation, request).await),
+        Err(error) => (LogType::None, (Reply::Refused(error), String::new())),
+    };
+    reply.into_response(&principal.request_id, log_type, &log)
+}
+
+/// Describes the function, for clients that check it before a call.
 pub(crate) async fn describe(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -74,13 +74,18 @@ pub(crate) async fn describe(
     (StatusCode::OK, Json(json!({ "Configuration": configuration }))).into_response()
 }
 
-/// What became of a call, and what the function has to tell about it.
-async fn call(state: &State, principal: &Principal, asked: Invocation, request: Request) -> (Reply, String) {
+/// The reply to a call, and its log.
+async fn call(
+    state: &State,
+    principal: &Principal,
+    invocation: Invocation,
+    request: Request,
+) -> (Reply, String) {
     let refuse = |error: ServiceError| (Reply::Refused(error), String::new());
     if let Err(error) = find(state, request.uri()) {
         return refuse(error);
     }
-    if !asked.kind.does_work() {
+    if !invocation.kind.does_work() {
         return (Reply::WouldAccept, String::new());
     }
     let payload = match body::read(request.into_body()).await {
@@ -88,13 +93,13 @@ async fn call(state: &State, principal: &Principal, asked: Invocation, request: 
         Err(problem) => return refuse(ServiceError::from(&problem)),
     };
     let read = match payload {
-        Ok(payload) => QueryString::read(&payload, None),
+        Ok(payload) => AgentRequest::read(&payload, None),
         Err(error) => return refuse(error),
     };
-    let is_event = asked.kind == InvocationType::Event;
+    let is_event = invocation.kind == InvocationType::Event;
     let reply = match read {
         Ok(request) => {
-            let call = asked.id.map(|id| named_call(principal, &id));
+            let call = invocation.id.map(|id| named_call(principal, &id));
             match (Caller { state, principal, call, is_present: !is_event }).serve(request).await {
                 Ok(answer) => Reply::Answered(answer),
                 Err(problem) => return refuse(ServiceError::from(&problem)),
@@ -102,30 +107,30 @@ async fn call(state: &State, principal: &Principal, asked: Invocation, request: 
         }
         Err(error) => Reply::Failed(FunctionError::from(error)),
     };
-    let log = told(&reply, &principal.request_id);
+    let log = call_log(&reply, &principal.request_id);
     if !is_event {
         return (reply, log);
     }
     if let Reply::Failed(error) = &reply {
-        // The caller hears nothing of it: so it is with Lambda.
-        tracing::warn!(error = %error.message, request = %principal.request_id, "an event was not understood");
+        // As with Lambda, the caller does not get the error of an event.
+        tracing::warn!(error = %error.message, request = %principal.request_id, "an event was invalid");
     }
     (Reply::Accepted, log)
 }
 
-/// Refuses every function but ours.
+/// Refuses other functions than ours.
 fn find(state: &State, uri: &Uri) -> Result<(), ServiceError> {
     let segment = uri.path().split("/functions/").nth(1).and_then(|rest| rest.split('/').next());
-    let asking = Query::<Asking>::try_from_uri(uri).ok().and_then(|Query(asking)| asking.qualifier);
-    let function = FunctionName::from_path(segment.unwrap_or_default())?.qualified(asking.as_deref())?;
+    let qualifier = Query::<InvokeQuery>::try_from_uri(uri).ok().and_then(|Query(query)| query.qualifier);
+    let function = FunctionName::from_path(segment.unwrap_or_default())?.qualified(qualifier.as_deref())?;
     match function.name() == state.inner().lambda.function {
         true => Ok(()),
         false => Err(ServiceError::ResourceNotFound(function.name().to_owned())),
     }
 }
 
-/// The log of one call, in the form that clients of Lambda know.
-fn told(reply: &Reply, request_id: &str) -> String {
+/// The log of a call, in the form of Lambda.
+fn call_log(reply: &Reply, request_id: &str) -> String {
     let line = match reply {
         Reply::Answered(answer) => answer.to_string(),
         Reply::Failed(error) => error.message.clone(),

@@ -1,30 +1,29 @@
-//! How a function is called: for its answer, for its effect only, or only to see whether it could be.
+//! How a function is called: with an answer, without one, or as a dry run.
 
 use crate::lambda::reply::ServiceError;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-/// Longest id of an invocation; the SDKs send UUIDs.
+/// Maximum length of the id of an invocation; the SDKs send UUIDs.
 const ID_CHARS_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum InvocationType {
     #[default]
     RequestResponse,
-    /// That the work is done; the answer does not matter.
+    /// Does the work; the caller gets no answer.
     Event,
-    /// To know whether the call would be accepted. Nothing is done.
+    /// Only checks whether the call would be accepted.
     DryRun,
 }
 
 impl InvocationType {
-    /// Whether the work is to be done.
     pub const fn does_work(self) -> bool {
         matches!(self, Self::RequestResponse | Self::Event)
     }
 }
 
-/// Whether the caller wants to see the end of the log.
+/// Whether the caller gets the end of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum LogType {
     #[default]
@@ -32,18 +31,16 @@ pub enum LogType {
     Tail,
 }
 
-/// What the headers say about a call.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Invocation {
     pub kind: InvocationType,
-    /// Whether it wants the log.
     pub log: LogType,
-    /// The same for each attempt of one call. No signature covers it: it means something only together with the caller.
+    /// The same in each attempt of a call. It is not signed, so use it only together with the caller.
     pub id: Option<String>,
 }
 
 impl Invocation {
-    /// Reads the headers. The SDKs leave out what is as usual.
+    /// Reads the headers. The SDKs leave out defaults.
     pub fn read(headers: &HeaderMap) -> Result<Self, ServiceError> {
         let kind = match text(headers, "x-amz-invocation-type")? {
             None | Some("RequestResponse") => InvocationType::RequestResponse,
@@ -71,14 +68,14 @@ impl Invocation {
     }
 }
 
-/// The body as the function gets it, whatever `Content-Type` says: the SDKs send none. No body is an empty object.
+/// The body as JSON, whatever its `Content-Type`: the SDKs send none. An empty body counts as an empty object.
 pub fn payload(body: &[u8]) -> Result<Value, ServiceError> {
     if body.trim_ascii().is_empty() {
         return Ok(Value::Object(Map::new()));
     }
     serde_json::from_slice(body).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        ServiceError::InvalidRequestContent(format!("the body is not JSON, from {place} on"))
+        ServiceError::InvalidRequestContent(format!("the body is not JSON: {place}"))
     })
 }
 

@@ -1,45 +1,41 @@
-//! Which function is called: a name, or one of the longer forms that AWS accepts in its place.
+//! The name of a function, in one of the forms that AWS accepts.
 //!
 //! ```text
 //! name
 //! account:function:name
-//! arn:partition:lambda:region:account:function:name     each perhaps with :qualifier
+//! arn:partition:lambda:region:account:function:name     each with an optional :qualifier
 //! ```
 
 use percent_encoding::percent_decode_str;
 use std::str::FromStr;
 
-/// Longest name of a function.
 const NAME_CHARS_MAX: usize = 64;
 const QUALIFIER_CHARS_MAX: usize = 128;
 const ACCOUNT_DIGITS: usize = 12;
 
-/// A function as a caller names it. Region and account are the caller's affair: we have neither.
+/// Region and account are ignored: Tidemill has neither.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionName {
     name: String,
     qualifier: Option<String>,
 }
 
-/// The text names no function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// None of the forms.
     #[error(
         "the function name is none of name, name:qualifier, account:function:name and \
          arn:partition:lambda:region:account:function:name, of letters, digits, - and _"
     )]
     Form,
-    /// The alias or version after `?Qualifier=`.
     #[error("the qualifier is not 1 to 128 letters, digits, -, _ and $")]
     Qualifier,
-    #[error("the qualifier in the function name is another than the one behind ?Qualifier=")]
+    #[error("the qualifier in the function name differs from the one in ?Qualifier=")]
     QualifiersDiffer,
 }
 
 impl FunctionName {
-    /// Reads a segment of the path as it came over the wire, where an ARN has its colons encoded.
+    /// Reads a segment of the path, in which the colons of an ARN are percent-encoded.
     ///
     /// ```
     /// # use tidemill_server::lambda::name::FunctionName;
@@ -51,7 +47,7 @@ impl FunctionName {
         percent_decode_str(segment).decode_utf8().map_err(|_| BadName::Form)?.parse()
     }
 
-    /// With what stands behind `?Qualifier=`, decoded. It may be said in both places, if it is the same.
+    /// Adds the decoded value of `?Qualifier=`. If both have a qualifier, they must be the same.
     pub fn qualified(self, asked: Option<&str>) -> Result<Self, BadName> {
         let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return Ok(self) };
         if !is_qualifier(asked) {
@@ -63,12 +59,11 @@ impl FunctionName {
         }
     }
 
-    /// Its name, without all that may stand around it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The alias or version that was asked for.
+    /// The alias or version.
     pub fn qualifier(&self) -> Option<&str> {
         self.qualifier.as_deref()
     }
@@ -97,7 +92,7 @@ impl FromStr for FunctionName {
     }
 }
 
-/// The name, and the qualifier if there is one.
+/// The name and the qualifier.
 fn ending<'a>(parts: &[&'a str]) -> Option<(&'a str, Option<&'a str>)> {
     match parts {
         [name] => Some((name, None)),

@@ -1,5 +1,5 @@
-//! What goes back to a client of Lambda. The SDKs tell by status and headers what has happened, and try again after
-//! 429 and 5xx by themselves; so "wait" is an answer of the function and not an error of the service.
+//! Replies to clients of Lambda. The SDKs retry after 429 and 5xx by themselves, so "wait" is an answer of the function
+//! and not an error of the service.
 
 use crate::api::pool::emr_agent::BadField;
 use crate::lambda::invocation::LogType;
@@ -16,46 +16,44 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tidemill_domain::code::Code;
 
-/// Most characters of the log in a header, encoded.
+/// Maximum number of characters of the encoded log in a header.
 const LOG_CHARS_MAX: usize = 4096;
-/// What makes that many characters once it is encoded.
+/// The same before encoding.
 const LOG_BYTES_MAX: usize = LOG_CHARS_MAX / 4 * 3;
-/// There is one version of the function: ours.
+/// The only version of the function.
 const VERSION: &str = "$LATEST";
 
-/// What became of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
     Answered(Value),
-    /// The function could not do with its payload.
+    /// The payload was invalid.
     Failed(FunctionError),
     Accepted,
     WouldAccept,
-    /// It was not for the function.
+    /// The function was not called.
     Refused(ServiceError),
 }
 
-/// An error of the function. For the service the call went well.
+/// An error of the function. For the service, the call succeeded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FunctionError {
     #[serde(rename = "errorMessage")]
     pub message: String,
-    /// What kind of error it is, as a name of the language that a function is written in would be.
+    /// The name of an exception.
     #[serde(rename = "errorType")]
     pub kind: &'static str,
-    /// Nobody gets to see our stack, but clients expect the field.
+    /// Always empty, but clients expect the field.
     #[serde(rename = "stackTrace")]
     pub stack_trace: [&'static str; 0],
 }
 
 impl FunctionError {
-    /// An error without a stack.
     pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { message: message.into(), kind, stack_trace: [] }
     }
 }
 
-/// As when the document's own function stumbles over its input.
+/// As when the agent's own function fails on its input.
 impl From<BadField> for FunctionError {
     fn from(error: BadField) -> Self {
         Self::new("InvalidRequest", error.to_string())
@@ -68,34 +66,25 @@ impl From<BadField> for FunctionError {
 pub enum ServiceError {
     #[error("there is no function {0} here")]
     ResourceNotFound(String),
-    /// The body is not what the function takes.
     #[error("{0}")]
     InvalidRequestContent(String),
-    /// A header, the name or the query is not understood.
+    /// A header, the name or the query is invalid.
     #[error("{0}")]
     InvalidParameterValue(String),
-    /// The body is too large.
     #[error("the body is larger than {bytes_max} bytes")]
-    RequestTooLarge {
-        /// Largest body that is read.
-        bytes_max: usize,
-    },
+    RequestTooLarge { bytes_max: usize },
     #[error("too many requests; try again after {retry_after_seconds} s")]
-    TooManyRequests {
-        /// After how long another try makes sense.
-        retry_after_seconds: u64,
-    },
-    /// Not signed by somebody we know.
+    TooManyRequests { retry_after_seconds: u64 },
     #[error(transparent)]
     BadSignature(#[from] Refusal),
-    /// Known, but not allowed to do this.
+    /// The caller is known, but has no permission.
     #[error("{0}")]
     AccessDenied(String),
     #[error("the server failed; try again, and see its log under the request id")]
     Service,
 }
 
-/// What stopped a call before the function, in the words of Lambda. What is not the caller's fault is told to the log.
+/// An error before the function was called, as an error of Lambda.
 impl From<&Problem> for ServiceError {
     fn from(problem: &Problem) -> Self {
         match problem.code() {
@@ -129,7 +118,7 @@ impl ServiceError {
         }
     }
 
-    /// What the SDKs make an exception of.
+    /// The exception that the SDKs raise.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::ResourceNotFound(_) => "ResourceNotFoundException",
@@ -152,8 +141,8 @@ impl ServiceError {
 }
 
 impl Reply {
-    /// As it goes over the wire. `log` is what the function has to tell, for those who ask for it.
-    pub fn into_response(self, request_id: &str, asked: LogType, log: &str) -> Response {
+    /// The reply with the end of `log`, if the caller wants it.
+    pub fn into_response(self, request_id: &str, log_type: LogType, log: &str) -> Response {
         let has_run = matches!(self, Self::Answered(_) | Self::Failed(_));
         let mut response = match self {
             Self::Answered(payload) => json_body(StatusCode::OK, &payload),
@@ -169,7 +158,7 @@ impl Reply {
         if has_run {
             set(response.headers_mut(), "x-amz-executed-version", VERSION);
         }
-        if has_run && asked == LogType::Tail {
+        if has_run && log_type == LogType::Tail {
             set(response.headers_mut(), "x-amz-log-result", &STANDARD.encode(tail(log)));
         }
         set(response.headers_mut(), "x-amzn-requestid", request_id);
@@ -191,14 +180,14 @@ fn json_body(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// All values are ours or encoded; one that no header can hold is left out rather than sent in part.
+/// Leaves out a value that no header can hold. All values are ours or encoded.
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(HeaderName::from_static(name), value);
     }
 }
 
-/// The end of the log, from the beginning of a character on.
+/// The end of the log, cut at a character.
 fn tail(log: &str) -> &str {
     let from = log.ceil_char_boundary(log.len().saturating_sub(LOG_BYTES_MAX));
     log.get(from..).unwrap_or_default()

@@ -1,9 +1,8 @@
-//! Whether a request was signed with a key that we know: AWS Signature Version 4, the checking half of it.
+//! Verifies the signature of a request: AWS Signature Version 4.
 //!
-//! The caller signs a text that is made of the request; we make the same text of what has arrived. Everything that
-//! tells us what to do must be in it: the method, the path, the query, the body, the host, the time, and each header
-//! whose name begins with `x-amz-`. What is not in it (such as `amz-sdk-invocation-id`) could have been changed by
-//! whoever carried the request.
+//! The caller signs a text made from the request, and we make the same text from what arrived. It must contain
+//! everything that we act on: the method, the path, the query, the body, the host, the time, and each header whose name
+//! begins with `x-amz-`. Other headers (such as `amz-sdk-invocation-id`) could have been changed on the way.
 
 use axum::http::{HeaderMap, Method, header};
 use hmac::{Hmac, KeyInit, Mac};
@@ -14,19 +13,18 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_domain::time::Timestamp;
 
-/// How far the clocks of caller and server may differ.
+/// Maximum difference between the clocks of caller and server.
 pub const SKEW_MAX: Duration = Duration::from_secs(5 * 60);
-/// Shortest secret, in bytes. A shorter one can be guessed from a single request.
+/// Minimum length of a secret. A shorter one can be guessed from a single request.
 const SECRET_BYTES_MIN: usize = 32;
 const SCHEME: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "lambda";
 const TERMINATOR: &str = "aws4_request";
 const DATE: &str = "x-amz-date";
 const SESSION_TOKEN: &str = "x-amz-security-token";
-/// What is written as it is in a canonical path.
+/// Characters that a canonical path does not encode.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// A key of somebody who may call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
     id: String,
@@ -34,11 +32,11 @@ pub struct AccessKey {
     session_token: Option<String>,
 }
 
-/// The key cannot be used. Its text does not tell the secret.
+/// The message does not contain the secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAccessKey {
-    /// It stands between slashes in the header.
+    /// The header has slashes around the id.
     #[error("the id of an access key is 1 to 128 letters, digits, - and _")]
     Id,
     #[error("the secret of access key {id} is shorter than {SECRET_BYTES_MIN} characters")]
@@ -57,7 +55,7 @@ impl AccessKey {
         Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
     }
 
-    /// A key that is good only together with this session token.
+    /// The key is valid only together with this session token.
     #[must_use]
     pub fn with_session_token(self, token: &str) -> Self {
         Self { session_token: Some(token.to_owned()), ..self }
@@ -75,45 +73,39 @@ impl fmt::Debug for AccessKey {
     }
 }
 
-/// A request as it arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrived<'a> {
+pub struct SignedRequest<'a> {
     pub method: &'a Method,
-    /// The whole path as it came over the wire: still encoded, and with the base path.
+    /// The whole path, still encoded and with the base path.
     pub path: &'a str,
-    /// What stands behind the `?`, as it came.
+    /// The query string, still encoded.
     pub query: Option<&'a str>,
     pub headers: &'a HeaderMap,
     pub body: &'a [u8],
 }
 
-/// Why a request does not count as signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is none.
     #[error("the request is not signed; give the client an access key of this server")]
     Missing,
-    /// There is one, but not in the form that we read.
+    /// The signature has another form than ours.
     #[error("the signature is incomplete: {0}")]
     Incomplete(&'static str),
-    /// Nobody's key, or a session token that does not belong to it.
-    #[error("the access key or its session token is not known to this server")]
+    #[error("this server does not know the access key or its session token")]
     UnknownKey,
-    /// Too old, or from the future.
-    #[error("the request was signed more than 5 minutes from now; set the clock of the client")]
+    #[error("the time of the signature differs from now by more than 5 minutes; set the clock of the client")]
     Skewed,
-    /// Something was changed, or the secret is another.
     #[error(
-        "the signature does not belong to this request and access key; check the secret, and that no proxy changes host, path or body"
+        "the signature does not match this request and access key; check the secret, and that no proxy changes host, path or body"
     )]
     Mismatch,
 }
 
-/// Whose key the request was signed with.
+/// Returns the key that signed the request.
 pub fn verify<'k>(
     keys: impl IntoIterator<Item = &'k AccessKey>,
-    request: Arrived<'_>,
+    request: SignedRequest<'_>,
     now: Timestamp,
 ) -> Result<&'k AccessKey, Refusal> {
     let authorization =
@@ -138,13 +130,13 @@ pub fn verify<'k>(
         .fold(format!("AWS4{}", key.secret).into_bytes(), |secret, part| {
             mac(&secret, part).finalize().into_bytes().to_vec()
         });
-    // The comparison takes the same time wherever the first difference is.
+    // This comparison takes constant time.
     mac(&signing_key, &text).verify_slice(&authorization.signature).map_err(|_| Refusal::Mismatch)?;
     check_session_token(key, one(request.headers, SESSION_TOKEN)?)?;
     Ok(key)
 }
 
-/// The header `Authorization`, taken apart.
+/// The parts of the header `Authorization`.
 struct Authorization<'a> {
     key_id: &'a str,
     day: &'a str,
@@ -155,7 +147,7 @@ struct Authorization<'a> {
 
 impl<'a> Authorization<'a> {
     fn read(text: &'a str) -> Result<Self, Refusal> {
-        // Another scheme is somebody else's business.
+        // Other schemes are checked elsewhere.
         let rest =
             text.strip_prefix(SCHEME).and_then(|rest| rest.strip_prefix(' ')).ok_or(Refusal::Missing)?;
         let parts: Vec<&str> = rest.splitn(4, ',').map(|part| part.trim_matches(' ')).collect();
@@ -185,7 +177,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Nothing that we act upon may stand outside of the signature.
+/// Everything that we act on must be signed.
 fn check_signed_headers(headers: &HeaderMap, signed: &[&str]) -> Result<(), Refusal> {
     if !signed.is_sorted_by(|a, b| a < b) {
         return Err(Refusal::Incomplete("SignedHeaders are not sorted, or one is named twice"));
@@ -200,17 +192,17 @@ fn check_signed_headers(headers: &HeaderMap, signed: &[&str]) -> Result<(), Refu
     Ok(())
 }
 
-/// A key that came with a session token is good with that one only. Others may bring one: it says nothing to us.
-fn check_session_token(key: &AccessKey, brought: Option<&str>) -> Result<(), Refusal> {
+/// A key with a session token is valid only with that token. For other keys the token is ignored.
+fn check_session_token(key: &AccessKey, sent: Option<&str>) -> Result<(), Refusal> {
     let Some(expected) = &key.session_token else { return Ok(()) };
-    let brought = brought.ok_or(Refusal::UnknownKey)?;
+    let sent = sent.ok_or(Refusal::UnknownKey)?;
     let same = mac(key.secret.as_bytes(), expected).finalize().into_bytes();
-    mac(key.secret.as_bytes(), brought).verify_slice(&same).map_err(|_| Refusal::UnknownKey)
+    mac(key.secret.as_bytes(), sent).verify_slice(&same).map_err(|_| Refusal::UnknownKey)
 }
 
-/// The request as the text that is signed by its hash.
-fn canonical(request: Arrived<'_>, signed_headers: &[&str]) -> Result<String, Refusal> {
-    // Clients of every service but S3 encode the path once for the wire, and what is on the wire once more.
+/// The canonical text of the request, which is hashed and signed.
+fn canonical(request: SignedRequest<'_>, signed_headers: &[&str]) -> Result<String, Refusal> {
+    // Except for S3, clients encode the path twice: once for the wire and once for the signature.
     let path = utf8_percent_encode(request.path, PATH);
     let mut text = format!("{}\n{path}\n{}\n", request.method, query(request.query.unwrap_or_default()));
     for name in signed_headers {
@@ -225,7 +217,7 @@ fn canonical(request: Arrived<'_>, signed_headers: &[&str]) -> Result<String, Re
     Ok(text)
 }
 
-/// The pairs in order. They stay as they are on the wire, so that no other spelling has the same signature.
+/// The sorted pairs. They stay encoded as they arrived, so that no other spelling has the same signature.
 fn query(text: &str) -> String {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     let mut pairs: Vec<(&str, &str)> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
@@ -233,12 +225,12 @@ fn query(text: &str) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Without spaces at the ends, and with one where there are several.
+/// Trims spaces, and replaces several by one.
 fn squeeze(value: &str) -> String {
     value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The value of a header that is there once. Of two, another program might take the other.
+/// The value of a header that occurs at most once. Of two, another program might take the other.
 fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -246,7 +238,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusa
         (Some(value), None) => {
             value.to_str().map(Some).map_err(|_| Refusal::Incomplete("a header is not plain text"))
         }
-        (Some(_), Some(_)) => Err(Refusal::Incomplete("a header is there twice")),
+        (Some(_), Some(_)) => Err(Refusal::Incomplete("a header occurs twice")),
     }
 }
 
@@ -276,7 +268,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// In lower case only: one signature, one spelling.
+/// Only lower case, so that a signature has only one spelling.
 fn bytes(text: &str) -> Option<[u8; 32]> {
     let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if text.len() != 64 || !is_hex {

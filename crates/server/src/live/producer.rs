@@ -101,11 +101,10 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             vec![pool::list::region(&context, &pools)]
         }
         Page::Pool(page, buttons) => {
-            let Some(name) = page.name() else { return Ok(Vec::new()) };
             // A pool that was removed stays on its page as it was last seen.
-            let one = pool::page::PoolData::read(&mut tx, &name, *page, times.now()).await?;
+            let pool = pool::page::PoolData::read(&mut tx, page, times.now()).await?;
             let context = pool::list::RowContext { state, times, buttons: *buttons };
-            one.map_or_else(Vec::new, |one| pool::page::Regions::new(&context, &one, *page).into_vec())
+            pool.map_or_else(Vec::new, |pool| pool::page::Regions::new(&context, &pool, page).into_vec())
         }
         Page::Outbox => {
             let overview = outbox::overview::OutboxOverview::read(&mut tx).await?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::time::Timestamp;
 use tidemill_server::lambda::name::FunctionName;
-use tidemill_server::lambda::signature::{AccessKey, Arrived, BadAccessKey, Refusal, verify};
+use tidemill_server::lambda::signature::{AccessKey, BadAccessKey, Refusal, SignedRequest, verify};
 
 /// All that was captured.
 struct Fixture {
@@ -61,7 +61,7 @@ impl Fixture {
 }
 
 fn check(keys: &[AccessKey], request: &Request, now: Timestamp) -> Result<(), Refusal> {
-    let arrived = Arrived {
+    let arrived = SignedRequest {
         method: &request.method,
         path: &request.path,
         query: request.query.as_deref(),

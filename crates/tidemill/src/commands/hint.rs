@@ -1,4 +1,4 @@
-//! `tidemill hint`: what an Oracle hint asks for, and the same with less. No database is touched.
+//! `tidemill hint`: parses and rewrites Oracle hints. It does not use the database.
 
 use crate::config::Output;
 use crate::context::Context;
@@ -11,39 +11,39 @@ use std::num::NonZeroU32;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::hint::{Degree, Directive, HINT_BYTES_MAX, Hint, HintTooLong, rewrite};
 
-/// Oracle hints
+/// Parse and rewrite Oracle hints
 #[derive(Subcommand, Debug)]
 pub(crate) enum HintCommand {
-    /// What a hint, or a statement with hints, asks for
+    /// Show the degree of parallelism of a hint or statement
     Parse(Parse),
-    /// The same text with a lower degree
+    /// Rewrite a hint or statement with a lower degree
     Rewrite(Rewrite),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Parse {
-    /// A hint comment or a whole statement; standard input if it is - or missing
+    /// A hint comment or a whole statement [default: standard input]
     #[arg(allow_hyphen_values = true, value_parser = text)]
     text: Option<String>,
-    /// What counts where the database chooses the degree
+    /// Degree where the database chooses it
     #[arg(long, value_name = "N")]
     default_degree: Option<NonZeroU32>,
-    /// What counts where nothing is said about parallelism
+    /// Degree of a hint without parallelism
     #[arg(long, value_name = "N", default_value = "1")]
     none: NonZeroU32,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Rewrite {
-    /// A hint comment or a whole statement; standard input if it is - or missing
+    /// A hint comment or a whole statement [default: standard input]
     #[arg(allow_hyphen_values = true, value_parser = text)]
     text: Option<String>,
-    /// The degree that was granted
+    /// The granted degree
     #[arg(long, value_name = "N")]
     to: NonZeroU32,
 }
 
-/// A hint may begin with `--+`, so the text may begin with a hyphen. A misspelt flag is not a text, though.
+/// A hint may begin with `--+`, so the text may begin with a hyphen. A mistyped flag is refused.
 fn text(text: &str) -> Result<String, String> {
     let is_flag =
         text.len() > 1 && text.starts_with('-') && !text.contains(|c: char| c == '+' || c.is_whitespace());
@@ -70,7 +70,7 @@ fn parse(arguments: &Parse, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// None if it depends on a default that was not given.
+/// None if it depends on a default that is not given.
 fn upper_bound(degree: Degree, arguments: &Parse) -> Option<NonZeroU32> {
     let default = arguments.default_degree.or((!degree.depends_on_default()).then_some(NonZeroU32::MIN))?;
     Some(degree.upper_bound(default, arguments.none))
@@ -99,7 +99,7 @@ fn directive_json(hint: &Hint, directive: &Directive) -> Value {
     })
 }
 
-/// What a hint says, for people.
+/// The text for people.
 fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
     let mut text = format!("degree: {}\n", hint.degree());
     match bound {
@@ -140,7 +140,7 @@ fn read(text: Option<&str>) -> Result<Hint, Failure> {
     })
 }
 
-/// Not more than is needed to see that it is too much.
+/// Reads at most one byte more than allowed.
 fn standard_input() -> Result<String, Failure> {
     let unreadable = |error: &io::Error| {
         Failure::new(Code::Usage, "standard input cannot be read", "send the hint as UTF-8 text")
@@ -150,7 +150,7 @@ fn standard_input() -> Result<String, Failure> {
     let most = u64::try_from(HINT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     if bytes.len() > HINT_BYTES_MAX {
-        // It may be cut within a character.
+        // The cut may be within a character.
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
     String::from_utf8(bytes).map_err(|error| unreadable(&io::Error::new(io::ErrorKind::InvalidData, error)))

@@ -1,6 +1,4 @@
-//! `tidemill pool`: scarce units, who has them, who waits for them, and what operators do about it.
-//!
-//! Wherever a pool is named, its external id does as well.
+//! `tidemill pool`: manage pools and their leases. Commands take the name of a pool or its external id.
 
 mod change;
 mod dynamo;
@@ -18,125 +16,103 @@ pub(super) use change::period;
 
 use change::Changes;
 use clap::{Args, Subcommand};
-use export::Table;
 use std::path::PathBuf;
-use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::pool::settings::BadSettings;
+use tidemill_api::pool::PoolRefusal;
+use tidemill_domain::code::Exit;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_engine::pool::PoolError;
 use tidemill_store::Tx;
-use tidemill_store::pool::{Defined, PoolRecord};
+use tidemill_store::pool::PoolRecord;
 
-/// Scarce units: pools, who has them and who waits
+/// Manage pools, their leases and queues
 #[derive(Subcommand, Debug)]
 pub(crate) enum PoolCommand {
-    /// Make a pool
+    /// Create a pool
     Create {
-        /// Its name
+        /// Name of the pool
         name: PoolName,
-        /// How many units there are
+        /// Capacity in units
         #[arg(long, value_name = "UNITS")]
         max: u32,
         #[command(flatten)]
         changes: Changes,
     },
-    /// Change what is given, and leave the rest as it is
-    Set {
-        /// Its name or external id
-        pool: String,
-        /// How many units there are; fewer than are in use takes nothing from anybody
-        #[arg(long, value_name = "UNITS")]
-        max: Option<u32>,
-        /// Take away the other numbers of units at other times of day
-        #[arg(long, conflicts_with = "capacity")]
-        no_capacity: bool,
-        #[command(flatten)]
-        changes: Changes,
-        /// Why, for those who wonder later
-        #[arg(long, value_parser = reason)]
-        reason: Option<String>,
-    },
-    /// The pools, and how full they are
+    /// Change settings of a pool
+    Set(change::Set),
+    /// List pools
     List {
-        /// At most so many pools
+        /// Maximum number of pools
         #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// One pool: its settings, how full it is, and who is first in its queue
+    /// Show a pool: its settings, usage, and the first request in its queue
     Show {
-        /// Its name or external id
+        /// Name or external id of the pool
         pool: String,
     },
-    /// Remove a pool that nobody uses or waits for, with all that is known of its past
+    /// Remove a pool and its history; it must have no leases and no waiting requests
     Rm {
-        /// Its name or external id
+        /// Name or external id of the pool
         pool: String,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: Option<String>,
     },
-    /// Let nothing start until the pool is resumed; who has units keeps them
+    /// Pause a pool: no request starts, and holders keep their units
     Pause {
-        /// Its name or external id
+        /// Name or external id of the pool
         pool: String,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
     },
-    /// Let a pool that is paused go on with its queue
+    /// Resume a paused pool
     Resume {
-        /// Its name or external id
+        /// Name or external id of the pool
         pool: String,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: Option<String>,
     },
-    /// Who has units of a pool, the oldest first
+    /// List the leases of a pool, the oldest first
     Holders(Of),
-    /// Who waits for units of a pool, in the order of the queue, and why
+    /// List waiting requests in the order of the queue
     Queue(Of),
-    /// Give the units of a lease back, or take a request out of the queue, whoever its holder is
+    /// Release a lease of any holder, or take its request out of the queue
     Release {
-        /// Its id
+        /// Id of the lease or request
         lease: TicketId,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
     },
-    /// What has happened, the newest first
+    /// List decisions about pools, the newest first
     Events {
-        /// Its name or external id; all pools if it is not given
+        /// Name or external id of the pool [default: all pools]
         pool: Option<String>,
-        /// At most so many events
+        /// Maximum number of events
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// Follow the log of a pool and compare what follows from it with what is stored
+    /// Replay the log of a pool and compare the result with what is stored
     Verify {
-        /// Its name or external id; all pools if it is not given
+        /// Name or external id of the pool [default: all pools]
         pool: Option<String>,
     },
-    /// Make or change pools by the items of the document's tables, and take over its running batches
+    /// Import the tables of an EMR Batch Agent: its limits and its running batches
     Import {
-        /// A file of items in DynamoDB's or plain JSON; standard input if it is -
+        /// File with items in DynamoDB JSON or plain JSON, or - for standard input
         file: PathBuf,
     },
-    /// Pools or tickets as items of the document's tables, in DynamoDB's JSON
-    Export {
-        /// Which of its tables
-        #[arg(long, default_value = "limits")]
-        table: Table,
-        /// Only who has units now; of the registry
-        #[arg(long)]
-        running: bool,
-    },
+    /// Export pools or leases as items of the tables of an EMR Batch Agent, in DynamoDB JSON
+    Export(export::Export),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Of {
-    /// Its name or external id
+    /// Name or external id of the pool
     pool: String,
-    /// At most so many
+    /// Maximum number of rows
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
@@ -145,10 +121,7 @@ pub(crate) struct Of {
 pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         PoolCommand::Create { name, max, changes } => change::create(name, max, changes, context).await,
-        PoolCommand::Set { pool, max, no_capacity, changes, reason } => {
-            let order = change::Order { max, no_capacity, changes, reason };
-            change::set(&pool, order, context).await
-        }
+        PoolCommand::Set(set) => change::set(set, context).await,
         PoolCommand::List { limit } => look::list(limit, context).await,
         PoolCommand::Show { pool } => look::show(&pool, context).await,
         PoolCommand::Rm { pool, reason } => operate::remove(&pool, reason.as_deref(), context).await,
@@ -160,13 +133,11 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,
-        PoolCommand::Export { table, running } => {
-            export::run(export::Order { table, running }, context).await
-        }
+        PoolCommand::Export(export) => export::run(&export, context).await,
     }
 }
 
-/// The pool of this name, or else with this external id.
+/// The pool with this name, or else with this external id.
 pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord, Failure> {
     if let Ok(name) = text.parse::<PoolName>()
         && let Some(found) = tx.pools().find(&name).await?
@@ -178,43 +149,12 @@ pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord, Failure>
     {
         return Ok(found);
     }
-    Err(unknown(text))
+    Err(PoolRefusal::not_found(text).into())
 }
 
-/// There is no such pool.
-pub(super) fn unknown(text: &str) -> Failure {
-    let what = format!("there is no pool {:?}", text.chars().take(100).collect::<String>());
-    Failure::new(Code::PoolNotFound, what, "see `tidemill pool list`, or make it: `tidemill pool create`")
-}
-
-/// What became of settings, if they are not in place.
-fn done(defined: Defined, name: &PoolName) -> Result<(), Failure> {
-    Err(match defined {
-        Defined::Done => return Ok(()),
-        Defined::NoSuchPool => unknown(name.as_str()),
-        Defined::NameTaken => {
-            let fix = format!("change it with `tidemill pool set {name}`, or choose another name");
-            Failure::new(Code::PoolTaken, format!("there is already a pool {name}"), fix)
-        }
-        Defined::ExternalIdTaken(other) => {
-            let what = format!("the external id is that of the pool {other}");
-            let fix = format!("give {name} another --id, or remove {other}");
-            Failure::new(Code::PoolTaken, what, fix)
-        }
-        Defined::InUse { tickets } => {
-            let what = format!("the pool {name} has {tickets} leases and requests");
-            let fix = format!(
-                "pause it and wait for them, or release them: `tidemill pool holders {name}`, `tidemill pool queue {name}`"
-            );
-            Failure::new(Code::PoolInUse, what, fix)
-        }
-    })
-}
-
-impl From<BadSettings> for Failure {
-    fn from(bad: BadSettings) -> Self {
-        let fix = format!("correct {}; see `tidemill pool create --help`", bad.field);
-        Self::new(Code::BadPoolSettings, bad.to_string(), fix)
+impl From<PoolRefusal> for Failure {
+    fn from(refusal: PoolRefusal) -> Self {
+        Self::new(refusal.code(), refusal.to_string(), refusal.fix())
     }
 }
 

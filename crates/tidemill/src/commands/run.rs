@@ -1,6 +1,6 @@
-//! `tidemill run`: runs a command with units of pools, and gives them back at every end.
+//! `tidemill run`: runs a command with units of pools, and releases them whenever it ends.
 //!
-//! Reading order: `request` (what is asked for), `wait` (until it is there), `child` (the command and its end).
+//! Reading order: `request` (the request for units), `wait` (waiting for them), `child` (the command).
 
 mod child;
 mod request;
@@ -19,54 +19,53 @@ use tidemill_domain::pool::Class;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_engine::pool::{Hold, PoolOptions, Pools};
 
-/// How soon a process that waits promises to ask again. Soon, so that nothing is set aside for long for one that was
-/// killed.
-const ASKS_AGAIN: Duration = Duration::from_secs(30);
+/// Maximum interval of repeated requests. Short, so that units are not reserved for long for a process that was killed.
+const REPEAT_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long it tries to give units back to a database that does not answer.
-const GIVES_BACK_FOR: Duration = Duration::from_secs(60);
+/// How long to try to release units while the database does not answer.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Run a command with units of pools, and give them back at every end
+/// Run a command with units of pools, and release them whenever the command ends
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// The pool, with units and the least that would do if they differ from --units and --min; repeat it for several
-    /// pools: all or nothing
+    /// Pool, with its own units and minimum if they differ from --units and --min; repeat it to get units of several
+    /// pools, all or none
     #[arg(long = "pool", value_name = "NAME[=UNITS[:MIN]]", required = true)]
     pools: Vec<PoolSpec>,
-    /// How many units; by the hint if one is given, or else the pool's default
+    /// Number of units [default: that of the hint, then that of the pool]
     #[arg(long, value_name = "UNITS")]
     units: Option<NonZeroU32>,
-    /// The least that would do; the pool's if it is not given
+    /// Minimum number of units that you accept [default: that of the pool]
     #[arg(long, value_name = "UNITS")]
     min: Option<NonZeroU32>,
-    /// How long to wait for them; 0 for not at all
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = patience)]
+    /// Maximum time to wait for units; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = wait_time)]
     wait: Duration,
-    /// How urgent it is: critical, normal or bulk
+    /// Priority class: critical, normal or bulk
     #[arg(long, default_value_t)]
     class: Class,
-    /// An Oracle hint, which the command finds lowered to what was granted in TIDEMILL_HINT
+    /// Oracle hint; the command gets it in TIDEMILL_HINT, lowered to the granted degree
     #[arg(long)]
     hint: Option<String>,
-    /// What it is called, for lists and for how long such runs take; the command's name if it is not given
+    /// Name of the run in lists and for estimates [default: name of the command]
     #[arg(long)]
     name: Option<String>,
-    /// The table that will be read; with the name it tells how long such runs take
+    /// Table that the command reads, for estimates
     #[arg(long, default_value = "", hide_default_value = true)]
     table: String,
-    /// After how long of silence its units are in doubt; it sends heartbeats four times as often
+    /// Heartbeat timeout; heartbeats are sent four times as often
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = period)]
     lease: Duration,
-    /// The command with its arguments, run without a shell
+    /// Command and arguments, run without a shell
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
+fn wait_time(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { period(text) }
 }
 
-/// Returns the number that the command ended with, or 128 and the signal that ended it.
+/// Returns the exit code of the command, or 128 plus the signal that ended it.
 #[crate::boxed(?Send)]
 pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
@@ -78,7 +77,7 @@ pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure
     }
     drop(tx);
     let request = Request::new(&arguments, records)?;
-    let pace = Pace { most: context.pool_options().pace.most.min(ASKS_AGAIN), ..Pace::default() };
+    let pace = Pace { most: context.pool_options().pace.most.min(REPEAT_WITHIN), ..Pace::default() };
     let pools = Pools::start(store.clone(), PoolOptions { pace });
     match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {
         wait::Waited::Interrupted(signal) => Ok(child::number(signal)),
@@ -96,25 +95,23 @@ async fn with_units(
     context: &Context,
 ) -> Result<u8, Failure> {
     let ended = match Variables::of(request, hold.parts()) {
-        Ok(told) => child::run(command, &told, &context.loaded().secret_variables, signals).await,
+        Ok(variables) => child::run(command, &variables, &context.loaded().secret_variables, signals).await,
         Err(failure) => Err(failure),
     };
-    give_back(hold, !matches!(ended, Ok(0)), context).await;
+    release(hold, !matches!(ended, Ok(0)), context).await;
     ended
 }
 
-/// Gives the units back. Whatever becomes of that, the command's own end is what counts for the caller.
-async fn give_back(hold: Hold, failed: bool, context: &Context) {
+/// Releases the units. A failure is only noted: the caller gets the exit code of the command.
+async fn release(hold: Hold, failed: bool, context: &Context) {
     if hold.is_lost() {
-        return context.note("somebody had taken the units back before the command ended");
+        return context.note("the lease ended before the command did");
     }
-    match tokio::time::timeout(GIVES_BACK_FOR, hold.release(failed)).await {
+    match tokio::time::timeout(RELEASE_TIMEOUT, hold.release(failed)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            context.note(&format!("the units could not be given back, and lapse later: {error}"))
-        }
+        Ok(Err(error)) => context.note(&format!("the units could not be released and will expire: {error}")),
         Err(_) => {
-            context.note("the units could not be given back, and lapse later: the database does not answer")
+            context.note("the units could not be released and will expire: the database does not answer")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tidemill why`: why a run waits, or why it got what it got.
+//! `tidemill why`: explains why a run waits, or what it was granted.
 
 mod explain;
 
@@ -7,22 +7,23 @@ use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::{Failure, printable};
 use clap::Args;
-use explain::{Explained, explain};
-use serde_json::{Value, json};
+use explain::{Explanation, TicketUnits, explain};
+use serde_json::json;
+use std::time::Duration;
+use tidemill_api::View;
+use tidemill_api::pool::PoolLease;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
-use tidemill_domain::pool::estimate::Estimate;
-use tidemill_domain::pool::{Ticket, TicketId};
-use tidemill_domain::time::Timestamp;
+use tidemill_domain::pool::TicketId;
 use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
-/// Why a run waits for units of a pool, or got what it got
+/// Explain why a run waits for units of a pool, or what it was granted
 #[derive(Args, Debug)]
 pub(crate) struct Why {
-    /// A run, DAG/RUN, or the id of a lease
+    /// Run, DAG/RUN, or id of a lease
     run: String,
-    /// At most so many requests, the newest first
+    /// Maximum number of requests, the newest first
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
@@ -31,27 +32,25 @@ pub(crate) struct Why {
 pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
-    let found = tickets(&mut tx, &arguments.run, arguments.limit).await?;
-    let mut all = Vec::with_capacity(found.len());
-    for record in found {
-        all.push(explain(&mut tx, record, now).await?);
+    let mut all = Vec::new();
+    for record in tickets(&mut tx, &arguments.run, arguments.limit).await? {
+        all.push(explain(&mut tx, &record, now).await?);
     }
     if all.is_empty() {
-        let what =
-            format!("no request of {:?} is known", arguments.run.chars().take(100).collect::<String>());
-        let fix = "give a run, DAG/RUN, or the id of a lease; what has ended is kept for pools.history";
-        return Err(Failure::new(Code::NotFound, what, fix));
+        let run: String = arguments.run.chars().take(100).collect();
+        let fix = "give a run, DAG/RUN, or the id of a lease; ended requests are kept for `pools.history`";
+        return Err(Failure::new(Code::NotFound, format!("there is no request of {run:?}"), fix));
     }
     match context.output() {
         Output::Table => {
-            let texts: Vec<String> = all.iter().map(|explained| text(explained, now)).collect();
+            let texts: Vec<String> = all.iter().map(text).collect();
             write_stdout(printable(&texts.join("\n")))
         }
         output => listing(&all).print(output),
     }
 }
 
-/// The tickets that are meant: of a lease, of a run of any DAG, or of a run of one DAG.
+/// The tickets of a lease, of a run of any DAG, or of a run of one DAG.
 async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord>, Failure> {
     if let Ok(id) = text.parse::<TicketId>()
         && let Some(found) = tx.pools().ticket(id).await?
@@ -67,107 +66,72 @@ async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord
     Ok(of_run)
 }
 
-fn listing(all: &[Explained]) -> Listing {
-    Listing::of("tidemill.why/v1", "Nothing is known of it.", all).columns(&[
-        ("pool", |explained| json!(explained.record.pool)),
-        ("lease", |explained| json!(explained.record.ticket.id)),
-        ("holder", |explained| json!(explained.record.ticket.holder.to_string())),
-        ("state", |explained| json!(explained.record.ticket.state.as_str())),
-        ("class", |explained| json!(explained.record.ticket.class.as_str())),
-        ("asked", |explained| json!(explained.record.ticket.asked)),
-        ("min", |explained| json!(explained.record.ticket.least)),
-        ("granted", |explained| json!(explained.record.ticket.granted)),
-        ("units", |explained| json!(explained.record.units)),
-        ("enqueued_at", |explained| json!(explained.record.ticket.enqueued_at.to_string())),
-        ("ended_at", |explained| json!(explained.record.ended_at.map(|at| at.to_string()))),
-        ("ending", |explained| json!(explained.record.ending)),
-        ("position", |explained| json!(explained.place.as_ref().map(|place| place.position))),
-        ("queue_length", |explained| json!(explained.place.as_ref().map(|place| place.queue_length))),
-        ("reason", |explained| json!(explained.place.as_ref().map(|place| place.reason.as_str()))),
-        ("why", |explained| json!(explained.place.as_ref().map(|place| place.reason.sentence()))),
-        ("in_use", |explained| json!(explained.level.map(|level| level.usage))),
-        ("limit", |explained| json!(explained.level.map(|level| level.limit))),
-        ("ahead", |explained| json!(explained.place.as_ref().map(|place| all_of(&place.ahead)))),
-        ("largest_holders", |explained| json!(explained.place.as_ref().map(|place| all_of(&place.holders)))),
-        ("eta_seconds", |explained| json!(estimate(explained).map(|estimate| estimate.p50.as_secs()))),
-        ("eta_p90_seconds", |explained| json!(estimate(explained).map(|estimate| estimate.p90.as_secs()))),
-        ("would_start_with", |explained| {
-            json!(explained.place.as_ref().and_then(|place| place.would_start_with))
-        }),
-        ("log", |explained| explained.log.iter().map(log).collect()),
-    ])
+fn listing(all: &[Explanation]) -> Listing {
+    let columns = [PoolLease::FIELDS, &["in_use", "limit", "queue", "log"]].concat();
+    let mut listing = Listing::new("tidemill.why/v1", &columns, "No requests.");
+    for explanation in all {
+        let fields = json!(explanation);
+        listing.push(columns.iter().map(|name| fields[*name].clone()).collect());
+    }
+    listing
 }
 
-fn estimate(explained: &Explained) -> Option<Estimate> {
-    explained.place.as_ref()?.estimate
-}
-
-fn all_of(some: &[(Ticket, u64)]) -> Value {
-    let one = |(ticket, units): &(Ticket, u64)| json!({ "lease": ticket.id, "holder": ticket.holder.to_string(), "units": units });
-    some.iter().map(one).collect()
-}
-
-fn log((at, line): &(Timestamp, String)) -> Value {
-    json!({ "at": at.to_string(), "what": line })
-}
-
-/// One ticket, for people.
-fn text(explained: &Explained, now: Timestamp) -> String {
-    let (record, ticket) = (&explained.record, &explained.record.ticket);
-    let mut text = format!("{} in {}: {}", ticket.holder, record.pool, ticket.state);
-    match (&explained.place, ticket.granted) {
-        (Some(place), _) => {
-            let waited = seconds(now.since(ticket.queued_since()));
-            text.push_str(&format!(", place {} of {}, for {waited}", place.position, place.queue_length));
+/// The text for people.
+fn text(explanation: &Explanation) -> String {
+    let lease = &explanation.lease;
+    let mut text = format!("{} in {}: {}", lease.holder_name, lease.pool, lease.state);
+    match (&explanation.queue, lease.parallel) {
+        (Some(queue), _) => {
+            let waited = seconds(queue.waited_seconds);
+            text.push_str(&format!(", position {} of {}, for {waited}", queue.position, queue.length));
         }
-        (None, Some(granted)) => text.push_str(&format!(" with {granted} of {}", ticket.asked)),
+        (None, Some(granted)) => text.push_str(&format!(" with {granted} of {}", lease.asked)),
         (None, None) => {}
     }
     let mut line = |name: &str, value: String| text.push_str(&format!("\n  {name:<8} {value}"));
-    line("lease", ticket.id.to_string());
-    line("asked", format!("{}, at least {}; {}", ticket.asked, ticket.least, ticket.class));
-    if let Some(level) = explained.level {
-        line("pool", format!("{} of {} units in use", level.usage, level.limit));
+    line("lease", lease.id.clone());
+    line("asked", format!("{}, at least {}; {}", lease.asked, lease.min, lease.class));
+    if let Some((in_use, limit)) = explanation.in_use.zip(explanation.limit) {
+        line("pool", format!("{in_use} of {limit} units in use"));
     }
-    if let Some(place) = &explained.place {
-        line("why", format!("{}: {}", place.reason, place.reason.sentence()));
-        line("ahead", people(&place.ahead, place.position.saturating_sub(1) as usize));
-        line("holders", people(&place.holders, place.holders.len()));
+    if let Some(queue) = &explanation.queue {
+        line("reason", format!("{}: {}", queue.reason, queue.message));
+        line("ahead", list(&queue.ahead, queue.position.saturating_sub(1) as usize));
+        line("holders", list(&queue.largest_holders, queue.largest_holders.len()));
         line(
-            "likely",
-            match place.estimate {
-                Some(estimate) => format!(
-                    "starts in {}; in nine of ten cases within {}",
-                    seconds(estimate.p50),
-                    seconds(estimate.p90)
-                ),
-                None => "nobody can say when it starts".to_owned(),
+            "start",
+            match queue.eta_seconds.zip(queue.eta_p90_seconds) {
+                Some((p50, p90)) => {
+                    format!("expected in {}; 90 % start within {}", seconds(p50), seconds(p90))
+                }
+                None => "unknown".to_owned(),
             },
         );
         line(
             "now",
-            match place.would_start_with {
-                Some(parallel) => format!("would start at once with PARALLEL({parallel})"),
-                None => "would not start with less either".to_owned(),
+            match queue.would_start_with {
+                Some(parallel) => format!("would start with PARALLEL({parallel})"),
+                None => "would not start with less".to_owned(),
             },
         );
     }
-    for (at, what) in &explained.log {
-        line("log", format!("{at} {what}"));
+    for entry in &explanation.log {
+        line("log", format!("{} {}", entry.at, entry.message));
     }
     text.push('\n');
     text
 }
 
-fn people(some: &[(Ticket, u64)], of: usize) -> String {
-    let mut texts: Vec<String> =
-        some.iter().map(|(ticket, units)| format!("{} ({units} units)", ticket.holder)).collect();
-    if of > some.len() {
-        texts.push(format!("and {} more", of - some.len()));
+/// The tickets, and how many more there are `of` them.
+fn list(tickets: &[TicketUnits], of: usize) -> String {
+    let text = |ticket: &TicketUnits| format!("{} ({} units)", ticket.holder_name, ticket.units);
+    let mut texts: Vec<String> = tickets.iter().map(text).collect();
+    if of > tickets.len() {
+        texts.push(format!("and {} more", of - tickets.len()));
     }
-    if texts.is_empty() { "nobody".to_owned() } else { texts.join(", ") }
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
-fn seconds(time: std::time::Duration) -> String {
-    duration::show(std::time::Duration::from_secs(time.as_secs()))
+fn seconds(seconds: u64) -> String {
+    duration::show(Duration::from_secs(seconds))
 }

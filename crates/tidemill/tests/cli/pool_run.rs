@@ -73,7 +73,7 @@ async fn a_command_is_told_what_it_has_and_ends_as_it_would_alone(database: Scra
     let less =
         run(&["--hint", "/*+ PARALLEL(64) */", "--min", "2"], "echo \"$TIDEMILL_UNITS $TIDEMILL_HINT\"");
     assert_eq!(less.succeeds().stdout, "32 /*+ PARALLEL(32) */\n");
-    assert!(less.stderr.contains("32 of 64 of etl granted"), "{less:#?}");
+    assert!(less.stderr.contains("granted 32 of 64 units of etl"), "{less:#?}");
     // Nobody knows how to lower this one, so it has all that it may come to.
     let whole = run(
         &["--units", "4", "--hint", "/*+ PARALLEL(a b c 8) */"],
@@ -152,12 +152,12 @@ async fn who_is_killed_takes_its_command_along_and_its_units_are_in_doubt_until_
     until("the doubt", || holder()["state"] == "suspect");
     assert_eq!(in_use(&stage, "etl"), 40);
     assert!(!stage.path("started").exists());
-    let lease = holder()["lease"].as_str().unwrap().to_owned();
+    let lease = holder()["id"].as_str().unwrap().to_owned();
     stage.run(&["pool", "release", &lease, "--reason", "its process was killed"]).succeeds();
     let ended = next.wait_deadline(PATIENCE).expect("the next one starts");
     assert_eq!(ended.code(), Some(0), "{}", text(&stage, "next.log"));
     assert!(stage.path("started").exists());
-    assert!(text(&stage, "next.log").contains("waiting for etl: place 1, 40 of 40 units in use"));
+    assert!(text(&stage, "next.log").contains("waiting for etl: position 1, 40 of 40 units in use"));
     assert_eq!(in_use(&stage, "etl"), 0);
 }
 
@@ -169,7 +169,7 @@ async fn one_waits_for_the_other_and_starts_when_that_ends(database: Scratch) {
     let mut one = start(&stage, "one.log", &arguments, first);
     until("the first", || text(&stage, "log").contains("one begins"));
     let mut two = start(&stage, "two.log", &arguments, "echo two begins >> log");
-    until("the second in the queue", || text(&stage, "two.log").contains("waiting for etl: place 1"));
+    until("the second in the queue", || text(&stage, "two.log").contains("waiting for etl: position 1"));
 
     fs::write(stage.path("go"), "").unwrap();
 
@@ -194,17 +194,17 @@ async fn who_does_not_get_its_units_in_time_leaves_the_queue_and_says_why(databa
     let interrupted = {
         let mut waiting =
             start(&stage, "waiting.log", &["--pool", "etl", "--units", "8", "--min", "8"], "true");
-        until("the waiter", || text(&stage, "waiting.log").contains("place 1"));
+        until("the waiter", || text(&stage, "waiting.log").contains("position 1"));
         waiting.signal(Signal::INT).unwrap();
         waiting.wait_deadline(PATIENCE).expect("it ends").code()
     };
 
-    let what = "error[TM1204]: pool \"etl\" is full and --wait is 0\n  38 of 40 units in use, you asked for 8 (min 4); 0 requests are ahead\n";
+    let what = "error[TM1204]: pool \"etl\" is full and --wait is 0\n  38 of 40 units in use, you requested 8 (min 4); 0 requests are ahead\n";
     assert!(at_once.fails("TM1204", 8).stderr.starts_with(what), "{at_once:#?}");
     assert!(
         at_once.stderr.contains("add `--wait 30m`") && at_once.stderr.contains("tidemill pool holders etl")
     );
-    assert!(later.fails("TM1204", 8).stderr.contains("1s500ms were not enough"), "{later:#?}");
+    assert!(later.fails("TM1204", 8).stderr.contains("no units after 1s500ms"), "{later:#?}");
     assert_eq!(interrupted, Some(130));
     let shown = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
     assert_eq!((&shown["waiting"], &shown["in_use"]), (&0.into(), &38.into()));

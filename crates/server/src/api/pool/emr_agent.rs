@@ -4,17 +4,16 @@
 //! Our own fields come after those of the agent, and all of ours in a request are optional, so existing clients do not
 //! notice them. Unknown fields are ignored, because such clients send extra ones.
 
-pub mod answer;
 pub mod request;
 
+mod answer;
 mod field;
 mod serve;
 
 pub(crate) mod handle;
 
-pub use answer::{AcquireAnswer, ReleaseAnswer, StatusAnswer};
 pub use field::BadField;
-pub use request::{Acquire, Action, Holder, PoolKey, Release, Request, Status};
+pub use request::{Acquire, Action, PoolKey, Release, Request, Status};
 pub(crate) use serve::{Caller, lease_for};
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -5,36 +5,6 @@ use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
 
-/// The longest name of a pool.
-const NAME_BYTES_MAX: usize = 64;
-
-/// The name of a pool as a `Copy` type. Names are ASCII without zeros.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key([u8; NAME_BYTES_MAX]);
-
-impl Key {
-    fn new(name: &PoolName) -> Self {
-        let mut bytes = [0; NAME_BYTES_MAX];
-        for (place, byte) in bytes.iter_mut().zip(name.as_str().bytes()) {
-            *place = byte;
-        }
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letters = self.0.iter().take_while(|byte| **byte != 0);
-        letters.map(|byte| char::from(*byte)).try_for_each(|letter| write!(f, "{letter}"))
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 tidemill_domain::words! {
     /// What the page shows below the bar.
     #[derive(PartialOrd, Ord, Default)]
@@ -96,9 +66,9 @@ impl fmt::Display for Range {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolPage {
-    key: Key,
+    pub(crate) name: PoolName,
     pub(crate) tab: Tab,
     pub(crate) range: Range,
 }
@@ -109,22 +79,18 @@ pub struct NotAPoolPage;
 
 impl PoolPage {
     pub(crate) fn new(name: &PoolName, tab: Tab, range: Range) -> Self {
-        Self { key: Key::new(name), tab, range }
-    }
-
-    pub(crate) fn name(self) -> Option<PoolName> {
-        self.key.to_string().parse().ok()
+        Self { name: name.clone(), tab, range }
     }
 
     /// Below the base path.
-    pub(crate) fn path(self) -> String {
-        format!("/pools/{}?tab={}&range={}", self.key, self.tab.as_str(), self.range)
+    pub(crate) fn path(&self) -> String {
+        format!("/pools/{}?tab={}&range={}", self.name, self.tab, self.range)
     }
 }
 
 impl fmt::Display for PoolPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.key, self.tab.as_str(), self.range)
+        write!(f, "{}:{}:{}", self.name, self.tab, self.range)
     }
 }
 
@@ -138,16 +104,5 @@ impl FromStr for PoolPage {
         let tab = part()?.parse().map_err(|_| NotAPoolPage)?;
         let range = Range::of_word(part()?).ok_or(NotAPoolPage)?;
         Ok(Self::new(&name, tab, range))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_name_fits() {
-        let name: PoolName = "x".repeat(NAME_BYTES_MAX).parse().unwrap();
-        assert_eq!(PoolPage::new(&name, Tab::Queue, Range::Hour).name(), Some(name));
     }
 }

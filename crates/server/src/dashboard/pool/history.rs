@@ -5,8 +5,8 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{Health, empty_row, state, table};
 use maud::{Markup, html};
-use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::event::{End, Event};
+use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_store::pool::{Decision, DecisionPlace};
 use tidemill_store::{StoreError, Tx};
 
@@ -66,12 +66,12 @@ impl History {
 }
 
 fn row(decision: &Decision, times: &Times) -> Markup {
-    let (health, word) = label(&decision.event);
+    let (health, label, details) = describe(&decision.event);
     html! {
         tr {
             td { (times.at(decision.at)) }
-            th scope="row" { (state(health, word)) }
-            td.long { (sentence(decision)) }
+            th scope="row" { (state(health, label)) }
+            td.long { (details) }
             td.long {
                 @if let Some((dag, run)) = &decision.run { (dag) "/" (run) }
                 @if let Some(ticket) = decision.ticket { br; code { (ticket) } }
@@ -80,75 +80,63 @@ fn row(decision: &Decision, times: &Times) -> Markup {
     }
 }
 
-fn label(event: &Event) -> (Health, &'static str) {
+/// A label and a sentence.
+fn describe(event: &Event) -> (Health, &'static str, String) {
+    use Health::{Idle, Ok, Warn};
     match event {
-        Event::Configured { settings } if settings.paused.is_some() => (Health::Idle, "paused"),
-        Event::Configured { .. } => (Health::Idle, "changed"),
-        Event::Snapshot { .. } => (Health::Idle, "snapshot"),
-        Event::Enqueued { .. } => (Health::Idle, "requested"),
-        Event::Asked { .. } => (Health::Idle, "repeated"),
-        Event::Granted { .. } => (Health::Ok, "granted"),
-        Event::Claimed { .. } => (Health::Ok, "claimed"),
-        Event::Unclaimed { .. } => (Health::Warn, "unclaimed"),
-        Event::Reacquired { .. } => (Health::Idle, "repeated"),
-        Event::Resized { .. } => (Health::Ok, "resized"),
-        Event::Wanted { .. } => (Health::Idle, "upgrade"),
-        Event::Doubted { .. } => (Health::Warn, "suspect"),
-        Event::Confirmed { .. } => (Health::Ok, "confirmed"),
-        Event::Ended { end, .. } => ended(end),
-    }
-}
-
-const fn ended(end: &End) -> (Health, &'static str) {
-    match end {
-        End::Released { failed: false } => (Health::Ok, "ended"),
-        End::Released { failed: true } => (Health::Warn, "ended"),
-        End::ByOperator { .. } | End::ByProbe | End::PoolRemoved => (Health::Warn, "released"),
-        End::Unclaimed | End::HeldTooLong => (Health::Bad, "expired"),
-        End::StoppedAsking | End::GaveUp | End::ExceedsPool => (Health::Warn, "left the queue"),
-    }
-}
-
-fn sentence(decision: &Decision) -> String {
-    match &decision.event {
         Event::Configured { settings } => match &settings.paused {
-            Some(pause) => format!("Paused by {}: {}", pause.by, pause.reason),
-            None => format!(
-                "{} units, limit {} %, policy {}",
-                settings.max_units, settings.threshold_percent, settings.policy
-            ),
+            Some(pause) => (Idle, "paused", format!("Paused by {}: {}", pause.by, pause.reason)),
+            None => {
+                let Settings { max_units, threshold_percent, policy, .. } = settings.as_ref();
+                let details = format!("{max_units} units, limit {threshold_percent} %, policy {policy}");
+                (Idle, "changed", details)
+            }
         },
-        Event::Snapshot { .. } => "Snapshot of the pool".to_owned(),
+        Event::Snapshot { .. } => (Idle, "snapshot", "Snapshot of the pool".to_owned()),
         Event::Enqueued { ticket } => {
-            format!("Requests {} units, at least {}", ticket.wanted(), ticket.weight.units(ticket.least))
+            let (units, least) = (ticket.wanted(), ticket.weight.units(ticket.least));
+            (Idle, "requested", format!("Requests {units} units, at least {least}"))
         }
         Event::Asked { asked, least, .. } => {
-            format!("Requests PARALLEL({asked}), at least PARALLEL({least})")
+            (Idle, "repeated", format!("Requests PARALLEL({asked}), at least PARALLEL({least})"))
         }
-        Event::Granted { parallel, .. } => format!("PARALLEL({parallel}) granted"),
-        Event::Claimed { .. } => "The holder received its units".to_owned(),
-        Event::Unclaimed { .. } => "The holder disconnected before it received its units".to_owned(),
-        Event::Reacquired { .. } => "The holder repeated its request".to_owned(),
-        Event::Resized { parallel, .. } => format!("Now has PARALLEL({parallel})"),
-        Event::Wanted { parallel: Some(parallel), .. } => format!("Waits for PARALLEL({parallel})"),
-        Event::Wanted { parallel: None, .. } => "No longer waits for more".to_owned(),
-        Event::Doubted { .. } => "Heartbeats are missing; the units still count".to_owned(),
-        Event::Confirmed { .. } => "Heartbeats arrive again".to_owned(),
-        Event::Ended { end, .. } => of_end(end),
+        Event::Granted { parallel, .. } => (Ok, "granted", format!("PARALLEL({parallel}) granted")),
+        Event::Claimed { .. } => (Ok, "claimed", "The holder received its units".to_owned()),
+        Event::Unclaimed { .. } => {
+            (Warn, "unclaimed", "The holder disconnected before it received its units".to_owned())
+        }
+        Event::Reacquired { .. } => (Idle, "repeated", "The holder repeated its request".to_owned()),
+        Event::Resized { parallel, .. } => (Ok, "resized", format!("Now has PARALLEL({parallel})")),
+        Event::Wanted { parallel: Some(parallel), .. } => {
+            (Idle, "upgrade", format!("Waits for PARALLEL({parallel})"))
+        }
+        Event::Wanted { parallel: None, .. } => (Idle, "upgrade", "No longer waits for more".to_owned()),
+        Event::Doubted { .. } => {
+            (Warn, "suspect", "Heartbeats are missing; the units still count".to_owned())
+        }
+        Event::Confirmed { .. } => (Ok, "confirmed", "Heartbeats arrive again".to_owned()),
+        Event::Ended { end: End::ByOperator { by, reason }, .. } => {
+            (Warn, "released", format!("By {by}: {reason}"))
+        }
+        Event::Ended { end, .. } => {
+            let (health, label, details) = describe_end(end);
+            (health, label, details.to_owned())
+        }
     }
 }
 
-fn of_end(end: &End) -> String {
+const fn describe_end(end: &End) -> (Health, &'static str, &'static str) {
+    use Health::{Bad, Ok, Warn};
     match end {
-        End::Released { failed: false } => "Released by its holder".to_owned(),
-        End::Released { failed: true } => "Released by its holder after a failure".to_owned(),
-        End::ByOperator { by, reason } => format!("By {by}: {reason}"),
-        End::ByProbe => "The probe found no session".to_owned(),
-        End::Unclaimed => "The holder did not claim its units in time".to_owned(),
-        End::HeldTooLong => "Held longer than the pool allows".to_owned(),
-        End::StoppedAsking => "The holder stopped repeating its request".to_owned(),
-        End::GaveUp => "The holder gave up waiting".to_owned(),
-        End::ExceedsPool => "The pool became too small for the request".to_owned(),
-        End::PoolRemoved => "The pool was removed".to_owned(),
+        End::Released { failed: false } => (Ok, "ended", "Released by its holder"),
+        End::Released { failed: true } => (Warn, "ended", "Released by its holder after a failure"),
+        End::ByOperator { .. } => (Warn, "released", "Released by an operator"),
+        End::ByProbe => (Warn, "released", "The probe found no session"),
+        End::PoolRemoved => (Warn, "released", "The pool was removed"),
+        End::Unclaimed => (Bad, "expired", "The holder did not claim its units in time"),
+        End::HeldTooLong => (Bad, "expired", "Held longer than the pool allows"),
+        End::StoppedAsking => (Warn, "left the queue", "The holder stopped repeating its request"),
+        End::GaveUp => (Warn, "left the queue", "The holder gave up waiting"),
+        End::ExceedsPool => (Warn, "left the queue", "The pool became too small for the request"),
     }
 }

@@ -1,6 +1,5 @@
 //! The leases of a pool.
 
-use super::address::PoolPage;
 use super::list::RowContext;
 use super::order;
 use crate::dashboard::part::{Health, empty_row, number, state};
@@ -25,13 +24,7 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-pub(super) fn region(
-    row: &RowContext<'_>,
-    pool: &PoolName,
-    holders: &[TicketRecord],
-    page: PoolPage,
-) -> Region {
-    let page = Page::Pool(page, row.buttons);
+pub(super) fn region(row: &RowContext<'_>, pool: &PoolName, holders: &[TicketRecord], page: Page) -> Region {
     let shown = holders.iter().take(SHOWN as usize);
     let rows = shown.map(|record| Row::new(name(record), table_row(row, pool, record))).collect();
     let below = html! {

@@ -22,7 +22,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State as TicketState, Ticket};
+use tidemill_domain::pool::{Ledger, PoolName, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 use tidemill_store::{StoreError, Tx};
@@ -41,10 +41,10 @@ impl PoolData {
     /// None when there is no such pool.
     pub(crate) async fn read(
         tx: &mut Tx,
-        name: &PoolName,
-        page: PoolPage,
+        page: &PoolPage,
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
+        let name = &page.name;
         let Some(ledger) = tx.pools().ledger(name).await? else { return Ok(None) };
         let holders = match page.tab {
             Tab::Holders => tx.pools().tickets(name, &HELD, holder::SHOWN + 1).await?,
@@ -78,15 +78,16 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(context: &RowContext<'_>, pool: &PoolData, page: PoolPage) -> Self {
-        let name = &pool.ledger.settings().name;
+    pub(crate) fn new(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage) -> Self {
+        let at = Page::Pool(page.clone(), context.buttons);
+        let figure = graph::figure(&pool.past, page.range, context.times);
         Self {
-            head: head(context, pool, page),
-            graph: graph(context, pool, page),
-            tabs: tabs(context, pool, page),
+            head: region("head", &at, |live| head(context, pool, live)),
+            graph: region("graph", &at, |live| html! { div.body data-live=(live) { (figure) } }),
+            tabs: region("tabs", &at, |live| tabs(context, pool, page, live)),
             tab: match page.tab {
-                Tab::Holders => Some(holder::region(context, name, &pool.holders, page)),
-                Tab::Queue => Some(queue::region(context, &pool.ledger, page)),
+                Tab::Holders => Some(holder::region(context, &page.name, &pool.holders, at)),
+                Tab::Queue => Some(queue::region(context, &pool.ledger, at)),
                 Tab::History | Tab::Settings => None,
             },
         }
@@ -97,13 +98,17 @@ impl Regions {
     }
 }
 
-fn head(context: &RowContext<'_>, pool: &PoolData, page: PoolPage) -> Region {
+/// A region of a page; `markup` gets its name.
+fn region(name: &str, page: &Page, markup: impl FnOnce(&str) -> Markup) -> Region {
+    let live = format!("{name}@{}", page.word());
+    Region::whole(&live, Audience::At(page.clone()), markup(&live))
+}
+
+fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
     let (settings, times) = (pool.ledger.settings(), context.times);
-    let page = Page::Pool(page, context.buttons);
-    let live = format!("head@{}", page.word());
     let level = Level::of(settings, pool.ledger.usage(), times.now());
     let (suspect, waiting) = (pool.count(|ticket| ticket.state == TicketState::Suspect), pool.waiting());
-    let markup = html! {
+    html! {
         div.body data-live=(live) {
             p.lead {
                 (pool_state(settings, level, suspect, waiting)) " "
@@ -140,23 +145,12 @@ fn head(context: &RowContext<'_>, pool: &PoolData, page: PoolPage) -> Region {
                 (command(&order::click_of(settings).command_for(&settings.name)))
             }
         }
-    };
-    Region::whole(&live, Audience::At(page), markup)
+    }
 }
 
-fn graph(context: &RowContext<'_>, pool: &PoolData, at: PoolPage) -> Region {
-    let page = Page::Pool(at, context.buttons);
-    let live = format!("graph@{}", page.word());
-    let markup = html! { div.body data-live=(live) { (graph::figure(&pool.past, at.range, context.times)) } };
-    Region::whole(&live, Audience::At(page), markup)
-}
-
-fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: PoolPage) -> Region {
-    let page = Page::Pool(chosen, context.buttons);
-    let live = format!("tabs@{}", page.word());
-    let name = &pool.ledger.settings().name;
-    let address = |tab: Tab| context.state.path(&PoolPage::new(name, tab, chosen.range).path());
-    let markup = html! {
+fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: &PoolPage, live: &str) -> Markup {
+    let address = |tab: Tab| context.state.path(&PoolPage { tab, ..chosen.clone() }.path());
+    html! {
         nav.chips data-live=(live) aria-label="Sections" {
             @for tab in Tab::ALL {
                 a href={ (address(tab)) "#tab" } aria-current=[(tab == chosen.tab).then_some("page")] {
@@ -169,8 +163,7 @@ fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: PoolPage) -> Region {
                 }
             }
         }
-    };
-    Region::whole(&live, Audience::At(page), markup)
+    }
 }
 
 /// Unknown words count as missing.
@@ -194,7 +187,7 @@ pub(crate) async fn page(
     let range = Range::of_word(&query.range).unwrap_or_default();
     let at = PoolPage::new(&name, tab, range);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let pool = PoolData::read(&mut tx, &name, at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let pool = PoolData::read(&mut tx, &at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
     let history = match tab {
         Tab::History => {
             let before = query.before.as_deref().and_then(history::place);
@@ -204,14 +197,14 @@ pub(crate) async fn page(
     };
     let (times, buttons) = (visit.times(common.now), visit.buttons_of(Permission::Operate, &object(&name)));
     let context = RowContext { state: &visit.state, times: &times, buttons };
-    let regions = Regions::new(&context, &pool, at);
+    let regions = Regions::new(&context, &pool, &at);
     let tab = match (&regions.tab, history) {
         (Some(body), _) => listed(body, &name, tab),
         (None, Some(history)) => history.markup(&visit, &name, range, &times),
         (None, None) => settings::markup(&visit, pool.ledger.settings()),
     };
     let notice = PoolNotice { paused: query.paused, resumed: query.resumed };
-    let content = content(&visit, &pool, &regions, at, &notice, &tab);
+    let content = content(&visit, &pool, &regions, &at, &notice, &tab);
     let frame = Frame {
         visit: &visit,
         common: &common,
@@ -226,7 +219,7 @@ fn content(
     visit: &PageContext,
     pool: &PoolData,
     regions: &Regions,
-    at: PoolPage,
+    at: &PoolPage,
     notice: &PoolNotice,
     tab: &Markup,
 ) -> Markup {
@@ -239,14 +232,14 @@ fn content(
         (order::done(visit, notice, std::iter::once(settings), &back))
         (order::form(visit, &back))
         (panel("now", "Now", &why, &regions.head.markup()))
-        (panel("usage", "Usage", &ranges(visit, settings, at), &regions.graph.markup()))
+        (panel("usage", "Usage", &ranges(visit, at), &regions.graph.markup()))
         (regions.tabs.markup())
         (panel("tab", at.tab.title(), &nothing, tab))
     }
 }
 
-fn ranges(visit: &PageContext, settings: &Settings, at: PoolPage) -> Markup {
-    let address = |range| visit.state.path(&PoolPage::new(&settings.name, at.tab, range).path());
+fn ranges(visit: &PageContext, at: &PoolPage) -> Markup {
+    let address = |range| visit.state.path(&PoolPage { range, ..at.clone() }.path());
     html! {
         nav.chips.tight aria-label="Time range" {
             @for range in Range::ALL {

@@ -1,6 +1,5 @@
 //! The queue of a pool.
 
-use super::address::PoolPage;
 use super::list::RowContext;
 use super::order::release_address;
 use crate::dashboard::instant::span;
@@ -26,8 +25,8 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-pub(super) fn region(context: &RowContext<'_>, ledger: &Ledger, page: PoolPage) -> Region {
-    let (page, pool) = (Page::Pool(page, context.buttons), &ledger.settings().name);
+pub(super) fn region(context: &RowContext<'_>, ledger: &Ledger, page: Page) -> Region {
+    let pool = &ledger.settings().name;
     let places = PoolPlace::queue(ledger, context.times.now(), SHOWN);
     let rows = places.iter().map(|place| Row::new(name(place), row(context, pool, place))).collect();
     let count = ledger.tickets().filter(|ticket| ticket.is_queued()).count();

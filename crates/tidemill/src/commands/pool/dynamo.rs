@@ -1,16 +1,15 @@
-//! Items as DynamoDB writes them: every value in an object that names its type. Plain JSON is read as well, because
-//! people write that.
+//! Items in DynamoDB JSON, where every value is an object that names its type. Plain JSON is read too, because people
+//! write it.
 
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
-/// One item: its attributes without their types. Numbers may be texts.
+/// The attributes of an item without their types. Numbers may be strings.
 pub(super) type Item = Map<String, Value>;
 
-/// The names of DynamoDB's types.
 const TYPES: [&str; 10] = ["N", "S", "BOOL", "NULL", "L", "M", "SS", "NS", "B", "BS"];
 
-/// The items of a text: one, a list, one per line, the lines of an export, or the answer of a scan.
+/// Reads one item, a list, one item per line, the lines of an export, or the answer of a scan.
 pub(super) fn items(text: &[u8]) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     for value in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {
@@ -33,11 +32,11 @@ fn take(value: Value, items: &mut Vec<Item>) -> Result<(), String> {
             items.push(untyped(object));
             Ok(())
         }
-        other => Err(format!("{other} is no item; an item is an object with attributes")),
+        other => Err(format!("{other} is not an item; an item is an object with attributes")),
     }
 }
 
-/// Takes the types away, if these are all there.
+/// Removes the types, if all values have one.
 fn untyped(object: Item) -> Item {
     if object.is_empty() || !object.values().all(is_typed) {
         return object;
@@ -57,7 +56,7 @@ fn is_typed(value: &Value) -> bool {
     only.is_some_and(|name| TYPES.contains(&name.as_str()))
 }
 
-/// An item with the types of its values; what is null is left out.
+/// Adds the types, and leaves out nulls.
 pub(super) fn typed(item: Item) -> Value {
     let with_type = |value: Value| match value {
         Value::Null => None,
@@ -69,17 +68,16 @@ pub(super) fn typed(item: Item) -> Value {
     item.into_iter().filter_map(|(name, value)| Some((name, with_type(value)?))).collect::<Item>().into()
 }
 
-/// A text of an item; none when it is not there.
 pub(super) fn text(item: &Item, name: &str) -> Result<Option<String>, String> {
     match item.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(other) => Err(format!("{name}: {other} is no text")),
+        Some(other) => Err(format!("{name}: {other} is not a string")),
     }
 }
 
-/// A whole number of an item, also as a text or with a fraction of zero; none when it is not there.
+/// A whole number, also as a string or with a fraction of zero.
 pub(super) fn number<T: FromStr>(item: &Item, name: &str) -> Result<Option<T>, String> {
     let Some(text) = text(item, name)? else { return Ok(None) };
     let whole = text.trim();
@@ -87,7 +85,7 @@ pub(super) fn number<T: FromStr>(item: &Item, name: &str) -> Result<Option<T>, S
         Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole,
         _ => whole,
     };
-    whole.parse().map(Some).map_err(|_| format!("{name}: {text:?} is no number that is allowed here"))
+    whole.parse().map(Some).map_err(|_| format!("{name}: {text:?} is not a valid number"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `pool export`: pools or tickets as items of the document's tables.
+//! `pool export`: pools or tickets as items of the tables of an EMR Batch Agent.
 
 use super::dynamo::{Item, typed};
 use super::{limits, registry};
@@ -6,59 +6,56 @@ use crate::config::Output;
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::State;
 use tidemill_store::Tx;
 
-/// More pools than anybody has.
+/// More pools than anyone has.
 const POOLS_MAX: u32 = 100_000;
 
-/// More tickets of a pool than are kept of a day.
+/// More tickets of a pool than are kept.
 const TICKETS_MAX: u32 = 1_000_000;
 
-/// A table of the document.
+/// A table of the EMR Batch Agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Table {
-    /// The pools
+    /// Pools
     Limits,
-    /// Who has units or waits, and who had some lately
+    /// Leases, and waiting and recently ended requests
     Registry,
 }
 
-/// What is to be exported.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    pub(super) table: Table,
-    /// Only those that are `RUNNING` in the document's words.
-    pub(super) running: bool,
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The table to export
+    #[arg(long, default_value = "limits")]
+    table: Table,
+    /// Only leases, without waiting and ended requests; for the registry
+    #[arg(long)]
+    running: bool,
 }
 
-impl Order {
-    /// The states of the tickets that are meant.
-    fn states(self) -> &'static [State] {
-        if self.running { &[State::Granted, State::Running, State::Suspect] } else { &State::ALL }
-    }
-}
-
-pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure> {
-    if order.running && order.table == Table::Limits {
+pub(super) async fn run(export: &Export, context: &Context) -> Result<Exit, Failure> {
+    if export.running && export.table == Table::Limits {
         let fix = "add --table registry, or leave out --running";
-        return Err(Failure::new(Code::Usage, "pools do not run; --running is about the registry", fix));
+        return Err(Failure::new(Code::Usage, "--running applies only to the registry", fix));
     }
+    let states: &[State] =
+        if export.running { &[State::Granted, State::Running, State::Suspect] } else { &State::ALL };
     let mut tx = context.read().await?;
-    let items = match order.table {
+    let items = match export.table {
         Table::Limits => {
             tx.pools().list(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
         }
-        Table::Registry => tickets(&mut tx, order.states()).await?,
+        Table::Registry => tickets(&mut tx, states).await?,
     };
     let items: Vec<Value> = items.into_iter().map(typed).collect();
     let text = match context.output() {
-        // As a scan answers.
+        // Like the answer of a scan.
         Output::Json => format!("{:#}\n", json!({ "Count": items.len(), "Items": items })),
-        // As an export to files has it, one item per line.
+        // Like an export to files, one item per line.
         Output::Jsonl | Output::Table | Output::Csv => {
             items.iter().map(|item| format!("{}\n", json!({ "Item": item }))).collect()
         }

@@ -1,6 +1,5 @@
-//! `pool import`: makes or changes pools by the items of the document's tables, and takes over its running batches.
+//! `pool import`: imports the tables of an EMR Batch Agent, limits and running batches.
 
-use super::done;
 use super::dynamo::{Item, items};
 use super::limits::Limits;
 use super::registry::Batch;
@@ -12,6 +11,7 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
+use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::command::Release;
 use tidemill_domain::pool::{Answer, End, ReleaseBy};
@@ -24,10 +24,10 @@ pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure>
         (1_usize..).zip(items).partition(|(_, item)| Batch::is_one(item));
     let mut limits = all(limits, file, Limits::read)?;
     let batches = all(batches, file, Batch::read)?;
-    // Always in the same order, so that two imports do not wait for each other.
+    // One order of locks, so that two imports cannot deadlock.
     limits.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
     let columns = &["table", "item", "result"];
-    let mut listing = Listing::new("tidemill.pool_import/v1", columns, "There was nothing to import.");
+    let mut listing = Listing::new("tidemill.pool_import/v1", columns, "Nothing to import.");
     let store = context.store().await?;
     put(limits, file, &store, &mut listing, context).await?;
     let is_complete = take_over(batches, &store, &mut listing, context).await?;
@@ -47,11 +47,11 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 
 fn refused(file: &Path, why: &str) -> Failure {
     let what = format!("{} cannot be imported", file.display());
-    let fix = "correct it; `tidemill explain TM1210` shows the forms that are read";
+    let fix = "correct it; `tidemill explain TM1210` shows the accepted forms";
     Failure::new(Code::BadPoolImport, what, fix).because(why)
 }
 
-/// All items with their places, or the first that is not understood.
+/// All items with their numbers, or the first error.
 fn all<T>(
     items: Vec<(usize, Item)>,
     file: &Path,
@@ -64,7 +64,7 @@ fn all<T>(
     items.into_iter().map(one).collect()
 }
 
-/// Makes or changes all pools, or none.
+/// Creates or changes all pools, or none.
 async fn put(
     limits: Vec<(usize, Limits)>,
     file: &Path,
@@ -82,12 +82,13 @@ async fn put(
             .map_err(|why| refused(file, &format!("item {place}: {why}")))?;
         let result = match known {
             None => {
-                done(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
+                PoolRefusal::check(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
                 "created"
             }
             Some(known) if known == settings => "unchanged",
             Some(_) => {
-                done(tx.pools().set(&settings, &context.actor(), Some("import")).await?, &settings.name)?;
+                let defined = tx.pools().set(&settings, &context.actor(), Some("import")).await?;
+                PoolRefusal::check(defined, &settings.name)?;
                 "changed"
             }
         };
@@ -97,7 +98,7 @@ async fn put(
     Ok(())
 }
 
-/// Gives the batches leases that hold connections already. False when there was not room for all of them.
+/// Grants leases to running batches. Returns false if some of them do not fit.
 async fn take_over(
     batches: Vec<(usize, Batch)>,
     store: &Store,
@@ -112,14 +113,11 @@ async fn take_over(
     for (_, batch) in batches {
         let name = batch.holder.to_string();
         let result = match batch.runs(now) {
-            Err(why) => format!("passed over: {why}"),
+            Err(why) => format!("skipped: {why}"),
             Ok(parallel) => {
                 let taken = take(&pools, batch, parallel).await?;
                 is_complete &= taken.is_ok();
-                taken.map_or_else(
-                    |why| format!("not taken over: {why}"),
-                    |units| format!("holds {units} units"),
-                )
+                taken.map_or_else(|why| format!("no lease: {why}"), |units| format!("holds {units} units"))
             }
         };
         listing.push(vec![json!("registry"), json!(name), json!(result)]);
@@ -127,10 +125,10 @@ async fn take_over(
     Ok(is_complete)
 }
 
-/// The units that a batch holds from now on, or why it does not. It runs already: it gets all or nothing, and at once.
+/// The units that are granted to a batch, or why not. The batch already runs, so it gets all of them at once or none.
 async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Result<u64, String>, Failure> {
     let Some(pool) = pools.by_external_id(batch.external_id).await? else {
-        return Ok(Err(format!("there is no pool with the id {}", batch.external_id)));
+        return Ok(Err(format!("there is no pool with the external id {}", batch.external_id)));
     };
     let part = AskPart { least: Some(parallel), ..AskPart::new(pool.clone(), Some(parallel)) };
     let ask = Ask { table: batch.table, ..Ask::new(batch.holder.clone(), part) };

@@ -1,7 +1,7 @@
-//! Pools as items of the document's table `emr_connection_limits`.
+//! Pools as items of the table `emr_connection_limits` of an EMR Batch Agent.
 //!
-//! What the document has no attribute for stands in one of ours, `tidemill_settings`, and only if it is other than in a
-//! new pool: an item of the document comes back as it was, and so does every pool.
+//! Settings without an attribute there are in our attribute `tidemill_settings`, which is left out if they are the
+//! defaults. So items and pools survive an export and import unchanged.
 
 use super::dynamo::{Item, number, text};
 use serde_json::json;
@@ -10,7 +10,6 @@ use tidemill_domain::pool::{PoolName, Settings};
 
 const MORE: &str = "tidemill_settings";
 
-/// What an item says of a pool.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Limits {
     pub(super) name: PoolName,
@@ -24,7 +23,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Reads an item; a pool without a name is called by its number.
+    /// A pool without a name is named after its number.
     pub(super) fn read(item: &Item) -> Result<Self, String> {
         let external_id: Option<i64> = number(item, "src_db_id")?;
         let name = match text(item, "name")? {
@@ -47,7 +46,7 @@ impl Limits {
         })
     }
 
-    /// The settings of the pool, if it is `known` already or else by `new`. What the item does not say stays as it is.
+    /// The settings of the pool, based on the `known` ones or those of a `new` pool. Missing attributes do not change.
     pub(super) fn settings(
         self,
         known: Option<Settings>,
@@ -71,7 +70,6 @@ impl Limits {
     }
 }
 
-/// A pool as an item.
 pub(super) fn item(settings: &Settings) -> Item {
     let plain = Settings {
         external_id: settings.external_id,
@@ -111,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_the_document_comes_back_as_it_was() {
+    fn an_item_of_the_agent_comes_back_as_it_was() {
         let text = r#"{"src_db_id":{"N":"4"},"name":{"S":"ADW"},"db_type":{"S":"oracle"},
             "max_connections":{"N":"1000"},"threshold_percent":{"N":"95"},
             "default_parallel":{"N":"8"},"min_parallel":{"N":"2"}}"#;

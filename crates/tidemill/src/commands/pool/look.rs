@@ -1,43 +1,30 @@
-//! What people see of pools: `pool list`, `show`, `holders`, `queue`, `events` and `verify`.
+//! `pool list`, `show`, `holders`, `queue`, `events` and `verify`.
 
-use super::{Of, change, find};
+use super::{Of, find};
 use crate::context::Context;
-use crate::output::{Listing, print_fields};
+use crate::output::Listing;
 use crate::report::Failure;
+use serde::Serialize;
 use serde_json::json;
+use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::pool::estimate::Estimate;
-use tidemill_domain::pool::pass::standing;
-use tidemill_domain::pool::{Ledger, Reason, State, Ticket, TicketId};
-use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::PoolRecord;
+use tidemill_domain::pool::State;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let pools = tx.pools().list(limit).await?;
-    let pools: Vec<_> = pools.iter().map(|record| (record, record.settings.limit_at(now))).collect();
-    let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
-    context.list("tidemill.pool/v1", empty, &pools).columns(&[
-        ("name", |(record, _)| json!(record.settings.name)),
-        ("id", |(record, _)| json!(record.settings.external_id)),
-        ("in_use", |(record, _)| json!(record.usage)),
-        ("limit", |(_, limit)| json!(limit)),
-        ("max", |(record, _)| json!(record.settings.max_units)),
-        ("active", |(record, _)| json!(record.active)),
-        ("waiting", |(record, _)| json!(record.waiting)),
-        ("suspect", |(record, _)| json!(record.suspect)),
-        ("over_by", |(record, limit)| json!(record.usage.saturating_sub(*limit))),
-        ("state", |(record, limit)| json!(state(record, *limit))),
-    ])
+    let records = pools.iter().map(|record| (record, now));
+    let empty = "No pools. Create one with `tidemill pool create NAME --max UNITS`.";
+    let columns = "name external_id in_use limit max_units holders waiting suspect over_by state";
+    context.print_list::<Pool, _>("tidemill.pool/v1", empty, records, columns)
 }
 
-fn state(record: &PoolRecord, limit: u64) -> &'static str {
-    match record {
-        PoolRecord { settings, .. } if settings.paused.is_some() => "paused",
-        PoolRecord { usage, .. } if *usage > limit => "over limit",
-        _ => "open",
-    }
+#[derive(Serialize)]
+struct PoolDetail {
+    #[serde(flatten)]
+    pool: Pool,
+    first_in_queue: Option<String>,
 }
 
 pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure> {
@@ -45,90 +32,31 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
     let now = tx.now().await?;
     let record = find(&mut tx, pool).await?;
     let ledger = tx.pools().ledger(&record.settings.name).await?;
-    let limit = record.settings.limit_at(now);
-    let pause = record.settings.paused.as_ref();
-    let mut fields = change::fields(&record.settings);
-    fields.extend([
-        ("state", json!(state(&record, limit))),
-        ("pause_reason", json!(pause.map(|pause| &pause.reason))),
-        ("paused_by", json!(pause.map(|pause| &pause.by))),
-        ("paused_at", json!(pause.map(|pause| pause.at.to_string()))),
-        ("in_use", json!(record.usage)),
-        ("limit", json!(limit)),
-        ("available", json!(limit.saturating_sub(record.usage))),
-        ("over_by", json!(record.usage.saturating_sub(limit))),
-        ("active", json!(record.active)),
-        ("waiting", json!(record.waiting)),
-        ("suspect", json!(record.suspect)),
-        ("first_in_queue", json!(ledger.and_then(|ledger| head(&ledger, now)))),
-        ("changed_at", json!(record.changed_at.to_string())),
-    ]);
-    print_fields("tidemill.pool_detail/v1", &fields, context.output())
-}
-
-/// Who is first in the queue, and why it waits.
-fn head(ledger: &Ledger, now: Timestamp) -> Option<String> {
-    let (id, reason, _) = *standing(ledger, now).first()?;
-    let ticket = ledger.ticket(id)?;
-    Some(format!("{} for {} units: {}", ticket.holder, ticket.wanted(), reason.sentence()))
+    let first = ledger.and_then(|ledger| PoolPlace::queue(&ledger, now, 1).pop());
+    let first_in_queue =
+        first.map(|place| format!("{} for {} units: {}", place.holder_name, place.units, place.message));
+    let detail = PoolDetail { pool: Pool::from((&record, now)), first_in_queue };
+    context.print_one("tidemill.pool_detail/v1", &detail)
 }
 
 pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let record = find(&mut tx, &of.pool).await?;
+    let name = find(&mut tx, &of.pool).await?.settings.name;
     let states = [State::Granted, State::Running, State::Suspect];
-    let held = tx.pools().tickets(&record.settings.name, &states, of.limit).await?;
-    context.list("tidemill.pool_holder/v1", "Nobody has units of it.", &held).columns(&[
-        ("lease", |found| json!(found.ticket.id)),
-        ("holder", |found| json!(found.ticket.holder.to_string())),
-        ("state", |found| json!(found.ticket.state.as_str())),
-        ("class", |found| json!(found.ticket.class.as_str())),
-        ("units", |found| json!(found.units)),
-        ("parallel", |found| json!(found.ticket.granted)),
-        ("asked", |found| json!(found.ticket.asked)),
-        ("table", |found| json!(Some(&found.ticket.table).filter(|table| !table.is_empty()))),
-        ("since", |found| json!(found.ticket.held_since().to_string())),
-        ("expires_at", |found| json!(found.expires_at.map(|at| at.to_string()))),
-    ])
+    let leases = tx.pools().tickets(&name, &states, of.limit).await?;
+    let columns = "id holder_name state class units parallel asked table granted_at expires_at";
+    context.print_list::<PoolLease, _>("tidemill.pool_lease/v1", "No leases.", &leases, columns)
 }
 
 pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
-    let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
-    let in_queue = (1_u32..).zip(standing(&ledger, now)).take(of.limit as usize);
-    let waiters: Vec<Waiter<'_>> = in_queue
-        .map(|(position, (id, reason, estimate))| {
-            let ticket = ledger.ticket(id);
-            Waiter { position, id, ticket, since: ticket.map(Ticket::queued_since), now, reason, estimate }
-        })
-        .collect();
-    let empty = "Nobody waits for units of it.";
-    context.list("tidemill.pool_queue/v1", empty, &waiters).columns(&[
-        ("position", |one| json!(one.position)),
-        ("lease", |one| json!(one.id)),
-        ("holder", |one| json!(one.ticket.map(|ticket| ticket.holder.to_string()))),
-        ("units", |one| json!(one.ticket.map(Ticket::wanted))),
-        ("min", |one| json!(one.ticket.map(|ticket| ticket.weight.units(ticket.least)))),
-        ("class", |one| json!(one.ticket.map(|ticket| ticket.class.as_str()))),
-        ("since", |one| json!(one.since.map(|since| since.to_string()))),
-        ("waited_seconds", |one| json!(one.since.map(|since| one.now.since(since).as_secs()))),
-        ("eta_seconds", |one| json!(one.estimate.map(|estimate| estimate.p50.as_secs()))),
-        ("eta_p90_seconds", |one| json!(one.estimate.map(|estimate| estimate.p90.as_secs()))),
-        ("reason", |one| json!(one.reason.as_str())),
-        ("why", |one| json!(one.reason.sentence())),
-    ])
-}
-
-struct Waiter<'a> {
-    position: u32,
-    id: TicketId,
-    ticket: Option<&'a Ticket>,
-    since: Option<Timestamp>,
-    now: Timestamp,
-    reason: Reason,
-    estimate: Option<Estimate>,
+    let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| PoolRefusal::not_found(&of.pool))?;
+    let places = PoolPlace::queue(&ledger, now, of.limit as usize);
+    let columns =
+        "position id holder_name units min_units class waited_seconds eta_seconds eta_p90_seconds reason";
+    context.print_list::<PoolPlace, _>("tidemill.pool_queue/v1", "No waiting requests.", places, columns)
 }
 
 pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
@@ -137,19 +65,15 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
         None => None,
     };
-    let stories = tx.pools().events(name.as_ref(), limit).await?;
-    context.list("tidemill.pool_event/v1", "Nothing worth telling has happened.", &stories).columns(&[
-        ("at", |story| json!(story.at.to_string())),
-        ("pool", |story| json!(story.pool)),
-        ("event", |story| json!(story.text)),
-        ("holder", |story| json!(story.holder.as_ref().map(ToString::to_string))),
-    ])
+    let events = tx.pools().events(name.as_ref(), limit).await?;
+    let columns = "at pool message holder_name";
+    context.print_list::<PoolEvent, _>("tidemill.pool_event/v1", "No recent decisions.", &events, columns)
 }
 
-/// More pools than anybody has.
+/// More pools than anyone has.
 const POOLS_MAX: u32 = 100_000;
 
-/// Follows the logs, and says whether anything does not fit.
+/// Replays the logs, and fails if a pool differs from its log.
 pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let names = match pool {
@@ -157,7 +81,7 @@ pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit
         None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
     };
     let columns = &["pool", "decisions", "leases", "in_use", "peak", "violations"];
-    let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "There are no pools.");
+    let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "No pools.");
     let (mut decisions, mut violations) = (0, Vec::new());
     for name in names {
         let Some(audited) = tx.pools().verify(&name).await? else { continue };

@@ -1,66 +1,76 @@
-//! What operators do: `pool pause`, `resume`, `rm` and `release`.
+//! `pool pause`, `resume`, `rm` and `release`.
 
-use super::{done, find, unknown};
+use super::find;
 use crate::context::Context;
 use crate::report::Failure;
+use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::TicketId;
 use tidemill_domain::pool::settings::Pause;
+use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
 pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let name = find(&mut tx, pool).await?.settings.name;
-    let record = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?;
-    let mut settings = record.settings.clone();
-    let (by, at) = (context.actor().name, tx.now().await?);
-    settings.paused = Some(Pause { by, reason: reason.to_owned(), at });
-    settings.check()?;
-    done(tx.pools().set(&settings, &context.actor(), Some(reason)).await?, &name)?;
-    tx.commit().await?;
-    context.note(&format!("{name} is paused: nothing starts; {}", holds(&record)));
+    let pause = Pause { by: context.actor().name, reason: reason.to_owned(), at: tx.now().await? };
+    let PoolRecord { settings, active, usage, waiting, .. } =
+        set_pause(tx, pool, Some(pause), Some(reason), context).await?;
+    context.note(&format!(
+        "{} is paused; {active} leases keep their {usage} units, {waiting} requests wait",
+        settings.name
+    ));
     Ok(Exit::Ok)
-}
-
-fn holds(record: &PoolRecord) -> String {
-    format!("{} leases keep their {} units, {} requests wait", record.active, record.usage, record.waiting)
 }
 
 pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let mut tx = context.begin().await?;
-    let name = find(&mut tx, pool).await?.settings.name;
-    let mut settings = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?.settings;
-    let was_paused = settings.paused.take().is_some();
-    done(tx.pools().set(&settings, &context.actor(), reason).await?, &name)?;
-    tx.commit().await?;
-    context.note(&match was_paused {
-        true => format!("{name} goes on with its queue"),
-        false => format!("{name} was not paused"),
+    let tx = context.begin().await?;
+    let before = set_pause(tx, pool, None, reason, context).await?.settings;
+    context.note(&match before.paused {
+        Some(_) => format!("{} has resumed", before.name),
+        None => format!("{} was not paused", before.name),
     });
     Ok(Exit::Ok)
+}
+
+/// Returns the pool as it was before.
+async fn set_pause(
+    mut tx: Tx,
+    pool: &str,
+    paused: Option<Pause>,
+    reason: Option<&str>,
+    context: &Context,
+) -> Result<PoolRecord, Failure> {
+    let name = find(&mut tx, pool).await?.settings.name;
+    let before = tx.pools().lock(&name).await?.ok_or_else(|| PoolRefusal::not_found(pool))?;
+    let mut settings = before.settings.clone();
+    settings.paused = paused;
+    settings.check().map_err(PoolRefusal::from)?;
+    PoolRefusal::check(tx.pools().set(&settings, &context.actor(), reason).await?, &name)?;
+    tx.commit().await?;
+    Ok(before)
 }
 
 pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
-    done(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
+    PoolRefusal::check(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
-    context.note(&format!("the pool {name} is gone, with all that was known of its past"));
+    context.note(&format!("removed the pool {name} and its history"));
     Ok(Exit::Ok)
 }
 
 pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let found = tx.pools().ticket(lease).await?;
+    let record = tx.pools().ticket(lease).await?;
     let released = tx.pools().release_ticket(lease, &context.actor(), reason).await?;
     tx.commit().await?;
     let Some((pool, released)) = released else {
         let failure = Failure::new(
             Code::PoolLeaseGone,
-            format!("there is no lease or request {lease} any more"),
+            format!("the lease or request {lease} does not exist or has ended"),
             "see `tidemill pool holders POOL` and `tidemill pool queue POOL`",
         );
-        let ending = found.and_then(|found| Some((found.ticket.holder, found.ended_at?, found.ending?)));
+        let ending = record.and_then(|record| Some((record.ticket.holder, record.ended_at?, record.ending?)));
         return Err(match ending {
             Some((holder, at, ending)) => {
                 failure.because(&format!("that of {holder} ended at {at}: {ending}"))
@@ -68,14 +78,14 @@ pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) ->
             None => failure,
         });
     };
-    let holder = found.map_or_else(String::new, |found| format!(" of {}", found.ticket.holder));
+    let holder = record.map_or_else(String::new, |record| format!(" of {}", record.ticket.holder));
     let level = released.level;
     context.note(&match released.released {
         true => format!(
-            "{} units{holder} are back in {pool}; {} of {} are in use",
+            "released {} units{holder} in {pool}; {} of {} are in use",
             released.units, level.usage, level.limit
         ),
-        false => format!("the request{holder} has left the queue of {pool}"),
+        false => format!("the request{holder} left the queue of {pool}"),
     });
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! Tickets as items of the document's table `emr_connection_registry`.
+//! Tickets as items of the table `emr_connection_registry` of an EMR Batch Agent.
 
 use super::dynamo::{Item, number, text};
 use serde_json::json;
@@ -7,7 +7,7 @@ use tidemill_domain::pool::{Holder, Settings, State};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 
-/// A batch of the document that may hold connections.
+/// A batch that may hold connections.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Batch {
     pub(super) external_id: i64,
@@ -15,7 +15,7 @@ pub(super) struct Batch {
     pub(super) table: String,
     pub(super) parallel: u32,
     pub(super) status: String,
-    /// When the document forgets it.
+    /// The `ttl` of the item.
     pub(super) kept_until: Option<Timestamp>,
 }
 
@@ -38,8 +38,8 @@ impl Batch {
         })
     }
 
-    /// How parallel it runs, or why it is passed over. DynamoDB deletes days after the ttl, so a scan still has items of
-    /// batches that ended long ago and never said so.
+    /// The degree of parallelism, or why the batch is skipped. DynamoDB deletes items days after their ttl, so a scan
+    /// still has batches that ended long ago.
     pub(super) fn runs(&self, now: Timestamp) -> Result<NonZeroU32, &str> {
         if self.status != "RUNNING" {
             return Err(&self.status);
@@ -51,16 +51,15 @@ impl Batch {
     }
 }
 
-/// So many seconds after the Unix epoch.
 fn at_second(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds.saturating_mul(1_000_000))
 }
 
-/// A ticket as an item, as the view of the registry has it too, but for the ttl: that of the view is always a day.
+/// A ticket as an item. The registry view has the same fields, but its ttl is always a day.
 pub(super) fn item(found: &TicketRecord, settings: &Settings) -> Item {
     let ticket = &found.ticket;
     let started_at = ticket.held_since();
-    let kept_until = in_doubt_from(found).unwrap_or(started_at).plus(settings.max_hold);
+    let kept_until = suspect_from(found).unwrap_or(started_at).plus(settings.max_hold);
     [
         ("src_db_id", json!(settings.external_id)),
         ("dag_run_id", json!(ticket.holder.run_id())),
@@ -76,9 +75,9 @@ pub(super) fn item(found: &TicketRecord, settings: &Settings) -> Item {
     .collect()
 }
 
-/// When whoever sends heartbeats is in doubt, if it is not heard of again. Its units are held from then on, and not from its
-/// start: it may run for longer than others hold theirs.
-fn in_doubt_from(found: &TicketRecord) -> Option<Timestamp> {
+/// When a holder that sends heartbeats became suspect, or will. `max_hold` counts from then on, because such a holder may
+/// run for longer.
+fn suspect_from(found: &TicketRecord) -> Option<Timestamp> {
     match found.ticket.state {
         State::Suspect => found.ticket.doubted_at,
         State::Running if found.ticket.lease_for.is_some() => found.expires_at,
@@ -86,7 +85,7 @@ fn in_doubt_from(found: &TicketRecord) -> Option<Timestamp> {
     }
 }
 
-/// The document's word for where a ticket is. Who ended without having said how it went counts as failed.
+/// The agent's status of a ticket. A ticket that its holder did not release counts as failed.
 fn status(state: State, ending: Option<&str>) -> &'static str {
     match state {
         State::Waiting => "WAITING",
@@ -96,7 +95,7 @@ fn status(state: State, ending: Option<&str>) -> &'static str {
     }
 }
 
-/// `2024-01-25T02:30:00Z`, as the document writes it.
+/// `2024-01-25T02:30:00Z`, as the agent writes it.
 fn to_the_second(instant: Timestamp) -> String {
     let text = instant.to_string();
     text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
@@ -111,7 +110,7 @@ mod tests {
     use tidemill_domain::pool::{Class, Ticket};
 
     #[test]
-    fn the_documents_example_is_read() {
+    fn the_agents_example_is_read() {
         let text = br#"{"src_db_id": 4, "dag_run_id": "batch_001_2024-01-25T00:05:00", "dag_id": "batch_001",
             "table_name": "SALES_ORDER", "parallel_hint": 8, "status": "RUNNING",
             "started_at": "2024-01-25T00:05:30Z", "ttl": 1706227530}"#;
@@ -124,7 +123,7 @@ mod tests {
         assert_eq!(batch.holder.dag_id(), "batch_001");
     }
 
-    /// What `Batch::runs` says at this instant of an item of the document with other attributes.
+    /// What `Batch::runs` says at this instant of an item with other attributes.
     fn runs_at(now: &str, attributes: &str) -> Result<u32, String> {
         let text = format!(r#"{{"src_db_id": 4, "dag_run_id": "r", "dag_id": "d", {attributes}}}"#);
         let batch = Batch::read(&items(text.as_bytes()).unwrap().remove(0)).unwrap();

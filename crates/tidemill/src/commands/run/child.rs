@@ -1,7 +1,7 @@
-//! The command: what it is told, the signals that reach it, and the number that it ends with.
+//! The command: its environment, its signals and its exit code.
 //!
-//! It runs in a process group of its own, which ends with this process, kill -9 included. At a terminal that would take
-//! the terminal away from it, so there it stays in our group, and hears Ctrl-C by itself.
+//! It runs in its own process group, which ends with this process, even after kill -9. At a terminal that would take
+//! the terminal away from it, so there it stays in our group and gets Ctrl-C directly.
 
 use super::request::Request;
 use crate::report::Failure;
@@ -18,41 +18,41 @@ use tidemill_engine::job::command::Group;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// What the command finds in its environment, beside our own.
+/// Additional environment variables of the command.
 pub(super) struct Variables(Vec<(String, String)>);
 
 impl Variables {
     pub(super) fn of(request: &Request, parts: &[Admitted]) -> Result<Self, Failure> {
         let hint = request.hint(parts)?;
-        let mut told: Vec<(String, String)> =
+        let mut variables: Vec<(String, String)> =
             hint.map(|hint| (HINT_VARIABLE.to_owned(), hint)).into_iter().collect();
-        let several = parts.iter().filter(|_| parts.len() > 1).map(|part| (variable(part), part));
+        let several = parts.iter().filter(|_| parts.len() > 1).map(|part| (suffix(part), part));
         for (suffix, part) in parts.first().map(|part| (String::new(), part)).into_iter().chain(several) {
             let granted = part.ticket.granted.map_or_else(String::new, |granted| granted.to_string());
-            told.push((format!("{UNITS_VARIABLE}{suffix}"), granted));
-            told.push((format!("{LEASE_VARIABLE}{suffix}"), part.ticket.id.to_string()));
+            variables.push((format!("{UNITS_VARIABLE}{suffix}"), granted));
+            variables.push((format!("{LEASE_VARIABLE}{suffix}"), part.ticket.id.to_string()));
         }
-        Ok(Self(told))
+        Ok(Self(variables))
     }
 }
 
-/// The end of the variables of one of several pools.
-fn variable(part: &Admitted) -> String {
+/// The suffix of variables when there are several pools.
+fn suffix(part: &Admitted) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("_{}", part.pool.as_str().chars().map(plain).collect::<String>())
 }
 
-/// Runs the command to its end, and returns its number. It does not find our `secrets` in its environment.
+/// Runs the command and returns its exit code. Our `secrets` are not in its environment.
 pub(super) async fn run(
     command: &[OsString],
-    told: &Variables,
+    variables: &Variables,
     secrets: &BTreeSet<String>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let (program, arguments) =
         command.split_first().ok_or_else(|| not_started(&io::ErrorKind::NotFound.into(), ""))?;
     let mut ready = Command::new(program);
-    ready.args(arguments).envs(told.0.iter().map(|(name, value)| (name, value)));
+    ready.args(arguments).envs(variables.0.iter().map(|(name, value)| (name, value)));
     for name in secrets {
         ready.env_remove(name);
     }
@@ -68,16 +68,16 @@ pub(super) async fn run(
     ended
 }
 
-/// Who hears the signals that we get.
+/// Which processes get the signals that we receive.
 enum Reach<'a> {
-    /// The command and all that it has started.
+    /// The command and all its children.
     All(&'a Group),
-    /// The command, and only what the terminal has not sent to it already.
+    /// Only the command, and only signals that the terminal does not send to it.
     Alone,
 }
 
 async fn to_the_end(mut child: Child, signals: &mut Signals, reach: Reach<'_>) -> Result<u8, Failure> {
-    let lost = |error: io::Error| Failure::unexpected("the end of the command could not be seen", &error);
+    let lost = |error: io::Error| Failure::unexpected("the command could not be waited for", &error);
     loop {
         tokio::select! {
             status = child.wait() => return Ok(ended(status.map_err(lost)?)),
@@ -103,16 +103,16 @@ fn ended(status: ExitStatus) -> u8 {
     code.or(by_signal).unwrap_or(u8::MAX)
 }
 
-/// 127 when there is no such program and 126 when it cannot be run, as in shells.
+/// 127 when the program does not exist and 126 when it cannot be run, as in shells.
 fn not_started(error: &io::Error, program: &str) -> Failure {
     let number = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    let fix = "check the name, PATH and permissions; what stands behind -- is run without a shell";
+    let fix = "check the name, PATH and permissions; the command after -- is run without a shell";
     Failure::new(Code::CommandNotStarted, format!("{program} could not be started"), fix)
         .because(&error.to_string())
         .ending_with(number)
 }
 
-/// The signals that ask to end, which go on to the command.
+/// The signals that are forwarded to the command.
 pub(super) struct Signals {
     terminate: unix::Signal,
     interrupt: unix::Signal,
@@ -122,12 +122,12 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> Result<Self, Failure> {
-        let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
+        let failed = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
         Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(deaf)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
-            hangup: signal(SignalKind::hangup()).map_err(deaf)?,
-            quit: signal(SignalKind::quit()).map_err(deaf)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            hangup: signal(SignalKind::hangup()).map_err(failed)?,
+            quit: signal(SignalKind::quit()).map_err(failed)?,
         })
     }
 
@@ -141,7 +141,7 @@ impl Signals {
     }
 }
 
-/// The number that shells give to what a signal ended.
+/// The exit code of a process that a signal ended, as in shells.
 pub(super) fn number(signal: Signal) -> u8 {
     u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }

@@ -1,4 +1,4 @@
-//! What `tidemill run` asks for: of which pools, how much, and with which hint.
+//! The request of `tidemill run`: pools, units and hint.
 
 use super::Run;
 use crate::report::Failure;
@@ -15,10 +15,10 @@ use tidemill_engine::SystemIds;
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
 
-/// The shortest silence after which units are in doubt.
+/// Minimum heartbeat timeout.
 const LEASE_MIN_SECONDS: u64 = 2;
 
-/// A pool as it is named on the command line: `NAME`, `NAME=UNITS` or `NAME=UNITS:MIN`.
+/// `NAME`, `NAME=UNITS` or `NAME=UNITS:MIN`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PoolSpec {
     pub(super) pool: String,
@@ -31,7 +31,7 @@ impl FromStr for PoolSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
-            text.parse::<NonZeroU32>().map(Some).map_err(|_| format!("{text:?} is no number of units"))
+            text.parse::<NonZeroU32>().map(Some).map_err(|_| format!("{text:?} is not a number of units"))
         };
         let Some((pool, units)) = text.split_once('=') else {
             return Ok(Self { pool: text.to_owned(), units: None, least: None });
@@ -46,35 +46,29 @@ impl FromStr for PoolSpec {
 
 pub(super) struct Request {
     pub(super) ask: Ask,
-    /// The same as each pool understands it, by its name.
-    asked: BTreeMap<PoolName, UnitRequest>,
+    /// The request as each pool reads it.
+    by_pool: BTreeMap<PoolName, UnitRequest>,
 }
 
 impl Request {
     pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self, Failure> {
         let mut parts: Vec<AskPart> = Vec::with_capacity(pools.len());
-        let mut asked_of = BTreeMap::new();
+        let mut by_pool = BTreeMap::new();
         for (spec, record) in arguments.pools.iter().zip(pools) {
             let settings = record.settings;
             if parts.iter().any(|part| part.pool == settings.name) {
                 let what = format!("the pool {} is named twice", settings.name);
-                return Err(Failure::new(
-                    Code::Usage,
-                    what,
-                    "name each pool once, with all that you want of it",
-                ));
+                return Err(Failure::new(Code::Usage, what, "name each pool once"));
             }
             let (units, least) = (spec.units.or(arguments.units), spec.least.or(arguments.min));
             if let Some((most, least)) = units.zip(least)
                 && least > most
             {
-                let what =
-                    format!("at least {least} units are asked of {}, but {most} at most", settings.name);
-                return Err(Failure::new(
-                    Code::Usage,
-                    what,
-                    "ask for as many as --min, or give a lower --min",
-                ));
+                let what = format!(
+                    "the minimum of {least} units of {} is larger than the {most} requested",
+                    settings.name
+                );
+                return Err(Failure::new(Code::Usage, what, "raise --units or lower --min"));
             }
             let asked =
                 UnitRequest::new(&settings, units, least, arguments.hint.as_deref()).map_err(|too_long| {
@@ -85,15 +79,11 @@ impl Request {
                 least: asked.least,
                 ..AskPart::new(settings.name.clone(), Some(asked.parallel))
             });
-            asked_of.insert(settings.name, asked);
+            by_pool.insert(settings.name, asked);
         }
         if arguments.lease.as_secs() < LEASE_MIN_SECONDS {
             let what = format!("--lease is shorter than {LEASE_MIN_SECONDS}s");
-            return Err(Failure::new(
-                Code::Usage,
-                what,
-                "use 60s, or not less than you can wait for a heartbeat",
-            ));
+            return Err(Failure::new(Code::Usage, what, "use a longer time, such as 60s"));
         }
         let ask = Ask {
             parts,
@@ -104,14 +94,14 @@ impl Request {
             lease_for: Some(arguments.lease),
             call: None,
         };
-        Ok(Self { ask, asked: asked_of })
+        Ok(Self { ask, by_pool })
     }
 
-    /// The hint for what was granted; none when none was given.
+    /// The hint for the granted degree, if there is a hint.
     pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>, Failure> {
         let granted =
-            parts.iter().filter_map(|part| Some((self.asked.get(&part.pool)?, part.ticket.granted?)));
-        // The pool that gave the least says it; those that give out sessions do not lower the hint.
+            parts.iter().filter_map(|part| Some((self.by_pool.get(&part.pool)?, part.ticket.granted?)));
+        // The smallest grant counts. Pools that grant sessions do not lower the hint.
         let Some((asked, granted)) =
             granted.min_by_key(|(asked, granted)| (asked.lever == Lever::Sessions, *granted))
         else {
@@ -126,13 +116,16 @@ impl Request {
     }
 }
 
-/// This run and no other.
 fn holder(arguments: &Run) -> Result<Holder, Failure> {
     let program = arguments.command.first().map(OsString::as_os_str).unwrap_or_default();
     let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let name = arguments.name.as_deref().unwrap_or(&program);
     Holder::run(name, &format!("run-{}", SystemIds.request())).map_err(|_| {
-        Failure::new(Code::Usage, format!("{name:?} cannot be its name"), "give another one with --name")
+        Failure::new(
+            Code::Usage,
+            format!("{name:?} is not a valid name of a run"),
+            "choose another one with --name",
+        )
     })
 }
 

@@ -1,13 +1,13 @@
-//! Waiting for units: the place in the queue is kept, and whoever watches is told why it takes so long.
+//! Waits for units in the queue, and reports the position and the reason.
 
 use super::child::Signals;
 use super::request::Request;
-use crate::commands::pool::unknown;
 use crate::context::Context;
 use crate::report::Failure;
 use rustix::process::Signal;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
+use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::Code;
 use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Answer, Release, Waits};
@@ -16,8 +16,8 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_engine::pool::{Hold, Pools};
 
-/// How often people are told where it stands, at a terminal and in a log.
-const TOLD_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+/// Interval of progress messages, at a terminal and in a log.
+const REPORT_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 
 pub(super) enum Waited {
     Held(Hold),
@@ -33,23 +33,23 @@ pub(super) async fn for_units(
 ) -> Result<Waited, Failure> {
     let clock = SystemClock::new();
     let deadline = clock.monotonic().plus(wait);
-    let told_every = if stderr().is_terminal() { TOLD_EVERY.0 } else { TOLD_EVERY.1 };
+    let report_every = if stderr().is_terminal() { REPORT_EVERY.0 } else { REPORT_EVERY.1 };
     let mut has_waited = false;
     loop {
         let left = deadline.since(clock.monotonic());
-        // The first look is short, so that people hear at once that it takes a while.
-        let turn = if has_waited { told_every } else { Duration::from_secs(1) }.min(left);
+        // The first wait is short, so that the first message comes soon.
+        let turn = if has_waited { report_every } else { Duration::from_secs(1) }.min(left);
         let asked = tokio::select! {
             asked = pools.hold(request.ask.clone(), turn) => asked?,
             signal = signals.next() => {
-                // It may have got its units in this very moment.
+                // The units may have been granted at this very moment.
                 leave(pools, request, End::Released { failed: true }).await?;
                 return Ok(Waited::Interrupted(signal));
             }
         };
         match asked {
             Ok(hold) => {
-                tell(&hold, has_waited, context);
+                report(&hold, has_waited, context);
                 return Ok(Waited::Held(hold));
             }
             Err(Answer::Waits(waits)) if left > turn => {
@@ -61,22 +61,22 @@ pub(super) async fn for_units(
                 return Err(not_in_time(&waits, request, wait));
             }
             Err(Answer::Refused { pool, reason: Reason::UnknownPool }) => {
-                return Err(unknown(pool.as_str()));
+                return Err(PoolRefusal::not_found(pool.as_str()).into());
             }
             Err(Answer::Refused { pool, reason }) => return Err(too_large(&pool, reason)),
             Err(_) => {
-                let what = "the request left the queue, because somebody took it out";
+                let what = "an operator took the request out of the queue";
                 return Err(Failure::new(
                     Code::PoolLeaseGone,
                     what,
-                    "see `tidemill pool events`, and run it again",
+                    "see `tidemill pool events`, then run it again",
                 ));
             }
         }
     }
 }
 
-/// Leaves the queues, or gives back what came too late.
+/// Leaves the queues, or releases units that came too late.
 async fn leave(pools: &Pools, request: &Request, end: End) -> Result<(), Failure> {
     for part in &request.ask.parts {
         let release = Release {
@@ -91,13 +91,13 @@ async fn leave(pools: &Pools, request: &Request, end: End) -> Result<(), Failure
     Ok(())
 }
 
-/// Says what is not as it was asked for.
-fn tell(hold: &Hold, has_waited: bool, context: &Context) {
+/// Reports a grant after a wait or with less than requested.
+fn report(hold: &Hold, has_waited: bool, context: &Context) {
     for part in hold.parts() {
         let ticket = &part.ticket;
         if let Some(granted) = ticket.granted.filter(|_| has_waited || ticket.is_downgraded()) {
             context.note(&format!(
-                "{} of {} of {} granted, lease {}",
+                "granted {} of {} units of {}, lease {}",
                 granted, ticket.asked, part.pool, ticket.id
             ));
         }
@@ -106,12 +106,12 @@ fn tell(hold: &Hold, has_waited: bool, context: &Context) {
 
 fn progress(waits: &Waits) -> String {
     let likely = waits.estimate.map_or_else(String::new, |estimate| {
-        format!("; likely to start in {}", duration::show(Duration::from_secs(estimate.p50.as_secs())))
+        format!("; expected to start in {}", duration::show(Duration::from_secs(estimate.p50.as_secs())))
     });
     let Waits { pool, position, level, reason, .. } = waits;
     let (usage, limit) = (level.usage, level.limit);
     format!(
-        "waiting for {pool}: place {position}, {usage} of {limit} units in use, {}{likely}",
+        "waiting for {pool}: position {position}, {usage} of {limit} units in use, {}{likely}",
         reason.sentence()
     )
 }
@@ -123,20 +123,17 @@ fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
         _ => "is full",
     };
     let (what, more) = match wait.is_zero() {
-        true => (format!("pool \"{pool}\" {is} and --wait is 0"), "add `--wait 30m`".to_owned()),
+        true => (format!("pool \"{pool}\" {is} and --wait is 0"), "add `--wait 30m`"),
         false => {
             let text = duration::show(wait);
-            (
-                format!("pool \"{pool}\" {is}, and {text} were not enough"),
-                format!("wait longer than {text} with --wait"),
-            )
+            (format!("pool \"{pool}\" {is}; no units after {text}"), "wait longer with `--wait`")
         }
     };
     let part = request.ask.parts.iter().find(|part| part.pool == *pool);
     let least = part.and_then(|part| part.least).map_or_else(String::new, |least| format!(" (min {least})"));
     let ahead = waits.position.saturating_sub(1);
     let why = format!(
-        "{} of {} units in use, you asked for {}{least}; {ahead} requests are ahead\n{}",
+        "{} of {} units in use, you requested {}{least}; {ahead} requests are ahead\n{}",
         waits.level.usage,
         waits.level.limit,
         waits.requested,
@@ -148,6 +145,6 @@ fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
 
 fn too_large(pool: &PoolName, reason: Reason) -> Failure {
     let what = format!("the request is larger than pool \"{pool}\"");
-    let fix = format!("ask for less, accept less with `--min`, or see `tidemill pool show {pool}`");
+    let fix = format!("request less, accept less with `--min`, or see `tidemill pool show {pool}`");
     Failure::new(Code::RequestExceedsPool, what, fix).because(reason.sentence())
 }

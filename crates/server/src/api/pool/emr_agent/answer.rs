@@ -1,66 +1,53 @@
 //! Answers of the EMR Batch Agent API: the fields of the agent under their names and in their order, then ours.
 
 use super::EmrAgentOptions;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::num::NonZeroU32;
 use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
+/// An answer as JSON, without the fields that are null.
+pub(super) fn compact(answer: &impl Serialize) -> Value {
+    let mut answer = json!(answer);
+    if let Value::Object(fields) = &mut answer {
+        fields.retain(|_, value| !value.is_null());
+    }
+    answer
+}
+
 /// The answer to an acquire. One order of fields fits the three forms of the agent: granted, downgraded and waiting.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct AcquireAnswer {
+pub(super) struct AcquireAnswer {
     allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     downgraded: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     original_parallel: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     adjusted_parallel: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// Units in use before the grant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     current_usage: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     after_usage: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     requested: Option<u64>,
     /// Repeat the request after this many seconds. Left out when waiting does not help.
-    #[serde(skip_serializing_if = "Option::is_none")]
     wait_seconds: Option<u32>,
     /// From 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     queue_position: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     lease_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     epoch: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     granted_parallel: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     granted_units: Option<u64>,
     /// The hint to run with.
-    #[serde(skip_serializing_if = "Option::is_none")]
     hint_override: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     eta_seconds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     duplicate: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     upgrade_pending: Option<bool>,
     /// Units up to the capacity, beyond the limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     available_to_max: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     over_by: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
 }
 
@@ -151,16 +138,13 @@ fn over_by(level: Level) -> Option<u64> {
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct ReleaseAnswer {
+pub(super) struct ReleaseAnswer {
     /// Whether any units were held.
     released: bool,
     released_connections: u64,
     current_usage: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cancelled_waiting: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_waiting: Option<bool>,
     reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
 }
 
@@ -184,79 +168,37 @@ impl From<&Released> for ReleaseAnswer {
             released: released.released,
             released_connections: released.units,
             current_usage: released.level.usage,
-            cancelled_waiting: released.cancelled_waiting,
+            cancelled_waiting: released.cancelled_waiting.then_some(true),
             reason: None,
             message: is_nothing.then_some("this holder has no lease and no waiting request"),
         }
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct StatusAnswer {
-    sources: Sources,
-    timestamp: String,
+/// The answer to a status: the pools at `now`, in this order.
+pub(super) fn status(records: &[PoolRecord], now: Timestamp) -> Value {
+    let sources: Map<String, Value> = records.iter().map(|record| source(record, now)).collect();
+    json!({ "sources": sources, "timestamp": to_the_second(now) })
 }
 
-impl StatusAnswer {
-    /// The pools at `now`, in this order.
-    pub(super) fn new(records: &[PoolRecord], now: Timestamp) -> Self {
-        let sources = records.iter().map(|record| (key(record), Source::new(record, now))).collect();
-        Self { sources: Sources(sources), timestamp: to_the_second(now) }
-    }
-}
-
-/// The number of the source database, or the name of a pool that has none.
-fn key(record: &PoolRecord) -> String {
+/// A pool by the number of its source database, or by its name if it has none.
+fn source(record: &PoolRecord, now: Timestamp) -> (String, Value) {
     let settings = &record.settings;
-    settings.external_id.map_or_else(|| settings.name.to_string(), |id| id.to_string())
-}
-
-/// Pools in their order: as texts, 10 would come before 4.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Sources(Vec<(String, Source)>);
-
-impl Serialize for Sources {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (key, source) in &self.0 {
-            map.serialize_entry(key, source)?;
-        }
-        map.end()
-    }
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct Source {
-    name: String,
-    max_connections: u64,
-    /// The limit in units.
-    threshold: u64,
-    current_usage: u64,
-    available: u64,
-    active_batches: u64,
-    waiting_batches: u64,
-    paused: bool,
-    over_by: u64,
-    /// Holders with missing heartbeats.
-    suspect_batches: u64,
-}
-
-impl Source {
-    fn new(record: &PoolRecord, now: Timestamp) -> Self {
-        let level = Level::of(&record.settings, record.usage, now);
-        Self {
-            name: record.settings.name.to_string(),
-            max_connections: level.max_units.into(),
-            threshold: level.limit,
-            current_usage: level.usage,
-            available: level.available(),
-            active_batches: record.active,
-            waiting_batches: record.waiting,
-            paused: record.settings.paused.is_some(),
-            over_by: level.over_by(),
-            suspect_batches: record.suspect,
-        }
-    }
+    let key = settings.external_id.map_or_else(|| settings.name.to_string(), |id| id.to_string());
+    let level = Level::of(settings, record.usage, now);
+    let source = json!({
+        "name": settings.name,
+        "max_connections": level.max_units,
+        "threshold": level.limit,
+        "current_usage": level.usage,
+        "available": level.available(),
+        "active_batches": record.active,
+        "waiting_batches": record.waiting,
+        "paused": settings.paused.is_some(),
+        "over_by": level.over_by(),
+        "suspect_batches": record.suspect,
+    });
+    (key, source)
 }
 
 /// `2024-01-25T02:30:00Z`, as the agent writes it.

@@ -4,6 +4,7 @@
 use crate::problem::Problem;
 use serde_json::{Map, Number, Value};
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// Largest whole number that a double holds exactly.
 const DOUBLE_WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
@@ -105,16 +106,10 @@ impl<'a> Fields<'a> {
     }
 
     /// One word of a list.
-    pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, BadField> {
+    pub(super) fn word<T: FromStr>(&self, name: &str, words: &[&str]) -> Result<Option<T>, BadField> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let found = words.iter().find(|(word, _)| value.as_str() == Some(*word));
-        match found {
-            Some((_, meaning)) => Ok(Some(*meaning)),
-            None => {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                Err(self.bad(name, format!("it is none of {}", words.join(", "))))
-            }
-        }
+        let word = value.as_str().and_then(|text| text.parse().ok());
+        word.map(Some).ok_or_else(|| self.bad(name, format!("it is none of {}", words.join(", "))))
     }
 
     pub(super) fn bad(&self, name: &str, why: impl Into<String>) -> BadField {
@@ -142,6 +137,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use tidemill_domain::pool::Class;
 
     fn number(value: Value) -> Option<i64> {
         Fields::of(&json!({ "n": value })).unwrap().number("n", -1..=100).unwrap_or(Some(-100))
@@ -204,7 +200,8 @@ mod tests {
             inner.number("b", 1..=2).unwrap_err().to_string(),
             "a.b: it is not a whole number from 1 to 2"
         );
-        assert_eq!(fields.word("c", &[("x", 1), ("y", 2)]).unwrap_err().to_string(), "c: it is none of x, y");
+        let word = fields.word::<Class>("c", Class::NAMES);
+        assert_eq!(word.unwrap_err().to_string(), "c: it is none of critical, normal, bulk");
         assert_eq!(fields.object("c").unwrap_err().to_string(), "c: it is not an object");
     }
 

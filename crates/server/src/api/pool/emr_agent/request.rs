@@ -4,23 +4,26 @@ use super::field::{BadField, Fields};
 use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
 use serde_json::Value;
 use std::num::NonZeroU32;
-use tidemill_domain::pool::Class;
 use tidemill_domain::pool::holder::LONGEST_NAME;
+use tidemill_domain::pool::{Class, Holder};
 
 /// Maximum degree of parallelism.
 const PARALLEL_MAX: i64 = 1_000_000;
 /// Maximum interval of heartbeats, in seconds.
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    Acquire,
-    Release,
-    Status,
-}
+tidemill_domain::words! {
+    pub enum Action {
+        Acquire = "acquire",
+        Release = "release",
+        Status = "status",
+    }
 
-const ACTIONS: [(&str, Action); 3] =
-    [("acquire", Action::Acquire), ("release", Action::Release), ("status", Action::Status)];
+    pub enum Outcome {
+        Completed = "completed",
+        Failed = "failed",
+    }
+}
 
 /// A valid request. Its pool may not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,30 +75,11 @@ pub enum PoolKey {
     SrcDbId(i64),
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Holder {
-    /// Two DAGs may have runs of the same name.
-    pub dag_id: String,
-    pub dag_run_id: String,
-    /// Set if a run has several holders.
-    pub task_id: Option<String>,
-    /// Index of a mapped task; -1 otherwise, as in Airflow.
-    pub map_index: i32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    Completed,
-    Failed,
-}
-
-const OUTCOMES: [(&str, Outcome); 2] = [("completed", Outcome::Completed), ("failed", Outcome::Failed)];
-
 impl Request {
     /// Reads a request. `route` is the action of its route; without one, the field `action` names it.
     pub fn read(request: &Value, route: Option<Action>) -> Result<Self, BadField> {
         let fields = Fields::of(request)?;
-        let action = match (fields.word("action", &ACTIONS)?, route) {
+        let action = match (fields.word("action", Action::NAMES)?, route) {
             (Some(action), Some(route)) if action != route => {
                 return Err(fields.bad("action", "it does not match the path"));
             }
@@ -109,7 +93,7 @@ impl Request {
                 pool: required_pool(&fields, &spec)?,
                 holder: holder(&fields)?,
                 epoch: fields.number("epoch", 0..=i64::MAX)?,
-                outcome: fields.word("outcome", &OUTCOMES)?,
+                outcome: fields.word("outcome", Outcome::NAMES)?,
             })),
             Action::Status => Ok(Self::Status(Status { pool: pool(&fields, &spec)? })),
         }
@@ -131,7 +115,7 @@ fn acquire(fields: &Fields<'_>, spec: Spec) -> Result<Acquire, BadField> {
         parallel_hint,
         hint: fields.long_text("hint", HINT_CHARS_MAX)?.or(spec.hint),
         partitions: spec.partitions,
-        class: fields.word("class", &Class::ALL.map(|class| (class.as_str(), class)))?.unwrap_or_default(),
+        class: fields.word("class", Class::NAMES)?.unwrap_or_default(),
         min_parallel,
         wait_seconds: seconds(fields, "wait_seconds", 0, WAIT_SECONDS_MAX.into())?.unwrap_or(0),
         heartbeat_seconds: seconds(fields, "heartbeat_seconds", 1, HEARTBEAT_SECONDS_MAX)?,
@@ -185,13 +169,12 @@ fn holder(fields: &Fields<'_>) -> Result<Holder, BadField> {
     let name = |field: &str| {
         fields.text(field, LONGEST_NAME)?.ok_or_else(|| fields.bad(field, "it is missing or empty"))
     };
+    let task = fields.text("task_id", LONGEST_NAME)?.unwrap_or_default();
+    // -1 for a task that is not mapped, as in Airflow.
     let map_index = fields.number("map_index", -1..=i64::from(i32::MAX))?;
-    Ok(Holder {
-        dag_id: name("dag_id")?,
-        dag_run_id: name("dag_run_id")?,
-        task_id: fields.text("task_id", LONGEST_NAME)?,
-        map_index: map_index.and_then(|index| i32::try_from(index).ok()).unwrap_or(-1),
-    })
+    let map_index = map_index.and_then(|index| i32::try_from(index).ok()).unwrap_or(-1);
+    Holder::new(&name("dag_id")?, &name("dag_run_id")?, &task, map_index)
+        .map_err(|bad| fields.bad(bad.part, "it is too long"))
 }
 
 /// A degree of at least 1: a batch that opens no connection needs no pool.

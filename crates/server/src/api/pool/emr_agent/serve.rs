@@ -1,19 +1,19 @@
 //! Runs the three requests of the EMR Batch Agent API.
 
 use super::UnknownPool;
-use super::answer::{AcquireAnswer, ReleaseAnswer, StatusAnswer};
-use super::request::{Acquire, Holder as AgentHolder, Outcome, PoolKey, Release, Request, Status};
+use super::answer::{self, AcquireAnswer, ReleaseAnswer, compact};
+use super::request::{Acquire, Outcome, PoolKey, Release, Request, Status};
 use crate::access::Principal;
 use crate::api::pool::{acquire, gone, object};
 use crate::problem::Problem;
 use crate::state::State;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Admitted, Answer, Level, Release as Command};
-use tidemill_domain::pool::{End, Holder, PoolName, Reason, ReleaseBy, UnitRequest};
+use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
 
@@ -36,9 +36,9 @@ impl Caller<'_> {
     /// Runs a request. Its result is durable when this returns.
     pub(crate) async fn serve(&self, request: Request) -> Result<Value, Problem> {
         match request {
-            Request::Acquire(request) => Ok(json!(self.acquire(&request).await?)),
-            Request::Release(request) => Ok(json!(self.release(request).await?)),
-            Request::Status(request) => Ok(json!(self.status(&request).await?)),
+            Request::Acquire(request) => Ok(compact(&self.acquire(&request).await?)),
+            Request::Release(request) => Ok(compact(&self.release(request).await?)),
+            Request::Status(request) => self.status(&request).await,
         }
     }
 
@@ -61,7 +61,7 @@ impl Caller<'_> {
             hint: request.hint.clone(),
             lease_for: request.heartbeat_seconds.map(lease_for),
             call: self.call.clone(),
-            ..Ask::new(holder(&request.holder)?, part)
+            ..Ask::new(request.holder.clone(), part)
         };
         let wait = if self.is_present { request.wait_seconds } else { 0 };
         match acquire(self.state, &ask, Duration::from_secs(wait.into())).await? {
@@ -107,10 +107,12 @@ impl Caller<'_> {
 
     async fn release(&self, request: Release) -> Result<ReleaseAnswer, Problem> {
         let Some(pool) = self.find(&request.pool).await? else { return Ok(ReleaseAnswer::unknown_pool()) };
-        let AgentHolder { dag_id, dag_run_id: run_id, task_id, map_index } = &request.holder;
-        let by = match task_id {
-            None if *map_index < 0 => ReleaseBy::Run { dag_id: dag_id.clone(), run_id: run_id.clone() },
-            _ => ReleaseBy::Holder(holder(&request.holder)?),
+        let holder = request.holder;
+        let is_run = holder.task().is_empty() && holder.map_index() < 0;
+        let by = if is_run {
+            ReleaseBy::Run { dag_id: holder.dag_id().to_owned(), run_id: holder.run_id().to_owned() }
+        } else {
+            ReleaseBy::Holder(holder)
         };
         let command = Command {
             pool: pool.clone(),
@@ -129,11 +131,11 @@ impl Caller<'_> {
         }
     }
 
-    async fn status(&self, request: &Status) -> Result<StatusAnswer, Problem> {
+    async fn status(&self, request: &Status) -> Result<Value, Problem> {
         let only = match &request.pool {
             Some(key) => match self.find(key).await? {
                 Some(pool) => Some(pool),
-                None => return Ok(StatusAnswer::new(&[], self.state.inner().parts.clock.now())),
+                None => return Ok(answer::status(&[], self.state.inner().parts.clock.now())),
             },
             None => None,
         };
@@ -146,7 +148,7 @@ impl Caller<'_> {
         records.retain(|record| in_scope(&self.principal.scopes, &object(&record.settings.name)));
         // Pools without a number come last.
         records.sort_by_key(|record| record.settings.external_id.unwrap_or(i64::MAX));
-        Ok(StatusAnswer::new(&records, now))
+        Ok(answer::status(&records, now))
     }
 
     /// The name of the pool. Fails if the caller may not use it.
@@ -166,12 +168,6 @@ impl Caller<'_> {
         let record = tx.pools().find(pool).await?;
         Ok(record)
     }
-}
-
-fn holder(holder: &AgentHolder) -> Result<Holder, Problem> {
-    let task = holder.task_id.as_deref().unwrap_or_default();
-    Holder::new(&holder.dag_id, &holder.dag_run_id, task, holder.map_index)
-        .map_err(|bad| Problem::bad_request(bad.to_string(), "send shorter names without control characters"))
 }
 
 /// The heartbeat timeout of a holder that sends heartbeats at this interval.

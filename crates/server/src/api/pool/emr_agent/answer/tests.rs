@@ -1,7 +1,6 @@
 //! The examples in the description of the EMR Batch Agent.
 
 use super::*;
-use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::estimate::Estimate;
@@ -57,7 +56,7 @@ fn object(text: &str) -> Map<String, Value> {
 
 /// The answer begins with exactly the fields of the agent, in their order; only these may follow.
 fn begins_with(answer: &impl Serialize, agent: &str, ours: &[&str]) {
-    let (answer, agent) = (object(&serde_json::to_string(answer).unwrap()), object(agent));
+    let (answer, agent) = (object(&compact(answer).to_string()), object(agent));
     let beginning: Vec<_> = answer.iter().take(agent.len()).collect();
     let more: Vec<&str> = answer.keys().skip(agent.len()).map(String::as_str).collect();
 
@@ -143,7 +142,7 @@ fn a_status_is_the_agents() {
         pool(10, "CRM", (500, 90), [320, 42, 0]),
     ];
     let at = "2024-01-25T02:30:00.123456Z".parse().unwrap();
-    let answer = serde_json::to_value(StatusAnswer::new(&records, at)).unwrap();
+    let answer = status(&records, at);
 
     assert_eq!(answer["timestamp"], "2024-01-25T02:30:00Z");
     assert_eq!(answer["sources"].as_object().unwrap().keys().collect::<Vec<_>>(), ["4", "5", "10"]);
@@ -170,7 +169,7 @@ fn all_that_we_add_to_a_grant_follows_in_one_order() {
         "granted_parallel": 8, "granted_units": 8, "hint_override": "/*+ PARALLEL(8) */", "duplicate": true,
         "upgrade_pending": true, "available_to_max": 920, "over_by": 2,
     });
-    assert_eq!(serde_json::to_string(&answer).unwrap(), expected.to_string());
+    assert_eq!(compact(&answer).to_string(), expected.to_string());
 }
 
 #[test]
@@ -192,5 +191,5 @@ fn a_pool_that_does_not_exist_has_no_usage() {
         "allowed": false, "reason": "unknown_pool", "requested": 8, "detail": "unknown_pool",
         "message": "there is no such pool",
     });
-    assert_eq!(serde_json::to_string(&answer).unwrap(), expected.to_string());
+    assert_eq!(compact(&answer).to_string(), expected.to_string());
 }

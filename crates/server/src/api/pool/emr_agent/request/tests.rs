@@ -30,12 +30,7 @@ fn acquired(request: Value) -> Acquire {
 }
 
 fn holder() -> Holder {
-    Holder {
-        dag_id: "batch_001".to_owned(),
-        dag_run_id: "batch_001_2024-01-25T00:05:00".to_owned(),
-        task_id: None,
-        map_index: -1,
-    }
+    Holder::run("batch_001", "batch_001_2024-01-25T00:05:00").unwrap()
 }
 
 #[test]
@@ -86,7 +81,7 @@ fn what_we_add_is_read() {
     }));
 
     assert_eq!(acquire.pool, PoolKey::Name("adw".to_owned()));
-    assert_eq!((acquire.holder.task_id.as_deref(), acquire.holder.map_index), (Some("extract"), 3));
+    assert_eq!((acquire.holder.task(), acquire.holder.map_index()), ("extract", 3));
     assert_eq!((acquire.class, acquire.min_parallel), (Class::Critical, NonZeroU32::new(2)));
     assert_eq!((acquire.wait_seconds, acquire.heartbeat_seconds), (50, Some(60)));
     assert_eq!(acquire.hint.as_deref(), Some("/*+ PARALLEL(8)\n FULL(A) */"));
@@ -267,7 +262,7 @@ proptest! {
     fn any_number_that_is_read_is_within_its_bounds(value in any_json(), field in prop::sample::select(vec!["parallel_hint", "wait_seconds", "map_index"])) {
         if let Ok(Request::Acquire(acquire)) = Request::read(&with(json!({ field: value })), None) {
             prop_assert!(acquire.parallel_hint.is_none_or(|degree| degree.get() <= 1_000_000));
-            prop_assert!(acquire.wait_seconds <= 50 && acquire.holder.map_index >= -1);
+            prop_assert!(acquire.wait_seconds <= 50 && acquire.holder.map_index() >= -1);
         }
     }
 }
