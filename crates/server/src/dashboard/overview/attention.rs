@@ -1,5 +1,4 @@
-//! What somebody has to look at: the worst first, and among equals what has waited longest. All of it is known elsewhere;
-//! here it is in one place, with the way to it.
+//! What needs attention: the most severe first, then the oldest, with a link to each.
 
 use super::outbox::Outbox;
 use crate::dashboard::alert::list::rounded;
@@ -17,11 +16,10 @@ use tidemill_store::alert::AlertRecord;
 use tidemill_store::job::Failure;
 use tidemill_store::pool::PoolLevel;
 
-/// Most rows.
+/// Maximum number of rows.
 const SHOWN: usize = 10;
 
-/// What the columns are called.
-pub(super) const COLUMNS: &[&str] = &["Severity", "What", "Why", "Since"];
+pub(super) const COLUMNS: &[&str] = &["Severity", "Object", "Problem", "Since"];
 
 tidemill_domain::words! {
     #[derive(PartialOrd, Ord)]
@@ -55,32 +53,32 @@ impl From<Severity> for Weight {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Concern {
     weight: Weight,
-    /// None sorts as if it had just begun.
+    /// None sorts last.
     since: Option<Timestamp>,
-    what: String,
-    why: String,
+    object: String,
+    problem: String,
     address: String,
 }
 
-/// What is known that may need attention.
+/// Where concerns come from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct Sources<'a> {
     pub(super) common: &'a PageSnapshot,
     pub(super) failures: &'a [Failure],
     pub(super) pools: &'a [PoolLevel],
     pub(super) outbox: &'a Outbox,
 }
 
-pub(super) fn region(state: &State, known: &Known<'_>, times: &Times) -> Region {
-    let concerns = sorted(concerns(state, known));
+pub(super) fn region(state: &State, sources: &Sources<'_>, times: &Times) -> Region {
+    let concerns = sorted(concerns(state, sources));
     let markup = html! {
         tbody data-live="attention" {
             @if concerns.is_empty() {
-                (empty_row(COLUMNS.len(), &html! { "Nothing needs you. See whether all is well: " (command("tidemill doctor")) }))
+                (empty_row(COLUMNS.len(), &html! { "Nothing needs attention. Check the installation: " (command("tidemill doctor")) }))
             }
             @for concern in concerns.iter().take(SHOWN) { (row(concern, times)) }
             @if concerns.len() > SHOWN {
-                tr { td.soft colspan=(COLUMNS.len()) { "The worst " (SHOWN) " of " (concerns.len()) "." } }
+                tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) " of " (concerns.len()) "." } }
             }
         }
     };
@@ -91,9 +89,9 @@ fn row(concern: &Concern, times: &Times) -> Markup {
     html! {
         tr {
             td { (state_word(concern.weight.health(), concern.weight.as_str())) }
-            th.long scope="row" { a href=(concern.address) { (concern.what) } }
-            td.long { (concern.why) }
-            td { (times.maybe(concern.since, "unknown")) }
+            th.long scope="row" { a href=(concern.address) { (concern.object) } }
+            td.long { (concern.problem) }
+            td { (times.maybe(concern.since, "unsources")) }
         }
     }
 }
@@ -101,18 +99,18 @@ fn row(concern: &Concern, times: &Times) -> Markup {
 fn sorted(mut concerns: Vec<Concern>) -> Vec<Concern> {
     let age = |concern: &Concern| concern.since.unwrap_or(Timestamp::from_micros(i64::MAX));
     concerns.sort_by(|one, other| {
-        (one.weight, age(one), &one.what).cmp(&(other.weight, age(other), &other.what))
+        (one.weight, age(one), &one.object).cmp(&(other.weight, age(other), &other.object))
     });
     concerns
 }
 
-fn concerns(state: &State, known: &Known<'_>) -> Vec<Concern> {
-    let mut found = alerts(state, known.common);
-    found.extend(processes(state, known.common));
-    found.extend(leases(state, known.common));
-    found.extend(known.failures.iter().map(|failure| failed(state, failure)));
-    found.extend(known.pools.iter().filter_map(|pool| full(state, pool)));
-    found.extend(undelivered(state, known));
+fn concerns(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
+    let mut found = alerts(state, sources.common);
+    found.extend(processes(state, sources.common));
+    found.extend(leases(state, sources.common));
+    found.extend(sources.failures.iter().map(|failure| failed(state, failure)));
+    found.extend(sources.pools.iter().filter_map(|pool| full(state, pool)));
+    found.extend(undelivered(state, sources));
     found
 }
 
@@ -123,18 +121,18 @@ fn alerts(state: &State, common: &PageSnapshot) -> Vec<Concern> {
         .map(|alert| Concern {
             weight: alert.severity.into(),
             since: alert.state.since(),
-            what: format!("Alert {}", alert.rule),
-            why: breach(state, alert),
+            object: format!("Alert {}", alert.rule),
+            problem: breach(state, alert),
             address: state.path("/alerts"),
         })
         .collect()
 }
 
-/// What is as the rule says, where, and how much of it.
+/// The condition of the rule, its subject and the current value.
 fn breach(state: &State, alert: &AlertRecord) -> String {
     let rule = state.inner().parts.rules.iter().find(|rule| rule.name() == alert.rule);
     let what = rule.map(|rule| format!("{} {}", rule.signal(), rule.condition()));
-    let what = what.unwrap_or_else(|| "a rule that is no longer in force".to_owned());
+    let what = what.unwrap_or_else(|| "the rule was removed".to_owned());
     let of = if alert.subject == Subject::whole() { String::new() } else { format!(", {}", alert.subject) };
     let now = alert.value.map(|value| format!(", now {}", rounded(value))).unwrap_or_default();
     format!("{what}{of}{now}")
@@ -149,8 +147,8 @@ fn processes(state: &State, common: &PageSnapshot) -> Vec<Concern> {
         .map(|process| Concern {
             weight: Weight::Warning,
             since: Some(process.heartbeat_at),
-            what: format!("Process {}", process.identity.name),
-            why: "It is silent, and will soon be given up.".to_owned(),
+            object: format!("Process {}", process.identity.name),
+            problem: "No heartbeat; it will soon be marked as dead.".to_owned(),
             address: format!("{}#processes", state.path("/settings")),
         })
         .collect()
@@ -163,35 +161,35 @@ fn leases(state: &State, common: &PageSnapshot) -> Vec<Concern> {
         .map(|lease| Concern {
             weight: Weight::Info,
             since: lease.acquired_at,
-            what: format!("Lease {}", lease.key),
-            why: "It has lapsed, and nobody has taken it yet.".to_owned(),
+            object: format!("Lease {}", lease.key),
+            problem: "It has lapsed and has no new holder.".to_owned(),
             address: format!("{}#leases", crate::dashboard::page_context::home(state)),
         })
         .collect()
 }
 
 fn failed(state: &State, failure: &Failure) -> Concern {
-    let why = failure.message.lines().next().filter(|line| !line.trim().is_empty());
+    let message = failure.message.lines().next().filter(|line| !line.trim().is_empty());
     Concern {
         weight: Weight::Warning,
         since: failure.ended_at,
-        what: format!("{} #{} failed", failure.job, failure.id),
-        why: why.unwrap_or("Nobody has said why, and nobody has gone on with it.").to_owned(),
+        object: format!("{} #{} failed", failure.job, failure.id),
+        problem: message.unwrap_or("It failed without a message and was not restarted.").to_owned(),
         address: state.path(&format!("/executions/{}", failure.id)),
     }
 }
 
 fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
     let (name, level) = (&pool.settings.name, pool.level);
-    let (weight, why) = match &pool.settings.paused {
+    let (weight, problem) = match &pool.settings.paused {
         _ if level.over_by() > 0 => {
-            (Weight::Warning, format!("{} more units are in use than may be.", level.over_by()))
+            (Weight::Warning, format!("{} units in use above the maximum.", level.over_by()))
         }
         _ if pool.suspect > 0 => {
-            (Weight::Warning, format!("{} holders have not been heard of.", pool.suspect))
+            (Weight::Warning, format!("{} holders missed their heartbeat.", pool.suspect))
         }
         Some(pause) if pool.waiting > 0 => {
-            (Weight::Info, format!("It is paused by {}, and {} requests wait.", pause.by, pool.waiting))
+            (Weight::Info, format!("Paused by {}; {} requests wait.", pause.by, pool.waiting))
         }
         _ => return None,
     };
@@ -199,20 +197,20 @@ fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
     Some(Concern {
         weight,
         since,
-        what: format!("Pool {name}"),
-        why,
+        object: format!("Pool {name}"),
+        problem,
         address: state.path(&format!("/pools/{name}")),
     })
 }
 
-fn undelivered(state: &State, known: &Known<'_>) -> Vec<Concern> {
-    let (outbox, mut found) = (known.outbox, Vec::new());
+fn undelivered(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
+    let (outbox, mut found) = (sources.outbox, Vec::new());
     if outbox.is_stuck() {
         found.push(Concern {
             weight: Weight::Critical,
             since: outbox.oldest(),
-            what: "Outbox".to_owned(),
-            why: "Events are to be published, and no relay runs.".to_owned(),
+            object: "Outbox".to_owned(),
+            problem: "Events wait, but no relay is running.".to_owned(),
             address: state.path("/outbox"),
         });
     }
@@ -220,8 +218,8 @@ fn undelivered(state: &State, known: &Known<'_>) -> Vec<Concern> {
         found.push(Concern {
             weight: Weight::Warning,
             since,
-            what: "Parked events".to_owned(),
-            why: format!("{count} failed and are not tried again."),
+            object: "Parked events".to_owned(),
+            problem: format!("{count} failed and are not retried."),
             address: state.path("/outbox/failed"),
         });
     }
@@ -232,13 +230,13 @@ fn undelivered(state: &State, known: &Known<'_>) -> Vec<Concern> {
 mod tests {
     use super::*;
 
-    fn concern(weight: Weight, since: Option<i64>, what: &str) -> Concern {
+    fn concern(weight: Weight, since: Option<i64>, object: &str) -> Concern {
         let since = since.map(Timestamp::from_micros);
-        Concern { weight, since, what: what.into(), why: String::new(), address: String::new() }
+        Concern { weight, since, object: object.into(), problem: String::new(), address: String::new() }
     }
 
     #[test]
-    fn the_worst_comes_first_and_then_the_oldest() {
+    fn the_most_severe_comes_first_and_then_the_oldest() {
         let found = sorted(vec![
             concern(Weight::Info, Some(1), "e"),
             concern(Weight::Critical, None, "b"),
@@ -247,6 +245,9 @@ mod tests {
             concern(Weight::Warning, Some(2), "c"),
         ]);
 
-        assert_eq!(found.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+        assert_eq!(
+            found.iter().map(|one| one.object.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c", "d", "e"]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What has just happened: the end of the audit log, one row each.
+//! Rows of the audit log, for all pages that show them.
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{command, empty_row};
@@ -6,22 +6,20 @@ use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::audit::AuditRecord;
 
-/// What the table's columns are called.
-pub(crate) const COLUMNS: &[&str] = &["When", "What", "To what", "Change", "Why", "Who"];
+pub(crate) const COLUMNS: &[&str] = &["Time", "Action", "Object", "Change", "Reason", "Actor"];
 
 pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
     let rows = events.iter().map(|event| Row::new(name(event), row(event, times))).collect();
-    let text = html! { "Nothing has happened yet. Try " (command("tidemill demo")) };
+    let text = html! { "No events yet. Try " (command("tidemill demo")) };
     let without = empty_row(COLUMNS.len(), &text);
     Region::table_body("events", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
-/// The name of its row.
+/// The name of the row in patches.
 pub(crate) fn name(event: &AuditRecord) -> String {
     format!("event:{}", event.id)
 }
 
-/// A row, on every page that has it and in its patch.
 pub(crate) fn row(event: &AuditRecord, times: &Times) -> Markup {
     let entry = &event.entry;
     let state = |state: &Option<String>| state.as_deref().filter(|text| !text.is_empty()).map(str::to_owned);

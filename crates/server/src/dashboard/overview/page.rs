@@ -1,6 +1,6 @@
 //! The page itself, and its parts that change by themselves.
 
-use super::attention::{self, Known};
+use super::attention::{self, Sources};
 use super::outbox::{self, Outbox};
 use super::pool::{self, Busiest};
 use super::tile::{self, Counted};
@@ -101,7 +101,7 @@ impl Regions {
             welcome: welcome(snapshot),
             tiles: tile::region(state, &counted, times),
             action: action::region(state),
-            attention: attention::region(state, &Known { common, failures, pools, outbox }, times),
+            attention: attention::region(state, &Sources { common, failures, pools, outbox }, times),
             pools: pool::region(state, pools),
             pool_graph: pool::graph_region(state, snapshot.busiest.as_ref(), times),
             pool_events: pool::event_region(&snapshot.stories, times),

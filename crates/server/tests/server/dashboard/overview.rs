@@ -58,7 +58,7 @@ async fn a_new_installation_says_how_to_begin() {
         tiles(&page),
         "0 ○ executions running 0 ● failed in 24 h none ○ oldest unpublished event 0 ○ renders waiting"
     );
-    assert!(attention(&page).contains("Nothing needs you."), "{}", attention(&page));
+    assert!(attention(&page).contains("Nothing needs attention."), "{}", attention(&page));
 
     add_pool(&app, "ADW", 40).await;
     assert!(!overview(&app).await.contains("Nothing has run yet."));
@@ -102,7 +102,7 @@ async fn what_needs_attention_comes_by_severity_and_age_and_leads_to_it() {
     assert!(page.contains("<a href=\"/executions/2\">") && !page.contains("<script>alert"));
 
     app.clock.advance(Duration::from_secs(20));
-    assert!(attention(&overview(&app).await).contains("▲ warning Process node-a It is silent"));
+    assert!(attention(&overview(&app).await).contains("▲ warning Process node-a No heartbeat"));
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn no_more_than_ten_are_shown_and_the_rest_is_counted() {
     let told = attention(&overview(&app).await);
 
     assert_eq!(told.matches("✖ critical").count(), 10);
-    assert!(told.contains("The worst 10 of 12."), "{told}");
+    assert!(told.contains("The first 10 of 12."), "{told}");
 }
 
 #[tokio::test]
