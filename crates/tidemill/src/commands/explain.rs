@@ -1,4 +1,4 @@
-//! `tidemill explain`: the page of an error code, or the table of exit codes.
+//! `tidemill explain`: explains an error code, or lists the exit codes.
 
 use crate::output::write_stdout;
 use crate::report::Failure;
@@ -6,10 +6,10 @@ use clap::Args;
 use std::fmt::Write as _;
 use tidemill_domain::code::{Code, Exit};
 
-/// The page of an error code, or the table of exit codes
+/// Explain an error code, or list the exit codes
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// TM0202, tm202 or 202; or exit-codes
+    /// Error code such as TM0202, tm202 or 202; or exit-codes
     code: String,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
     let Ok(code) = arguments.code.parse::<Code>() else {
         let what =
             format!("there is no error code {:?}", arguments.code.chars().take(20).collect::<String>());
-        let fix = "write the code as it stands in the message, such as TM0202";
+        let fix = "use the code from the message, such as TM0202";
         return Err(Failure::new(Code::UnknownCode, what, fix));
     };
     write_stdout(page(code))

@@ -1,4 +1,4 @@
-//! `job purge`: forgets instances that ended long ago. It acts on the database alone, so that any program can do it.
+//! `job purge`: deletes instances that ended long ago. It needs only the database, so any program can run it.
 
 use crate::context::Context;
 use crate::output::Listing;
@@ -15,28 +15,27 @@ use tidemill_engine::job::purge::{self, BATCH};
 use tidemill_engine::job::{PurgeOrder, PurgeReport};
 use tidemill_store::job::Removed;
 
-/// How long nobody hears anything.
-const SILENCE: Duration = Duration::from_secs(2);
+/// Time between two progress notes.
+const NOTE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What to forget.
 #[derive(Args, Debug)]
 pub(crate) struct Purge {
     /// Only instances of this job
     #[arg(long)]
     job: Option<String>,
-    /// Only those that ended longer ago, such as 90d
+    /// Only instances that ended longer ago than this, such as 90d
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     older_than: Option<Duration>,
-    /// Keep this many of the newest instances of each job
+    /// Number of newest instances of each job to keep
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     keep: Option<u32>,
-    /// Also those that failed or were stopped; a launch then starts from the beginning
+    /// Also delete failed and stopped instances; their next launch starts from the beginning
     #[arg(long)]
     include_failed: bool,
-    /// Only count what would go
+    /// Count what would be deleted, delete nothing
     #[arg(long)]
     dry_run: bool,
-    /// Look at this many instances in one transaction
+    /// Number of instances per transaction
     #[arg(long, value_name = "COUNT", default_value_t = BATCH, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
 }
@@ -48,9 +47,9 @@ pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Fai
     let store = context.store().await?;
     let mut progress = Progress::new(context);
     let report = if arguments.dry_run {
-        purge::count(&store, &order, |report| progress.tell(report)).await?
+        purge::count(&store, &order, |report| progress.note(report)).await?
     } else {
-        purge::purge(&store, &order, &context.actor(), |report| progress.tell(report)).await?
+        purge::purge(&store, &order, &context.actor(), |report| progress.note(report)).await?
     };
     for note in notes(&order, &report) {
         context.note(&note);
@@ -65,11 +64,10 @@ pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Fai
     listing.print(context.output())
 }
 
-/// What is good to know beside the counts.
 fn notes(order: &PurgeOrder, report: &PurgeReport) -> Vec<String> {
     if let (Some(job), true) = (&order.job, *report == PurgeReport::default()) {
         return vec![format!(
-            "nothing of job {job} is old or numerous enough; `tidemill job list` has all jobs"
+            "job {job} has no instances that are old enough or too many; list jobs with `tidemill job list`"
         )];
     }
     report.kept.iter().map(|(why, count)| format!("{count} kept: {}", words(*why))).collect()
@@ -77,39 +75,39 @@ fn notes(order: &PurgeOrder, report: &PurgeReport) -> Vec<String> {
 
 fn words(why: Kept) -> &'static str {
     match why {
-        Kept::NeverRan => "they have no execution, so nobody knows their age",
-        Kept::Unresolved => "an execution runs, or nobody knows how it ended",
-        Kept::Held => "a process acts for them",
-        Kept::RestartDue => "they are about to be restarted",
+        Kept::NeverRan => "they have no execution, so their age is unknown",
+        Kept::Unresolved => "an execution is running, or its outcome is unknown",
+        Kept::Held => "a process holds their lease",
+        Kept::RestartDue => "an automatic restart is pending",
         Kept::Unfinished => {
-            "they failed or were stopped, and a restart could finish them; --include-failed forgets them"
+            "they failed or were stopped, and a restart could complete them; --include-failed deletes them"
         }
-        Kept::NeededByOuter => "a job that ran them as a step may go on",
-        Kept::TooYoung => "they ended too short a time ago",
-        Kept::AmongNewest => "they are among the newest of their job",
-        _ => "of a reason that this version does not know",
+        Kept::NeededByOuter => "a job that ran them as a step can still be restarted",
+        Kept::TooYoung => "they ended too recently",
+        Kept::AmongNewest => "they are among the newest instances of their job",
+        _ => "for a reason that this version does not know",
     }
 }
 
-/// Says how far it is, now and then.
+/// Prints a progress note every few seconds.
 struct Progress<'a> {
     context: &'a Context,
     clock: SystemClock,
-    told: Monotonic,
+    last_note: Monotonic,
 }
 
 impl<'a> Progress<'a> {
     fn new(context: &'a Context) -> Self {
         let clock = SystemClock::new();
-        Self { told: clock.monotonic(), clock, context }
+        Self { last_note: clock.monotonic(), clock, context }
     }
 
-    fn tell(&mut self, report: &PurgeReport) {
+    fn note(&mut self, report: &PurgeReport) {
         let now = self.clock.monotonic();
-        if now.since(self.told) < SILENCE {
+        if now.since(self.last_note) < NOTE_INTERVAL {
             return;
         }
-        self.told = now;
+        self.last_note = now;
         let kept: u64 = report.kept.values().sum();
         let Removed { instances, executions, .. } = report.removed;
         self.context.note(&format!("{instances} instances with {executions} executions so far, {kept} kept"));
