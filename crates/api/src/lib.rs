@@ -4,7 +4,10 @@
 //! One file per noun. Fields are only ever added.
 
 pub mod pool;
+pub mod execution;
+pub mod job;
 pub mod render;
+pub mod schedule;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -19,7 +22,7 @@ pub trait View: Serialize {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Pass this as `before` to get the next page; null on the last page.
+    /// Pass this as `before` (or `after`, if the list has that) to get the next page; null on the last page.
     pub next: Option<i64>,
 }
 

@@ -96,7 +96,7 @@ use utoipa::OpenApi;
         alert::CreateSilence,
         alert::EndSilence,
         alert::Silence,
-        execution::operate::Restart,
+        tidemill_api::execution::RestartExecution,
         operate::OptionalReason,
         operate::Order,
         outbox::attached::failed::OrderRows,

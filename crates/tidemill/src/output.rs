@@ -73,7 +73,8 @@ impl Listing {
         ListingOf { schema, when_empty, things }
     }
 
-    /// A row for each view. A table has the columns `shown`, the other formats have every field.
+    /// A row for each view. A table has the columns `shown`, the other formats have every field. A column such as
+    /// `last.status` shows one part of a field.
     pub(crate) fn of_views<V: View>(
         schema: &'static str,
         when_empty: &'static str,
@@ -81,7 +82,7 @@ impl Listing {
         shown: &'static str,
     ) -> Self {
         let shown: Vec<_> = shown.split_whitespace().collect();
-        debug_assert!(shown.iter().all(|name| V::FIELDS.contains(name)), "{shown:?} of {schema}");
+        debug_assert!(shown.iter().all(|name| V::FIELDS.contains(&field_and_part(name).0)), "{shown:?}");
         let mut listing = Self::new(schema, V::FIELDS, when_empty);
         listing.shown = shown;
         for view in views {
@@ -152,9 +153,13 @@ impl Listing {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let shown = if self.shown.is_empty() { &self.columns } else { &self.shown };
-        table.set_header(shown.iter().map(|name| name.to_uppercase().replace('_', " ")));
+        table.set_header(shown.iter().map(|name| name.to_uppercase().replace(['_', '.'], " ")));
         for row in &self.rows {
-            let value = |name| self.columns.iter().position(|column| column == name).map(|at| &row[at]);
+            let value = |name: &&'static str| {
+                let (field, part) = field_and_part(name);
+                let value = &row[self.columns.iter().position(|column| *column == field)?];
+                Some(part.map_or(value, |part| &value[part]))
+            };
             let cells = shown.iter().filter_map(value);
             table.add_row(cells.map(|value| printable(&cell(value)).replace('\n', " ")));
         }
@@ -170,6 +175,10 @@ impl Listing {
     fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
         csv(text, &self.columns, &self.rows)
     }
+}
+
+fn field_and_part(column: &'static str) -> (&'static str, Option<&'static str>) {
+    column.split_once('.').map_or((column, None), |(field, part)| (field, Some(part)))
 }
 
 /// A header and a line for each row. What has parts of its own is JSON within its cell, so that there are as many columns

@@ -11,8 +11,8 @@ use super::pool::order as pool;
 use super::preferences::is_ours;
 use super::region::Page;
 use super::render::order as render;
-use crate::api::execution::operate::RestartRequest;
-use crate::api::job::launch::launched;
+use crate::api::execution::operate::restart_request;
+use crate::api::job::launch::launch_job;
 use crate::api::pool::named;
 use crate::api::{QueryString, id};
 use crate::operate::{ActionRequest, Parameters, checked};
@@ -25,9 +25,9 @@ use axum::routing::{MethodRouter, get, post};
 use maud::html;
 use serde::Deserialize;
 use std::time::Duration;
+use tidemill_api::execution::RestartExecution;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Confirmation, Reason};
-use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
 
 /// The reason that is recorded of a click: a button has no field to say why, and every change of a pool has a reason.
@@ -203,18 +203,16 @@ fn parameters(action: Action, fields: &ActionForm) -> Parameters {
     }
 }
 
-/// Goes on with an execution: to the new one.
+/// Restarts an execution; returns the address of the new one.
 async fn restart(visit: &PageContext, places: &[String], fields: &ActionForm) -> Result<String, Problem> {
     let (id, action) = (execution_id(places)?, Action::ExecutionRestart);
-    let asked = RestartRequest {
-        caller: visit.caller(&fields.key),
-        what: format!("form: {action} {id} {} {}", fields.reason, fields.accept_change),
-        id,
+    let what = format!("form: {action} {id} {} {}", fields.reason, fields.accept_change);
+    let body = RestartExecution {
+        reason: reason(action, fields)?.map(str::to_owned),
         accept_change: fields.accept_change == "yes",
     };
-    let launched = launched(asked.launch(reason(action, fields)?).await?).await?;
-    let missing = || Problem::new(Code::Unexpected, "the restart has no execution", "report it");
-    Ok(visit.state.path(&format!("/executions/{}", launched.id.ok_or_else(missing)?)))
+    let answer = launch_job(restart_request(visit.caller(&fields.key), what, id, &body).await?).await?;
+    Ok(visit.state.path(&format!("/executions/{}", answer.id()?)))
 }
 
 async fn address_after(
@@ -226,7 +224,7 @@ async fn address_after(
     let (state, object) = (&visit.state, places.last().map_or("", String::as_str));
     let back_or = |own: String| ours(state, &fields.back).map_or_else(|| state.path(&own), str::to_owned);
     Ok(match action {
-        Action::SchedulePause | Action::ScheduleResume => schedule::page_of(visit, object).await?,
+        Action::SchedulePause | Action::ScheduleResume => schedule::address_of(visit, object).await?,
         Action::PoolPause | Action::PoolResume => {
             pool::address_after(action, &back_or("/pools".into()), object)
         }

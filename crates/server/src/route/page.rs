@@ -53,7 +53,7 @@ fn others() -> Vec<Route> {
         form("/jobs/{name}/run", OPERATE, job::run::run),
         page("/executions", VIEW, execution::all),
         page("/executions/{id}", VIEW, execution::page),
-        page("/executions/{id}/download", VIEW, execution::download::file),
+        page("/executions/{id}/download", VIEW, execution::download),
         page("/settings", VIEW, settings::page),
         form("/settings/preferences", Public, preferences::save),
         page("/settings/tokens", ADMINISTER, token::page),

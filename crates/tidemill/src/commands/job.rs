@@ -1,4 +1,4 @@
-//! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
+//! `tidemill job` and `tidemill executions`: run jobs, list them, and act on their executions.
 
 mod backfill;
 mod check;
@@ -21,96 +21,95 @@ use tidemill_domain::audit;
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 
-/// Jobs: run them, look at them, act on their executions
+/// Run jobs, list them, and act on their executions
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobCommand {
-    /// The jobs of this program, and those that this database knows
+    /// List the jobs of this program and those that have run on this database
     List {
-        /// At most so many jobs
+        /// Maximum number of jobs
         #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
         #[command(flatten)]
         folder: Folder,
     },
-    /// One job: its steps and parameters, and its instances
+    /// Show a job: its steps, parameters and instances
     Show {
-        /// Its name
+        /// Name of the job
         job: String,
-        /// At most so many instances
+        /// Maximum number of instances
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
         #[command(flatten)]
         folder: Folder,
     },
-    /// Run a job in this process, and wait for its end
+    /// Run a job in this process and wait until it ends
     Run {
-        /// Its name, or a job file: what ends in .yaml or .yml, or has a / in it
+        /// Name of a job, or path of a job file: ends in .yaml or .yml, or contains a /
         #[arg(value_name = "JOB|FILE")]
         job: String,
-        /// A parameter: name=value, with ,type or ,type,identifying behind it; may be repeated
+        /// Parameter as NAME=VALUE[,TYPE[,IDENTIFYING]]; can be repeated
         #[arg(short, long = "parameter", value_name = "NAME=VALUE")]
         parameters: Vec<String>,
-        /// Go on with an instance although the definition of the job has changed since
+        /// Resume an instance even if the definition of the job has changed
         #[arg(long)]
         accept_change: bool,
-        /// Run the next instance: with a run.id that none had before, and nothing else from earlier runs
+        /// Run a new instance with the next unused run.id; takes no other parameters from earlier runs
         #[arg(long)]
         next: bool,
         #[command(flatten)]
         folder: Folder,
     },
-    /// Run a job once for each date of a range, in this process and in order
+    /// Run a job once for each date of a range, in order, in this process
     Backfill(backfill::BackfillArguments),
-    /// Read job files and say what they would run, or everything that is wrong with them; nothing runs
+    /// Check job files: print what they would run, or all errors; runs nothing
     Check {
-        /// A file, or a folder with files that end in .yaml or .yml
+        /// A job file, or a folder of .yaml and .yml files
         path: PathBuf,
     },
-    /// Go on with an execution that failed or was stopped, in this process, and wait for its end
+    /// Restart an execution that failed or was stopped, in this process, and wait until it ends
     Restart {
-        /// Its id
+        /// Id of the execution
         #[arg(value_parser = execution_id)]
         execution: ExecutionId,
-        /// Go on although the definition of the job has changed since
+        /// Restart even if the definition of the job has changed
         #[arg(long)]
         accept_change: bool,
-        /// The job file that declares the job
+        /// Job file that declares the job
         #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
         file: Option<PathBuf>,
         #[command(flatten)]
         folder: Folder,
     },
-    /// Run partitions of jobs that other processes run, and restart those whose process died, until told to stop
+    /// Run partitions for jobs of other processes and restart jobs whose process died, until stopped
     Work {
-        /// At most so many partitions at once
+        /// Maximum number of partitions at once
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
         slots: u32,
         #[command(flatten)]
         folder: Folder,
     },
-    /// Ask an execution to stop at the end of its chunk, wherever it runs
+    /// Stop an execution after its current chunk, wherever it runs
     Stop {
-        /// Its id
+        /// Id of the execution
         #[arg(value_parser = execution_id)]
         execution: ExecutionId,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: Option<String>,
     },
-    /// Give up an execution that ended without success: its instance is never restarted
-    Abandon(Order),
-    /// Declare an execution over that nobody runs any more, so that it can be restarted
-    Recover(Order),
-    /// Forget instances that ended long ago, with their executions
+    /// Abandon an execution that did not complete: its instance can never be restarted
+    Abandon(ExecutionAction),
+    /// Mark an execution whose process is gone as failed, so that it can be restarted
+    Recover(ExecutionAction),
+    /// Delete instances that ended long ago, with their executions
     Purge(purge::Purge),
-    /// The executions of jobs, the newest first; with an id, all about one
+    /// List executions, the newest first, or show one
     Executions(Executions),
 }
 
-/// Where job files are.
 #[derive(Args, Debug)]
 pub(crate) struct Folder {
-    /// The jobs of all job files of this folder too, overrides jobs.folder
+    /// Also load the job files of this folder; overrides jobs.folder
     #[arg(long, value_name = "DIR")]
     jobs: Option<String>,
 }
@@ -129,7 +128,7 @@ impl JobCommand {
         folder.map(|folder| ("jobs.folder", "--jobs", folder)).into_iter().collect()
     }
 
-    /// Where the parameters come from of the jobs that the command runs.
+    /// Where the command takes the parameters of its jobs from.
     pub(super) fn parameters(&self) -> Parameters {
         match self {
             Self::Run { .. } | Self::Backfill(_) => Parameters::Given,
@@ -137,7 +136,7 @@ impl JobCommand {
         }
     }
 
-    /// Whether the jobs of the folder of job files have to be there. A command that names a file needs only that.
+    /// Whether to load the folder of job files. A command that names a file needs only that file.
     pub(super) fn needs_jobs(&self) -> bool {
         match self {
             Self::List { .. } | Self::Show { .. } | Self::Work { .. } => true,
@@ -149,45 +148,43 @@ impl JobCommand {
     }
 }
 
-/// What an operator wants to happen to an execution, and why.
 #[derive(Args, Debug)]
-pub(crate) struct Order {
-    /// Its id
+pub(crate) struct ExecutionAction {
+    /// Id of the execution
     #[arg(value_parser = execution_id)]
     execution: ExecutionId,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
     reason: String,
 }
 
-/// Which executions to show.
 #[derive(Args, Debug)]
 pub(crate) struct Executions {
-    /// All about the execution with this id
+    /// Show the execution with this id
     #[arg(value_parser = execution_id, conflicts_with_all = ["job", "status", "instance", "before", "limit"])]
     id: Option<ExecutionId>,
-    /// Also what the execution and its steps remember
+    /// Also show the contexts of the execution and its steps
     #[arg(long, requires = "id")]
     context: bool,
-    /// Only those of this job
+    /// Only executions of this job
     #[arg(long)]
     job: Option<String>,
-    /// Only those in this status, such as FAILED
+    /// Only executions in this status, such as FAILED
     #[arg(long, value_parser = status)]
     status: Option<BatchStatus>,
-    /// Only those of the instance with this id
+    /// Only executions of this instance
     #[arg(long, value_parser = instance_id)]
     instance: Option<InstanceId>,
-    /// Only those older than the one with this id
+    /// Only executions before this id
     #[arg(long, value_name = "ID", value_parser = execution_id)]
     before: Option<ExecutionId>,
-    /// At most so many executions
+    /// Maximum number of executions
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 
 fn number(text: &str) -> Result<i64, String> {
-    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| "an id is a whole number from 1 on".to_owned())
+    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| "an id is a whole number greater than 0".to_owned())
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, String> {
@@ -212,7 +209,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::List { limit, .. } => list::jobs(limit, context).await,
         JobCommand::Show { job, limit, .. } => list::one(&job, limit, context).await,
         JobCommand::Run { job, parameters, accept_change, next, .. } => {
-            run::launch(&job, &parameters, run::Manner { accept_change, next }, context).await
+            run::launch(&job, &parameters, run::LaunchOptions { accept_change, next }, context).await
         }
         JobCommand::Check { path } => check::run(&path, context),
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
@@ -221,8 +218,8 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         }
         JobCommand::Work { slots, .. } => run::work(slots, context).await,
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
-        JobCommand::Abandon(order) => operate::abandon(&order, context).await,
-        JobCommand::Recover(order) => operate::recover(&order, context).await,
+        JobCommand::Abandon(action) => operate::abandon(&action, context).await,
+        JobCommand::Recover(action) => operate::recover(&action, context).await,
         JobCommand::Purge(arguments) => purge::run(arguments, context).await,
         JobCommand::Executions(arguments) => executions(arguments, context).await,
     }

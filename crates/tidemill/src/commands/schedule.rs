@@ -1,65 +1,66 @@
-//! `tidemill schedule`: when jobs are launched by themselves, and what became of each tick.
+//! `tidemill schedule`: when jobs are launched automatically, and the outcome of each tick.
 
 use crate::commands::job::reason;
 use crate::context::Context;
-use crate::output::{Listing, print_fields};
+use crate::output::Listing;
 use crate::report::Failure;
 use clap::Subcommand;
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use tidemill_api::schedule::{Schedule, ScheduleTick};
 use tidemill_domain::code::Exit;
-use tidemill_domain::duration;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::JobError;
+use tidemill_server::api::schedule::{find, unknown};
 use tidemill_store::schedule::ScheduleRecord;
 
-/// When jobs are launched by themselves
+/// Launch jobs at set times
 #[derive(Subcommand, Debug)]
 pub(crate) enum ScheduleCommand {
-    /// The schedules that this database knows
+    /// List schedules
     List {
-        /// At most so many schedules
+        /// Maximum number of schedules
         #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// One schedule: its definition, and where it stands
+    /// Show a schedule: its definition and its state
     Show {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
-    /// Keep a schedule from firing until it is resumed
+    /// Pause a schedule until it is resumed
     Pause {
-        /// Its name
+        /// Name of the schedule
         name: String,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
     },
-    /// Forget a schedule that no server defines any more, and what became of its ticks
+    /// Delete a schedule that no server defines any more, with its ticks
     Remove {
-        /// Its name
+        /// Name of the schedule
         name: String,
-        /// Why, for those who wonder later
+        /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
     },
-    /// Let a schedule that is paused go on with its next tick
+    /// Resume a paused schedule with its next tick
     Resume {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
-    /// The coming ticks of a schedule
+    /// List the next ticks of a schedule
     Next {
-        /// Its name
+        /// Name of the schedule
         name: String,
-        /// So many ticks
+        /// Number of ticks
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
-    /// What became of the ticks of a schedule, the newest first
+    /// List past ticks of a schedule with their outcomes, the newest first
     Ticks {
-        /// Its name
+        /// Name of the schedule
         name: String,
-        /// At most so many ticks
+        /// Maximum number of ticks
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
@@ -81,19 +82,13 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let schedules = tx.schedules().list(limit).await?;
-    context.list("tidemill.schedule/v1", "There are no schedules.", &schedules).columns(&[
-        ("name", |record| json!(record.schedule.name)),
-        ("job", |record| json!(record.schedule.job)),
-        ("cron", |record| json!(record.schedule.cron)),
-        ("zone", |record| json!(record.schedule.zone)),
-        ("state", |record| json!(state(record))),
-        ("next_at", |record| instant(record.next_at)),
-        ("last_tick_at", |record| instant(record.last_tick_at)),
-    ])
+    let columns = "name job cron zone state next_at last_tick_at";
+    context.print_list::<Schedule, _>("tidemill.schedule/v1", "No schedules.", &schedules, columns)
 }
 
 async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
-    print(&find(name, context).await?, context)
+    let mut tx = context.read().await?;
+    print(&find(&mut tx, name).await?, context)
 }
 
 async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
@@ -103,7 +98,7 @@ async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Fai
     if !is_removed {
         return Err(unknown(name).into());
     }
-    context.note(&format!("the schedule {name} is forgotten; a server that still defines it brings it back"));
+    context.note(&format!("schedule {name} is deleted; a server that still defines it creates it again"));
     Ok(Exit::Ok)
 }
 
@@ -122,81 +117,32 @@ async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
 }
 
 async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure> {
-    let record = find(name, context).await?;
+    let mut tx = context.read().await?;
+    let record = find(&mut tx, name).await?;
     let bad = |bad| JobError::BadSchedule { schedule: name.to_owned(), bad };
     let plan = record.schedule.plan().map_err(bad)?;
     let columns = &["tick_at", "local_time"];
-    let mut listing = Listing::new("tidemill.schedule_next/v1", columns, "No tick will come.");
+    let mut listing = Listing::new("tidemill.schedule_next/v1", columns, "No next tick.");
     let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
     for tick in std::iter::successors(record.next_at, following).take(count as usize) {
         let local = plan.timetable.zone.local(tick).map(|local| local.to_string());
-        listing.push(vec![json!(tick.to_string()), json!(local)]);
+        listing.push(vec![json!(tick), json!(local)]);
     }
     listing.print(context.output())?;
     if record.pause.is_some() {
-        context.note(&format!("The schedule {name} is paused: these come only if it is resumed before."));
+        context.note(&format!("schedule {name} is paused: it fires only after it is resumed"));
     }
     Ok(Exit::Ok)
 }
 
 async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let found = tx.schedules().find(name).await?;
+    find(&mut tx, name).await?;
     let ticks = tx.schedules().ticks(name, None, limit).await?;
-    found.ok_or_else(|| unknown(name))?;
-    context.list("tidemill.schedule_tick/v1", "It has not ticked yet.", &ticks).columns(&[
-        ("tick_at", |tick| json!(tick.tick.to_string())),
-        ("outcome", |tick| json!(tick.outcome.as_str())),
-        ("execution", |tick| json!(tick.execution.map(|execution| execution.get()))),
-        ("decided_at", |tick| json!(tick.at.to_string())),
-        ("reason", |tick| json!(tick.reason)),
-    ])
-}
-
-async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> {
-    let mut tx = context.read().await?;
-    let found = tx.schedules().find(name).await?;
-    Ok(found.ok_or_else(|| unknown(name))?)
-}
-
-fn unknown(name: &str) -> JobError {
-    JobError::UnknownSchedule(name.chars().take(100).collect())
-}
-
-fn state(record: &ScheduleRecord) -> &'static str {
-    match record {
-        ScheduleRecord { pause: Some(_), .. } => "paused",
-        ScheduleRecord { is_waiting: true, .. } => "waiting",
-        _ => "active",
-    }
-}
-
-fn instant(at: Option<Timestamp>) -> Value {
-    json!(at.map(|at| at.to_string()))
+    let columns = "tick_at outcome execution decided_at reason";
+    context.print_list::<ScheduleTick, _>("tidemill.schedule_tick/v1", "No ticks yet.", &ticks, columns)
 }
 
 fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit, Failure> {
-    let schedule = &record.schedule;
-    let parameters: Map<String, Value> =
-        schedule.parameters.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
-    let fields = [
-        ("name", json!(schedule.name)),
-        ("job", json!(schedule.job)),
-        ("cron", json!(schedule.cron)),
-        ("zone", json!(schedule.zone)),
-        ("windows", json!(schedule.windows)),
-        ("outside", json!(schedule.outside)),
-        ("missed", json!(schedule.missed)),
-        ("overlap", json!(schedule.overlap)),
-        ("grace", json!(duration::show(schedule.grace))),
-        ("parameters", json!(parameters)),
-        ("state", json!(state(record))),
-        ("next_at", instant(record.next_at)),
-        ("last_tick_at", instant(record.last_tick_at)),
-        ("defined_at", json!(record.defined_at.to_string())),
-        ("paused_at", instant(record.pause.as_ref().map(|pause| pause.at))),
-        ("paused_by", json!(record.pause.as_ref().map(|pause| &pause.by))),
-        ("pause_reason", json!(record.pause.as_ref().map(|pause| &pause.reason))),
-    ];
-    print_fields("tidemill.schedule_detail/v1", &fields, context.output())
+    context.print_one("tidemill.schedule_detail/v1", &Schedule::from(record))
 }

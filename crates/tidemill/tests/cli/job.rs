@@ -40,8 +40,9 @@ fn what_fails_ends_with_10_and_tells_the_command_that_goes_on() {
     let restarted = program.run(&["job", "restart", "1", "-o", "json"]);
 
     let run = json(restarted.succeeds());
+    let execution = &run["execution"];
     assert_eq!(
-        (&run["status"], &run["execution"], &run["instance"]),
+        (&execution["status"], &execution["id"], &execution["instance"]),
         (&"COMPLETED".into(), &2.into(), &1.into())
     );
     assert_eq!(
@@ -126,10 +127,10 @@ fn jobs_and_executions_are_shown_by_any_program_with_the_same_database() {
     let (ours, theirs) =
         (program.run(&["job", "list", "-o", "json"]), any.run(&["job", "list", "-o", "json"]));
 
-    assert_eq!(json(ours.succeeds())["items"][0]["registered"], true);
+    assert_eq!(json(ours.succeeds())["items"][0]["is_registered"], true);
     let listed = json(theirs.succeeds())["items"][0].clone();
-    assert_eq!((&listed["job"], &listed["registered"]), (&"squares".into(), &false.into()));
-    assert_eq!((&listed["last_status"], &listed["instances"]), (&"COMPLETED".into(), &1.into()));
+    assert_eq!((&listed["name"], &listed["is_registered"]), (&"squares".into(), &false.into()));
+    assert_eq!((&listed["last"]["status"], &listed["instances"]), (&"COMPLETED".into(), &1.into()));
     let shown = program.run(&["job", "show", "squares"]);
     assert!(shown.succeeds().stdout.contains("step square (chunk)"), "{shown:#?}");
     assert!(shown.stdout.contains("day=2026-11-15"), "{shown:#?}");
@@ -139,7 +140,7 @@ fn jobs_and_executions_are_shown_by_any_program_with_the_same_database() {
         let mut all = vec!["executions", "-o", "json"];
         all.extend(arguments);
         let items = json(any.run(&all).succeeds())["items"].clone();
-        items.as_array().unwrap().iter().map(|item| item["execution"].as_i64().unwrap()).collect()
+        items.as_array().unwrap().iter().map(|item| item["id"].as_i64().unwrap()).collect()
     };
     assert_eq!(executions(&[]), [2, 1]);
     assert_eq!(executions(&["--status", "failed"]), [1]);
@@ -171,7 +172,7 @@ fn one_execution_is_told_with_parameters_process_reason_and_contexts() {
         assert!(table.succeeds().stdout.contains(part), "{part}: {table:#?}");
     }
     let object = json(object.succeeds());
-    assert_eq!(object["contexts"]["steps"]["square"]["numbers.read.count"], 50);
+    assert_eq!(object["contexts"]["steps"]["square"]["values"]["numbers.read.count"], 50);
     assert_eq!(
         (&object["owner"]["state"], &object["owner"]["holds_lease"]),
         (&"stopped".into(), &false.into())
@@ -309,7 +310,10 @@ async fn a_server_that_is_asked_to_end_stops_its_executions_first() {
 
     assert!(ended.success(), "{ended:?}");
     let detail = json(&served.program.run(&["executions", &id.to_string(), "-o", "json"]));
-    assert_eq!((&detail["status"], &detail["owner"]["state"]), (&"STOPPED".into(), &"stopped".into()));
+    assert_eq!(
+        (&detail["execution"]["status"], &detail["owner"]["state"]),
+        (&"STOPPED".into(), &"stopped".into())
+    );
     let written = detail["steps"][0]["counters"]["write"].as_u64().unwrap();
     assert!((10..50).contains(&written) && written.is_multiple_of(10), "{detail}");
     served.program.run(&["job", "restart", &id.to_string()]).succeeds();

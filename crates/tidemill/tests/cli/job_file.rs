@@ -149,7 +149,7 @@ fn a_backfill_tells_why_a_date_failed_and_where_there_is_more() {
     let told: Vec<&str> = ran.stderr.lines().filter(|line| line.contains(cause)).collect();
     assert_eq!(told.len(), 2, "as it happens, and at the end: {ran:#?}");
     assert!(told.iter().all(|line| line.contains("payments-2026-01-01.csv")), "{ran:#?}");
-    assert!(ran.stderr.contains("fix: mend the cause (see `tidemill executions 1`)"), "{ran:#?}");
+    assert!(ran.stderr.contains("fix: fix the cause (see `tidemill executions 1`)"), "{ran:#?}");
     assert!(ran.stdout.contains("2026-01-01  1          FAILED\n"), "{ran:#?}");
 }
 
@@ -214,7 +214,7 @@ fn the_jobs_of_a_folder_are_listed_run_and_restarted() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|job| job["job"].as_str().unwrap())
+            .map(|job| job["name"].as_str().unwrap())
             .collect::<Vec<_>>(),
         ["first", "second"]
     );

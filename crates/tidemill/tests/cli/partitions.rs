@@ -47,7 +47,7 @@ fn is_complete(program: &Program) -> bool {
 }
 
 fn steps(program: &Program, execution: &Value) -> Vec<Value> {
-    let id = execution["execution"].to_string();
+    let id = execution["id"].to_string();
     let ran = program.run(&["executions", &id, "-o", "json"]);
     let answer: Value = serde_json::from_str(&ran.succeeds().stdout).unwrap();
     answer["steps"].as_array().unwrap().clone()

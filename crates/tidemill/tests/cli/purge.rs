@@ -36,7 +36,7 @@ fn a_dry_run_counts_and_a_purge_forgets_and_says_so_in_the_audit_log() {
     assert_eq!(purge(&["--keep", "1", "--job", "hello", "--batch", "1"])["instances"], 1);
 
     let left = json(&program.run(&["executions", "-o", "json"]));
-    assert_eq!((left["items"].as_array().unwrap().len(), &left["items"][0]["execution"]), (1, &2.into()));
+    assert_eq!((left["items"].as_array().unwrap().len(), &left["items"][0]["id"]), (1, &2.into()));
     let audit = program.run(&["audit", "list", "--object", "job/hello", "-o", "csv"]);
     assert!(audit.succeeds().stdout.contains("keeps the newest 1 instances of each job"), "{audit:#?}");
     assert!(audit.stdout.contains("\"1 instances, 1 executions, 1 steps\""), "{audit:#?}");

@@ -142,7 +142,7 @@ async fn the_command_line_shows_schedules_and_pauses_them(database: Scratch) {
         (&"nightly".into(), &"active".into())
     );
     let paused = program.run(&["schedule", "pause", "nightly", "--reason", "the source moves"]);
-    assert!(paused.succeeds().stdout.contains("pause reason  the source moves"), "{paused:#?}");
+    assert!(paused.succeeds().stdout.contains("reason=the source moves"), "{paused:#?}");
     let shown = json(&program.run(&["schedule", "show", "nightly", "-o", "json"]));
     assert_eq!((&shown["state"], &shown["cron"]), (&"paused".into(), &"0 2 * * *".into()));
     assert_eq!(shown["parameters"]["day"], "${tick.date-1d}");
@@ -155,7 +155,7 @@ async fn the_command_line_shows_schedules_and_pauses_them(database: Scratch) {
     assert_eq!(local.len(), 3);
     assert!(local.iter().all(|time| time.ends_with("T02:00:00")), "{local:?}");
     let ticks = program.run(&["schedule", "ticks", "nightly"]);
-    assert!(ticks.succeeds().stdout.contains("It has not ticked yet."), "{ticks:#?}");
+    assert!(ticks.succeeds().stdout.contains("No ticks yet."), "{ticks:#?}");
     for command in ["show", "resume", "next", "ticks"] {
         program.run(&["schedule", command, "weekly"]).fails("TM1024", 3);
     }
@@ -203,7 +203,7 @@ async fn a_backfill_runs_each_date_and_passes_over_what_is_complete(database: Sc
     };
     let line = |date: &str, result: &str| (date.to_owned(), result.to_owned());
     let days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"];
-    let passed = "passed over: already complete";
+    let passed = "skipped: already complete";
 
     let dry = backfill("2026-01-02", &["--dry-run"]);
     assert_eq!(results(dry.succeeds()), [line(days[0], "would run"), line(days[1], "would run")]);
@@ -252,7 +252,7 @@ async fn a_backfill_stops_at_the_first_failure_unless_told_to_keep_going_and_goe
     // The table that the job writes to is not there.
     assert_eq!(backfill(&[]), is(10, "FAILED, not started, not started"));
     assert_eq!(backfill(&["--keep-going"]), is(10, "FAILED, FAILED, FAILED"));
-    assert_eq!(backfill(&["--dry-run"]), is(0, "would go on, would go on, would go on"));
+    assert_eq!(backfill(&["--dry-run"]), is(0, "would resume, would resume, would resume"));
     prepared(&database).await;
     assert_eq!(backfill(&[]), is(0, "COMPLETED, COMPLETED, COMPLETED"));
 }

@@ -39,13 +39,30 @@ pub(super) fn faults(entries: &[Entry], wanted: Wanted) -> Vec<String> {
     faults
 }
 
-/// The values of one column of a listing as CSV, whose values hold no commas up to there.
+/// The values of one column of a listing as CSV.
 pub(super) fn column(csv: &str, name: &str) -> Result<Vec<String>, String> {
-    let mut lines = csv.lines();
-    let header = lines.next().unwrap_or_default();
-    let index = header.split(',').position(|column| column == name);
+    let mut rows = rows(csv).into_iter();
+    let header = rows.next().unwrap_or_default();
+    let index = header.iter().position(|column| column == name);
     let index = index.ok_or_else(|| format!("there is no column {name:?} in {header:?}"))?;
-    Ok(lines.map(|line| line.split(',').nth(index).unwrap_or_default().to_owned()).collect())
+    Ok(rows.map(|row| row.get(index).cloned().unwrap_or_default()).collect())
+}
+
+/// The rows of a CSV text. Quoted fields can have commas and line breaks; quotes within them are dropped.
+fn rows(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    for character in csv.chars() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut field)),
+            '\n' if !is_quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            other => field.push(other),
+        }
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -85,6 +102,7 @@ mod tests {
     #[test]
     fn a_column_is_found_by_its_name() {
         assert_eq!(column("a,b\n1,2\n3,4\n", "b").unwrap(), ["2", "4"]);
+        assert_eq!(column("a,b\n\"1,\n2\",3\n", "b").unwrap(), ["3"]);
         assert!(column("a,b\n", "c").is_err());
     }
 }

@@ -102,7 +102,7 @@ impl<'a> Stand<'a> {
     /// The executions of the copy, with what their steps have counted.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, String> {
         let listed = self.output(&["executions", "--job", "copy", "--limit", "10000", "-o", "csv"])?;
-        let ids = ledger::column(&listed, "execution")?;
+        let ids = ledger::column(&listed, "id")?;
         let statuses = ledger::column(&listed, "status")?;
         let entry = |(id, status): (String, String)| {
             let steps = self.output(&["executions", &id, "-o", "csv"])?;

@@ -1,63 +1,48 @@
-//! Launching a job: the answer comes as soon as the execution is recorded; it runs on after that.
+//! Launching a job: the server answers as soon as the execution is recorded; the job runs on.
 
-use super::{checked, defined};
-use crate::api::Body;
-use crate::api::execution::Execution;
+use super::checked;
+use crate::api::{Body, execution};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
+use tidemill_api::execution::Execution;
+use tidemill_api::job::LaunchJob;
 use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_domain::job::{JobParameter, JobParameters};
-use tidemill_engine::job::JobError;
-use utoipa::ToSchema;
 
-/// Most parameters of one launch.
+/// Maximum number of parameters of one launch.
 const PARAMETERS_MAX: usize = 100;
 
-/// A launch that is wanted.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LaunchJob {
-    /// By name: a text, a number, or an object with `value`, and `type` and `identifying` if they are not as usual.
-    #[serde(default)]
-    #[schema(value_type = std::collections::HashMap<String, Object>, example = json!({ "date": "2026-11-15", "n": { "value": 1, "type": "long", "identifying": false } }))]
-    parameters: Map<String, Value>,
-    /// Go on with an instance although the definition of the job has changed since.
-    #[serde(default)]
-    accept_change: bool,
-}
-
-/// A parameter that is written out.
+/// A parameter that is written as an object.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenOut {
+struct ParameterObject {
     value: Value,
     #[serde(rename = "type")]
     kind: Option<String>,
     identifying: Option<bool>,
 }
 
-/// Launches a job in this server. The same identifying parameters mean the same instance: one that did not complete
-/// goes on where it ended, one that is complete or running is refused.
-#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Its name")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
+/// Launch a job in this server. The same identifying parameters name the same instance: an instance that did not complete
+/// resumes where it ended; an instance that is running or complete is refused.
+#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Name of the job")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
 pub(crate) async fn launch(
     caller: Caller,
     Path(name): Path<String>,
     Body(body): Body<LaunchJob>,
 ) -> Result<Response, Problem> {
-    let name = checked(name)?;
-    let parameters = parameters(&body.parameters, defined(&caller.state, &name)?.parameters())?;
-    let what = format!("POST /api/v1/jobs/{name}/executions {}", json!(body));
-    accept(LaunchRequest {
+    let specs = caller.state.launcher().jobs().get(checked(&name)?)?.parameters();
+    let parameters = parameters(&body.parameters, specs)?;
+    respond(LaunchRequest {
+        what: format!("POST /api/v1/jobs/{name}/executions {}", json!(body)),
         caller,
-        what,
-        how: How::Launch,
+        kind: LaunchKind::Launch,
         job: name,
         parameters,
         accept_change: body.accept_change,
@@ -66,39 +51,45 @@ pub(crate) async fn launch(
     .await
 }
 
-/// A launch, with all that is needed to answer the request for it.
 pub(crate) struct LaunchRequest {
     pub(crate) caller: Caller,
     /// The whole request as text.
     pub(crate) what: String,
-    pub(crate) how: How,
+    pub(crate) kind: LaunchKind,
     pub(crate) job: String,
     pub(crate) parameters: JobParameters,
-    /// Whether another definition than that of the last execution is all right.
+    /// Launch even if the definition has changed since the last execution.
     pub(crate) accept_change: bool,
-    /// What else is noted of it.
+    /// Recorded in the transaction of the launch.
     pub(crate) audit: Option<AuditEntry>,
 }
 
-/// Whether the parameters are somebody's, or those of an earlier execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum How {
+pub(crate) enum LaunchKind {
     Launch,
+    /// With the parameters of an earlier execution.
     Restart,
 }
 
-/// A launch that was accepted: the answer to its request, and the execution.
+/// The answer to a launch.
 #[derive(Debug)]
-pub(crate) struct Accepted {
+pub(crate) struct LaunchAnswer {
     status: u16,
     body: String,
-    pub(crate) id: Option<i64>,
+    id: Option<i64>,
 }
 
-/// Launches, and answers with the execution.
-pub(crate) async fn accept(wanted: LaunchRequest) -> Result<Response, Problem> {
-    let state = wanted.caller.state.clone();
-    let Accepted { status, body, id } = launched(wanted).await?;
+impl LaunchAnswer {
+    /// The id of the new execution.
+    pub(crate) fn id(&self) -> Result<i64, Problem> {
+        self.id.ok_or_else(|| Problem::new(Code::Unexpected, "the launch has no execution", "report it"))
+    }
+}
+
+/// Launches and answers with the execution.
+pub(crate) async fn respond(request: LaunchRequest) -> Result<Response, Problem> {
+    let state = request.caller.state.clone();
+    let LaunchAnswer { status, body, id } = launch_job(request).await?;
     let mut response = mutation::answer(status, body);
     let place =
         id.and_then(|id| HeaderValue::from_str(&state.path(&format!("/api/v1/executions/{id}"))).ok());
@@ -108,20 +99,23 @@ pub(crate) async fn accept(wanted: LaunchRequest) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// Launches.
-pub(crate) async fn launched(wanted: LaunchRequest) -> Result<Accepted, Problem> {
-    // A task of its own: a caller that hangs up in the middle must not leave an execution that nobody runs.
-    match tokio::spawn(launch_to_the_end(wanted)).await {
+pub(crate) async fn launch_job(request: LaunchRequest) -> Result<LaunchAnswer, Problem> {
+    // In its own task: if the client disconnects, the execution must still get a runner.
+    match tokio::spawn(launch_in_task(request)).await {
         Ok(answer) => answer,
         Err(error) => {
             tracing::error!(%error, "a launch ended in a panic");
-            Err(Problem::new(Code::Unexpected, "the server failed", "try again; if it stays so, report it"))
+            Err(Problem::new(
+                Code::Unexpected,
+                "the server failed",
+                "try again; if it fails again, report it",
+            ))
         }
     }
 }
 
-async fn launch_to_the_end(wanted: LaunchRequest) -> Result<Accepted, Problem> {
-    let LaunchRequest { caller, what, how, job, parameters, accept_change, audit } = wanted;
+async fn launch_in_task(request: LaunchRequest) -> Result<LaunchAnswer, Problem> {
+    let LaunchRequest { caller, what, kind, job, parameters, accept_change, audit } = request;
     let launcher = caller.state.launcher().clone().accept_change(accept_change);
     let actor = caller.principal.actor();
     caller.principal.check_scope(&format!("job/{job}"))?;
@@ -131,27 +125,27 @@ async fn launch_to_the_end(wanted: LaunchRequest) -> Result<Accepted, Problem> {
             if let Some(entry) = &audit {
                 tx.audit().record(entry).await?;
             }
-            let id = match how {
-                How::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
-                How::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
+            let id = match kind {
+                LaunchKind::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
+                LaunchKind::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
             };
-            let launched = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
-            Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
+            let launched = execution::find(tx, id).await?;
+            Ok((StatusCode::ACCEPTED, json!(Execution::from(&launched.execution))))
         })
         .await?;
-    // A request that was answered before has launched nothing now; the execution reports to the database.
+    // A repeated request launched nothing now. The execution reports to the database, so nobody awaits it here.
     drop(launching.committed());
     let id = serde_json::from_str::<Value>(&body).ok().and_then(|kept| kept["id"].as_i64());
-    Ok(Accepted { status, body, id })
+    Ok(LaunchAnswer { status, body, id })
 }
 
-/// The parameters that were given, for a job that asks for these.
+/// The parameters of a launch, read with the types that the job declares.
 pub(crate) fn parameters(
     given: &Map<String, Value>,
     specs: &[ParameterSpec],
 ) -> Result<JobParameters, Problem> {
     let bad = |why: String| {
-        let remedy = "give each as a text, a number, or an object with value, type and identifying";
+        let remedy = "pass each as a string, a number, or an object with value, type and identifying";
         Problem::new(Code::BadJobParameters, why, remedy)
     };
     if given.len() > PARAMETERS_MAX {
@@ -160,7 +154,7 @@ pub(crate) fn parameters(
     let mut parameters = JobParameters::new();
     for (name, value) in given {
         let spec = specs.iter().find(|spec| spec.name == *name);
-        // Names may be as long as the body, so what is said of one is cut.
+        // A name can be as long as the body, so the message shortens it.
         let shown: String = name.chars().take(100).collect();
         let read = parameter(value, spec).map_err(|why| bad(format!("parameter {shown:?}: {why}")))?;
         parameters.insert(name.as_str(), read).map_err(|error| bad(error.to_string()))?;
@@ -168,36 +162,35 @@ pub(crate) fn parameters(
     Ok(parameters)
 }
 
-/// One parameter; the error says what is wrong without telling the value.
+/// One parameter. The error never contains the value, which may be a secret.
 fn parameter(given: &Value, spec: Option<&ParameterSpec>) -> Result<JobParameter, String> {
     let written = match given {
-        Value::Object(_) => serde_json::from_value::<WrittenOut>(given.clone()).map_err(|_| {
-            "an object has value, and perhaps type and identifying, and nothing else".to_owned()
-        })?,
-        other => WrittenOut { value: other.clone(), kind: None, identifying: None },
+        Value::Object(_) => serde_json::from_value::<ParameterObject>(given.clone())
+            .map_err(|_| "an object has only value, type and identifying".to_owned())?,
+        other => ParameterObject { value: other.clone(), kind: None, identifying: None },
     };
     let kind = match &written.kind {
-        Some(word) => Some(word.parse().map_err(|_| {
-            "there is no such type; there are string, long, double, date, time and datetime".to_owned()
-        })?),
+        Some(word) => Some(
+            word.parse()
+                .map_err(|_| "unknown type; use string, long, double, date, time or datetime".to_owned())?,
+        ),
         None => spec.map(|spec| spec.kind),
     };
     let (text, usual) = match &written.value {
         Value::String(text) => (text.clone(), ParameterType::Text),
-        // Read from JSON, it has become the nearest double: not what was written, unless that was meant.
+        // JSON has already rounded it to the nearest double, so it is accepted only as a double.
         Value::Number(number) if is_beyond_long(number) && kind != Some(ParameterType::Double) => {
-            return Err("the number does not fit into a long; give it as a text, or as a double".to_owned());
+            return Err("the number does not fit into a long; pass it as a string or as a double".to_owned());
         }
         Value::Number(number) if number.is_f64() => (number.to_string(), ParameterType::Double),
         Value::Number(number) => (number.to_string(), ParameterType::Long),
-        _ => return Err("the value is neither a text nor a number".to_owned()),
+        _ => return Err("the value is neither a string nor a number".to_owned()),
     };
     let value = ParameterType::read(kind.unwrap_or(usual), &text).map_err(|error| error.to_string())?;
     let is_identifying = written.identifying.or(spec.map(|spec| spec.is_identifying)).unwrap_or(true);
     Ok(JobParameter { value, is_identifying })
 }
 
-/// Whether a number is larger than any `long`.
 fn is_beyond_long(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| number.abs() > i64::MAX as f64)
 }

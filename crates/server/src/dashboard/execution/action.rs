@@ -1,7 +1,7 @@
-//! What can be done about an execution. The buttons change by themselves and are the same for everybody who may use them;
-//! the forms that they belong to, with their proofs, are the visitor's own.
+//! Actions on an execution. The buttons are a live region and the same for all visitors; the forms that they belong to
+//! carry the visitor's own token, so they are outside of the region.
 
-use super::page_data::{From, Possible, Resume, Seen};
+use super::page_data::{AllowedActions, PageData, Resume, ResumePoint};
 use crate::dashboard::form;
 use crate::dashboard::job::run::accept_change;
 use crate::dashboard::page_context::PageContext;
@@ -16,9 +16,9 @@ use tidemill_engine::job::JobError;
 
 const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
 
-/// The panel: the buttons as they are now, or why this visitor can use none of them.
-pub(super) fn panel_of(visit: &PageContext, seen: &Seen, actions: &Region) -> Markup {
-    let execution = seen.execution();
+/// The panel with the buttons, or why this visitor may not use them.
+pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -> Markup {
+    let execution = data.execution();
     let (id, address) = (execution.id, visit.state.path(&format!("/executions/{}", execution.id)));
     let content = html! {
         div.body {
@@ -44,105 +44,103 @@ pub(super) fn panel_of(visit: &PageContext, seen: &Seen, actions: &Region) -> Ma
     panel("actions", "Actions", &html! {}, &content)
 }
 
-pub(super) fn markup(state: &State, seen: &Seen) -> Markup {
-    let Possible { restart, stop, abandon } = &seen.possible;
-    let id = seen.execution().id;
+pub(super) fn markup(state: &State, data: &PageData) -> Markup {
+    let AllowedActions { restart, stop, abandon } = &data.actions;
+    let id = data.execution().id;
     html! {
         ul.acts data-live="actions" {
             li {
                 @match restart {
-                    Err(error) if !seen.possible.needs_accepting() => (refused("Restart", &reason(error))),
+                    Err(error) if !data.actions.needs_accepting() => (refused("Restart", &reason(error))),
                     _ => {
                         button.do form="do-restart" { "Restart" }
                         " "
-                        span { (goes_on(seen.resume.as_ref())) }
-                        @if seen.possible.needs_accepting() { (accept_change("do-restart")) }
+                        span { (resume_text(data.resume.as_ref())) }
+                        @if data.actions.needs_accepting() { (accept_change("do-restart")) }
                     }
                 }
                 (cli(&format!("tidemill job restart {id}{}", state.jobs_flag())))
             }
             li {
                 @match stop {
-                    Ok(()) => (stop_asked(state, seen)),
+                    Ok(()) => (stop_sheet(state, data)),
                     Err(error) => (refused("Stop…", &reason(error))),
                 }
-                (cli(&format!("tidemill job stop {id} --reason WHY")))
+                (cli(&format!("tidemill job stop {id} --reason REASON")))
             }
             li {
                 @match abandon {
-                    Ok(()) => (abandon_asked(state, seen)),
+                    Ok(()) => (abandon_sheet(state, data)),
                     Err(error) => (refused("Abandon…", &reason(error))),
                 }
-                (cli(&format!("tidemill job abandon {id} --reason WHY")))
+                (cli(&format!("tidemill job abandon {id} --reason REASON")))
             }
         }
     }
 }
 
-/// The reason that programs are told, as a sentence.
+/// The reason that the API gives, as a sentence.
 fn reason(error: &JobError) -> String {
     match error {
-        // What the database says goes to the log only.
-        JobError::Engine(_) => "The database does not tell whether it could be done.".to_owned(),
+        // Database errors go to the log only.
+        JobError::Engine(_) => "The database could not be read.".to_owned(),
         error => format!("{error}."),
     }
 }
 
-/// Where a restart goes on.
-fn goes_on(resume: Option<&Resume>) -> Markup {
+fn resume_text(resume: Option<&Resume>) -> Markup {
     html! {
         @match resume {
-            Some(Resume { step, from }) => {
+            Some(Resume { step, point }) => {
                 "Resumes " code { (step) }
-                @match from {
-                    From::Item(items) => { " at item " (number(*items)) }
-                    From::Partitions { left, all } => { ": " (left) " of " (all) " partitions are left" }
-                    From::Start => {}
+                @match point {
+                    ResumePoint::Item(items) => { " at item " (number(*items)) }
+                    ResumePoint::Partitions { left, all } => { ": " (left) " of " (all) " partitions left" }
+                    ResumePoint::Unknown => {}
                 }
                 "."
             }
-            None => "Goes on behind the steps that completed.",
+            None => "Resumes after the completed steps.",
         }
     }
 }
 
-fn stop_asked(state: &State, seen: &Seen) -> Markup {
+fn stop_sheet(state: &State, data: &PageData) -> Markup {
     let sheet = Sheet {
         consequence: html! {
-            p { "It stops at the end of the chunk that it is at. What was committed stays, and a restart goes on from there." }
+            p { "It stops after the current chunk. Committed chunks are kept, and a restart resumes after them." }
         },
-        fields: reason_field("Why (may be left empty)", Reason::Optional, Some("do-stop")),
-        ..sheet(state, seen, Action::ExecutionStop, "do-stop")
+        fields: reason_field("Reason (optional)", Reason::Optional, Some("do-stop")),
+        ..sheet(state, data, Action::ExecutionStop, "do-stop")
     };
     html! {
         (sheet.unfolding("Stop…"))
         " "
-        span { "Stops at the end of the chunk that it is at." }
+        span { "Stops after the current chunk." }
     }
 }
 
-fn abandon_asked(state: &State, seen: &Seen) -> Markup {
+fn abandon_sheet(state: &State, data: &PageData) -> Markup {
     let form = Some("do-abandon");
     let sheet = Sheet {
         consequence: html! {
-            p { "It is given up for good: its instance is never restarted, and what is left of its work is not done. This cannot be taken back." }
+            p { "Its instance can never be restarted, and the remaining work is not done. You cannot undo this." }
         },
         fields: html! {
-            (reason_field("Why", Reason::Required, form))
-            (number_field(seen.execution().id.get(), form))
+            (reason_field("Reason", Reason::Required, form))
+            (number_field(data.execution().id.get(), form))
         },
-        ..sheet(state, seen, Action::ExecutionAbandon, "do-abandon")
+        ..sheet(state, data, Action::ExecutionAbandon, "do-abandon")
     };
     html! {
         (sheet.unfolding("Abandon…"))
         " "
-        span { "Gives it up for good: it is never restarted." }
+        span { "Its instance can never be restarted." }
     }
 }
 
-/// What the sheets have in common.
-fn sheet(state: &State, seen: &Seen, action: Action, form: &'static str) -> Sheet {
-    let execution = seen.execution();
+fn sheet(state: &State, data: &PageData, action: Action, form: &'static str) -> Sheet {
+    let execution = data.execution();
     let (id, word) = (execution.id, action.label());
     Sheet {
         question: format!("{word} {} #{id}?", execution.job),
@@ -158,7 +156,7 @@ fn sheet(state: &State, seen: &Seen, action: Action, form: &'static str) -> Shee
     }
 }
 
-/// The same at the command line.
+/// The same action on the command line.
 fn cli(text: &str) -> Markup {
     html! { details.cli { summary { "CLI" } (command(text)) } }
 }

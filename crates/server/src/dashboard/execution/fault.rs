@@ -1,21 +1,22 @@
-//! What went wrong, at the top of the page of an execution that failed.
+//! The error panel at the top of the page of a failed execution.
 
-use super::page_data::{COMPARED, Seen, is_partition};
+use super::page_data::{COMPARED, PageData};
 use crate::dashboard::job::list::first_line;
-use crate::dashboard::job::state::word;
+use crate::dashboard::job::state::status_word;
 use crate::dashboard::part::number;
 use maud::{Markup, html};
+use tidemill_api::execution::is_partition;
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::job::StepRecord;
 
-/// Lines of a message that are shown at once.
+/// Lines of a message that are not folded.
 const LINES: usize = 20;
-/// Steps that are told of; of a divided step, many partitions may have failed.
+/// Maximum number of steps; many partitions can fail.
 const STEPS: usize = 5;
 
-/// The panel; empty when nothing went wrong.
-pub(super) fn markup(seen: &Seen) -> Markup {
-    let execution = seen.execution();
+/// The panel; empty if the execution did not fail.
+pub(super) fn markup(data: &PageData) -> Markup {
+    let execution = data.execution();
     let is_bad =
         matches!(execution.status, BatchStatus::Failed | BatchStatus::Unknown | BatchStatus::Abandoned);
     html! {
@@ -23,47 +24,46 @@ pub(super) fn markup(seen: &Seen) -> Markup {
             @if is_bad {
                 section.panel.wrong aria-labelledby="fault-heading" {
                     header { h2 #fault-heading { "What went wrong" } }
-                    div.body { (told(seen)) }
+                    div.body { (details(data)) }
                 }
             }
         }
     }
 }
 
-fn told(seen: &Seen) -> Markup {
-    let description = &seen.execution().exit.description;
-    let all: Vec<&StepRecord> = seen.steps.iter().filter(|step| step.status.is_unsuccessful()).collect();
-    // A divided step says what its partitions have said.
+fn details(data: &PageData) -> Markup {
+    let description = &data.execution().exit.description;
+    let all: Vec<&StepRecord> = data.steps.iter().filter(|step| step.status.is_unsuccessful()).collect();
+    // The message of a partitioned step repeats those of its partitions.
     let parts: Vec<&StepRecord> = all.iter().copied().filter(|step| is_partition(step)).collect();
     let steps = if parts.is_empty() { &all } else { &parts };
     html! {
         p.fault { b { (first_line(description)) } }
-        @if first_line(description).is_empty() { p { "Nobody has written down why." } }
-        @if seen.alike > 0 {
-            p.soft { "The same ended " (seen.alike) " of the " (COMPARED) " executions of this job before." }
+        @if first_line(description).is_empty() { p { "No message was recorded." } }
+        @if data.same_error > 0 {
+            p.soft { (data.same_error) " of the last " (COMPARED) " executions of this job ended with the same message." }
         }
-        @for (place, step) in steps.iter().take(STEPS).enumerate() { (of_step(step, seen, place == 0)) }
-        @if steps.len() > STEPS { p.soft { "And " (steps.len() - STEPS) " more steps, in the table below." } }
+        @for (place, step) in steps.iter().take(STEPS).enumerate() { (step_details(step, data, place == 0)) }
+        @if steps.len() > STEPS { p.soft { (steps.len() - STEPS) " more steps are in the table below." } }
     }
 }
 
-fn of_step(step: &StepRecord, seen: &Seen, is_open: bool) -> Markup {
-    let (counters, place) = (&step.counters, seen.places.get(&step.id));
-    let skipped = counters.read_skip + counters.process_skip + counters.write_skip;
+fn step_details(step: &StepRecord, data: &PageData, is_open: bool) -> Markup {
+    let counters = &step.counters;
     html! {
         details open[is_open] id={ "fault-" (step.id) } {
-            summary { "Step " b { (step.name) } " " (word(step.status)) }
+            summary { "Step " b { (step.name) } " " (status_word(step.status)) }
             dl {
-                @if let Some(items) = place { dt { "Behind it" } dd { (number(*items)) " items are committed" } }
+                @if let Some(items) = data.positions.get(&step.id) { dt { "Committed" } dd { (number(*items)) " items" } }
                 dt { "Chunk" } dd { "number " (number(counters.commit + 1)) " of this run, " (number(counters.rollback)) " rolled back" }
-                @if skipped > 0 { dt { "Skipped before" } dd { (number(skipped)) " items" } }
+                @if counters.skips() > 0 { dt { "Skipped" } dd { (number(counters.skips())) " items" } }
             }
             (message(&step.exit.description))
         }
     }
 }
 
-/// A message, its first lines at once.
+/// A message; long ones are folded.
 fn message(text: &str) -> Markup {
     let lines: Vec<&str> = text.lines().collect();
     let (first, rest) = lines.split_at(lines.len().min(LINES));

@@ -1,19 +1,18 @@
-//! What an execution is, and where.
+//! The head of the page of an execution.
 
-use super::page_data::Seen;
+use super::page_data::PageData;
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::job::list::address;
-use crate::dashboard::job::state::word;
+use crate::dashboard::job::state::status_word;
 use crate::dashboard::part::number;
 use crate::state::State;
 use maud::{Markup, html};
-use tidemill_domain::job::parameter::ParameterType;
-use tidemill_domain::time::Timestamp;
-use tidemill_store::job::{Owner, ParameterRecord};
+use tidemill_api::execution::{ExecutionDetail, ExecutionOwner, JobParameter};
 
-/// The head. It carries what the window is to be called, so that its tab tells the status.
-pub(super) fn markup(state: &State, seen: &Seen, times: &Times) -> Markup {
-    let execution = seen.execution();
+/// It has the title of the window, so that the tab shows the current status.
+pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
+    let execution = data.execution();
+    let detail = ExecutionDetail::from((&data.detail, times.now()));
     let title =
         format!("{} {} #{} – {}", execution.status, execution.job, execution.id, state.inner().instance);
     let length = execution.ended_at.zip(execution.started_at).map(|(end, start)| end.since(start));
@@ -21,7 +20,7 @@ pub(super) fn markup(state: &State, seen: &Seen, times: &Times) -> Markup {
         section.panel.head data-live="head" data-title=(title) {
             header {
                 h1 { a href=(address(state, &execution.job)) { (execution.job) } " #" (execution.id) }
-                b.lead { (word(execution.status)) }
+                b.lead { (status_word(execution.status)) }
             }
             dl.body {
                 dt { "Instance" }
@@ -29,9 +28,9 @@ pub(super) fn markup(state: &State, seen: &Seen, times: &Times) -> Markup {
                     a href={ (address(state, &execution.job)) "?instance=" (execution.instance) "#executions" } {
                         (number(execution.instance.get().unsigned_abs()))
                     }
-                    @if let Some((place, all)) = seen.attempt() { ", execution " (place) " of " (all) }
+                    @if let Some((place, all)) = data.attempt() { ", execution " (place) " of " (all) }
                 }
-                dt { "Parameters" } dd { (parameters(&seen.detail.parameters)) }
+                dt { "Parameters" } dd { (parameters(&detail.parameters)) }
                 dt { "Started" } dd { (times.maybe(execution.started_at, "not yet")) }
                 dt { "Ended" }
                 dd {
@@ -39,50 +38,43 @@ pub(super) fn markup(state: &State, seen: &Seen, times: &Times) -> Markup {
                     @if let Some(length) = length { ", after " (took(length)) }
                 }
                 dt { "Launched by" }
-                dd { (execution.launched_by.as_deref().unwrap_or("nobody knows: Spring Batch has written it")) }
-                @if let Some(owner) = &seen.detail.owner { dt { "Process" } dd { (process(owner, times.now())) } }
-                @if let Some(stop) = &seen.detail.stop {
-                    dt { "Stop wanted" }
+                dd { (execution.launched_by.as_deref().unwrap_or("unknown (written by Spring Batch)")) }
+                @if let Some(owner) = &detail.owner { dt { "Process" } dd { (process(owner)) } }
+                @if let Some(stop) = &detail.stop_request {
+                    dt { "Stop requested" }
                     dd {
                         (times.at(stop.at)) " by " (stop.by)
                         @if let Some(reason) = &stop.reason { ": " (reason) }
                     }
                 }
                 @if execution.crash_restarts > 0 {
-                    dt { "After crashes" } dd { "restarted by itself " (execution.crash_restarts) " times" }
+                    dt { "Automatic restarts" } dd { (execution.crash_restarts) " after crashes" }
                 }
-                @if seen.detail.is_restart_due {
-                    dt { "Restart" } dd { "due, by the next process that has the job" }
+                @if detail.is_restart_due {
+                    dt { "Restart" } dd { "pending; the next process that has the job restarts it" }
                 }
             }
         }
     }
 }
 
-fn process(owner: &Owner, now: Timestamp) -> String {
+fn process(owner: &ExecutionOwner) -> String {
     let lease = if owner.holds_lease { ", holds the lease" } else { "" };
-    match &owner.process {
-        Some(process) => format!("{}, {}{lease}", process.identity.name, process.state.word(now)),
-        None => format!("{}, ended long ago{lease}", owner.id),
+    match (&owner.name, owner.state) {
+        (Some(name), Some(state)) => format!("{name}, {state}{lease}"),
+        _ => format!("{}, ended long ago{lease}", owner.process),
     }
 }
 
-fn parameters(parameters: &[ParameterRecord]) -> Markup {
+fn parameters(parameters: &[JobParameter]) -> Markup {
     html! {
         @if parameters.is_empty() { span.soft { "none" } }
         @for parameter in parameters {
             div {
                 code { (parameter.name) "=" (parameter.value) }
                 " "
-                span.soft {
-                    (kind(parameter)) @if !parameter.is_identifying { ", does not tell instances apart" }
-                }
+                span.soft { (parameter.kind) @if !parameter.is_identifying { ", not identifying" } }
             }
         }
     }
-}
-
-fn kind(parameter: &ParameterRecord) -> &str {
-    let known = parameter.class.parse::<ParameterType>();
-    known.map_or(&parameter.class, |kind| kind.as_str())
 }

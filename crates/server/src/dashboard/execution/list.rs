@@ -1,14 +1,21 @@
-//! Executions, page by page: those of all jobs, or those of one. A row is the same for everybody, so what only some may do
-//! is a link to where it can be done.
+//! The list of executions, of all jobs or of one. All visitors get the same rows, so a row links to actions instead of
+//! having buttons.
 
 use super::view::{ExecutionsView, RUNNING};
+use crate::api::QueryString;
+use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::job::list::{address, first_line, length};
-use crate::dashboard::job::state::word;
-use crate::dashboard::part::{command, empty_row, number, wide_table};
+use crate::dashboard::job::list::{address, duration, first_line};
+use crate::dashboard::job::state::status_word;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
+use crate::dashboard::part::{command, empty_row, number, panel, wide_table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::problem::Problem;
 use crate::state::State;
+use axum::response::Html;
 use maud::{Markup, html};
+use serde::Deserialize;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 use tidemill_store::job::{ExecutionFilter, ExecutionRecord};
 use tidemill_store::{StoreError, Tx};
@@ -20,10 +27,36 @@ const COLUMNS: &[(&str, bool)] = &[
     ("Job", false),
     ("Instance", true),
     ("Created", false),
-    ("Took", true),
-    ("What it said", false),
+    ("Duration", true),
+    ("Message", false),
     ("Action", false),
 ];
+
+/// Empty fields of the form count as missing.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExecutionQuery {
+    #[serde(default)]
+    status: String,
+    before: Option<i64>,
+}
+
+/// The page of the executions of all jobs.
+pub(crate) async fn all(
+    visit: PageContext,
+    QueryString(query): QueryString<ExecutionQuery>,
+) -> Result<Html<String>, Problem> {
+    let view = ExecutionsView::new("", &query.status, None, query.before);
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let executions = Executions::read(&mut tx, &view).await?;
+    let table = executions.markup(&visit.state, &visit.times(common.now));
+    let content = html! {
+        h1 { "Executions" }
+        (panel("executions", "All jobs", &html! { span.soft { "The newest first." } }, &table))
+    };
+    let (section, page) = (Section::Jobs, Page::Executions(view));
+    let frame = Frame { visit: &visit, common: &common, section, title: Some("Executions"), page };
+    Ok(frame.render(&content))
+}
 
 #[derive(Debug)]
 pub(crate) struct Executions {
@@ -62,7 +95,7 @@ impl Executions {
         Region::table_body("executions", audience, rows.collect(), without, html! {})
     }
 
-    /// The table, with the filter above it and the way to older ones below.
+    /// The table, with the filter above and the links to other pages below.
     pub(crate) fn markup(&self, state: &State, times: &Times) -> Markup {
         let (view, address) = (&self.view, self.address(state));
         let older = self.records.last().filter(|_| self.has_more);
@@ -86,7 +119,7 @@ impl Executions {
         if self.is_of_one_job() { address(state, &self.view.job) } else { state.path("/executions") }
     }
 
-    /// Where all are of one job, nobody has to be told which.
+    /// A list of one job has no column for the job.
     fn columns(&self) -> Vec<(&'static str, bool)> {
         COLUMNS.iter().copied().filter(|(name, _)| !(self.is_of_one_job() && *name == "Job")).collect()
     }
@@ -95,10 +128,10 @@ impl Executions {
         let job = if self.is_of_one_job() { &self.view.job } else { "FILE.yaml" };
         html! {
             @if !self.view.is_everything() || self.view.before.is_some() {
-                "No execution is like this."
+                "No matching executions."
             } @else {
-                @if self.is_of_one_job() { "This job has not run. Run it below, or at the command line: " }
-                @else { "Nothing has run. Run a job from its file: " }
+                @if self.is_of_one_job() { "This job has not run. Run it below, or on the command line: " }
+                @else { "No executions yet. Run a job file: " }
                 (command(&format!("tidemill job run {job}")))
             }
         }
@@ -115,7 +148,7 @@ impl Executions {
                     "Status"
                     select name="status" {
                         option value="" { "any" }
-                        option value=(RUNNING) selected[view.is_status(RUNNING)] { "under way" }
+                        option value=(RUNNING) selected[view.is_status(RUNNING)] { "running" }
                         @for status in BatchStatus::ALL {
                             option value=(status) selected[view.is_status(status.as_str())] { (status) }
                         }
@@ -129,12 +162,12 @@ impl Executions {
     }
 
     fn row(&self, state: &State, record: &ExecutionRecord, times: &Times) -> Markup {
-        let took = record.ended_at.zip(record.started_at).map(|(end, start)| end.since(start));
+        let length = record.ended_at.zip(record.started_at).map(|(end, start)| end.since(start));
         let of_job = address(state, &record.job);
         let page = state.path(&format!("/executions/{}", record.id));
         html! {
             tr data-live=(name(record)) {
-                td { (word(record.status)) }
+                td { (status_word(record.status)) }
                 th.number scope="row" { a href=(page) { "#" (record.id) } }
                 @if !self.is_of_one_job() { td.long { a href=(of_job) { (record.job) } } }
                 td.number {
@@ -146,10 +179,10 @@ impl Executions {
                     br;
                     span.soft { "by " (record.launched_by.as_deref().unwrap_or("unknown")) }
                 }
-                td.number { @if record.status.is_running() { span.soft { "running" } } @else { (length(took)) } }
+                td.number { @if record.status.is_running() { span.soft { "running" } } @else { (duration(length)) } }
                 td.long { div.brief { (first_line(&record.exit.description)) } }
                 td {
-                    @if let Some(verb) = self.verb(record) {
+                    @if let Some(verb) = self.suggested_action(record) {
                         a.button href={ (page) "#actions" } { (verb) span.unseen { " execution " (record.id) } }
                     }
                 }
@@ -157,9 +190,9 @@ impl Executions {
         }
     }
 
-    /// What is most often done about an execution like this, if anything. An instance goes on from its last execution: a
-    /// later one that is not listed here is told of by the page that it leads to.
-    fn verb(&self, record: &ExecutionRecord) -> Option<&'static str> {
+    /// The most useful action for an execution, if there is one; its page decides whether it is possible. An instance
+    /// resumes from its last execution, so earlier ones offer no restart.
+    fn suggested_action(&self, record: &ExecutionRecord) -> Option<&'static str> {
         let is_later = |other: &ExecutionRecord| other.instance == record.instance && other.id > record.id;
         match record.status {
             BatchStatus::Starting | BatchStatus::Started => Some("Stop…"),

@@ -1,12 +1,10 @@
-//! Executions: those of all jobs, and one of them: where it is, what can be done about it, its steps, and what went wrong.
+//! Executions: the list, and the page of one.
 //!
-//! Reading order: [`view`], `list` and `all` (which, and their table), `page_data` (what is looked at), `page` (the page and
-//! its regions), then one file per part of the page; `action` has what can be done about it.
+//! Reading order: [`view`] and `list` (filter and table), `page_data` (what the page reads), `page` (the page and its
+//! regions), then one file per part of the page.
 
 pub(crate) mod action;
-pub(crate) mod all;
 pub(crate) mod content;
-pub(crate) mod download;
 pub(crate) mod fault;
 pub(crate) mod head;
 pub(crate) mod list;
@@ -16,6 +14,6 @@ pub(crate) mod step;
 pub(crate) mod timeline;
 pub(crate) mod view;
 
-pub(crate) use all::all;
-pub(crate) use page::page;
+pub(crate) use list::all;
+pub(crate) use page::{download, page};
 pub use view::ExecutionsView;

@@ -1,7 +1,8 @@
-//! The page of an execution, and its parts that change by themselves.
+//! The page of an execution and its live regions, and the execution as a JSON file.
 
-use super::page_data::Seen;
+use super::page_data::PageData;
 use super::{action, content, fault, head, step, timeline};
+use crate::api::execution::{contexts, report};
 use crate::api::id;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -12,14 +13,16 @@ use crate::dashboard::part::{empty_row, panel, refusal_banner, table, wide_table
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::extract::Path;
-use axum::response::Html;
+use axum::extract::{Path, State as Given};
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
+use serde_json::json;
 use tidemill_domain::job::ExecutionId;
 use tidemill_engine::job::JobError;
 use tidemill_store::{StoreError, Tx};
 
-/// The parts that change by themselves. The page is put together from the very same.
+/// The live regions of the page.
 #[derive(Debug)]
 pub(crate) struct Regions {
     head: Region,
@@ -31,42 +34,42 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    fn new(state: &State, seen: &Seen, times: &Times) -> Self {
-        let audience = || Audience::At(Page::Execution(seen.execution().id));
+    fn new(state: &State, data: &PageData, times: &Times) -> Self {
+        let audience = || Audience::At(Page::Execution(data.execution().id));
         Self {
-            head: Region::whole("head", audience(), head::markup(state, seen, times)),
-            actions: Region::whole("actions", audience(), action::markup(state, seen)),
-            fault: Region::whole("fault", audience(), fault::markup(seen)),
-            steps: step::region(seen, audience(), times),
-            timeline: Region::whole("timeline", audience(), timeline::markup(state, seen, times.now())),
-            events: events(seen, audience(), times),
+            head: Region::whole("head", audience(), head::markup(state, data, times)),
+            actions: Region::whole("actions", audience(), action::markup(state, data)),
+            fault: Region::whole("fault", audience(), fault::markup(data)),
+            steps: step::region(data, audience(), times),
+            timeline: Region::whole("timeline", audience(), timeline::markup(state, data, times.now())),
+            events: events(data, audience(), times),
         }
     }
 
-    /// Looks, and renders them for those who compare and send; none when there is no such execution any more.
+    /// Reads and renders the regions; empty if the execution no longer exists.
     pub(crate) async fn read(
         state: &State,
         tx: &mut Tx,
         id: ExecutionId,
         times: &Times,
     ) -> Result<Vec<Region>, StoreError> {
-        let Some(seen) = Seen::read(state, tx, id).await? else { return Ok(Vec::new()) };
-        let Self { head, actions, fault, steps, timeline, events } = Self::new(state, &seen, times);
+        let Some(data) = PageData::read(state, tx, id).await? else { return Ok(Vec::new()) };
+        let Self { head, actions, fault, steps, timeline, events } = Self::new(state, &data, times);
         Ok(vec![head, actions, fault, steps, timeline, events])
     }
 }
 
-fn events(seen: &Seen, audience: Audience, times: &Times) -> Region {
+fn events(data: &PageData, audience: Audience, times: &Times) -> Region {
     let row = |record| Row::new(event::name(record), event::row(record, times));
-    let without = empty_row(event::COLUMNS.len(), &html! { "The audit log has nothing about it." });
-    Region::table_body("events", audience, seen.events.iter().map(row).collect(), without, html! {})
+    let without = empty_row(event::COLUMNS.len(), &html! { "No audit entries." });
+    Region::table_body("events", audience, data.events.iter().map(row).collect(), without, html! {})
 }
 
 pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     show(&visit, ExecutionId::new(id(&text)?), None).await
 }
 
-/// The page, perhaps after something was refused.
+/// The page; `refused` is the problem of an action that was refused.
 pub(crate) async fn show(
     visit: &PageContext,
     id: ExecutionId,
@@ -74,18 +77,18 @@ pub(crate) async fn show(
 ) -> Result<Html<String>, Problem> {
     let state = &visit.state;
     let (common, mut tx) = PageSnapshot::read(state).await?;
-    let seen = Seen::read(state, &mut tx, id).await?.ok_or(JobError::UnknownExecution(id))?;
-    let content = content::Content::read(visit, &mut tx, &seen).await?;
+    let data = PageData::read(state, &mut tx, id).await?.ok_or(JobError::UnknownExecution(id))?;
+    let content = content::Content::read(visit, &mut tx, &data).await?;
     let times = visit.times(common.now);
-    let regions = Regions::new(state, &seen, &times);
-    let execution = seen.execution();
+    let regions = Regions::new(state, &data, &times);
+    let execution = data.execution();
     let name = format!("{} #{id}", execution.job);
     let title = format!("{} {name}", execution.status);
     let markup = html! {
         @if let Some(problem) = refused { (refusal_banner(problem)) }
         (regions.head.markup())
         (regions.fault.markup())
-        (action::panel_of(visit, &seen, &regions.actions))
+        (action::panel_of(visit, &data, &regions.actions))
         (body(&regions, &content))
     };
     let (section, page) = (Section::Jobs, Page::Execution(id));
@@ -102,8 +105,23 @@ fn body(regions: &Regions, content: &content::Content) -> Markup {
         @if let Some(rejects) = content.rejects() {
             (panel("skipped", "Skipped items", &nothing, &rejects))
         }
-        (panel("context", "Context", &html! { span.soft { "What it remembers, as of when this page was opened." } },
+        (panel("context", "Context", &html! { span.soft { "As of when this page was opened." } },
             &content.contexts()))
         (panel("events", "Events", &nothing, &table("Events", event::COLUMNS, &regions.events.markup())))
     }
+}
+
+/// The execution with its steps and contexts as a file.
+pub(crate) async fn download(
+    Given(state): Given<State>,
+    Path(text): Path<String>,
+) -> Result<Response, Problem> {
+    let id = ExecutionId::new(id(&text)?);
+    let mut tx = state.read().await?;
+    let (mut report, steps) = report(&mut tx, id).await?;
+    report.contexts = Some(contexts(&mut tx, id, &steps).await?);
+    let name = format!("attachment; filename=\"execution-{id}.json\"");
+    let headers =
+        [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)];
+    Ok((headers, format!("{:#}\n", json!(report))).into_response())
 }

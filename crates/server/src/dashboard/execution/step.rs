@@ -1,19 +1,17 @@
-//! The steps of an execution, one row each, with the partitions of a divided step below it.
+//! The table of the steps of an execution; partitions are below their step.
 
-use super::page_data::{Seen, is_partition};
+use super::page_data::PageData;
 use crate::dashboard::instant::{Times, span, took};
-use crate::dashboard::job::state::word;
+use crate::dashboard::job::state::status_word;
 use crate::dashboard::part::{empty_row, number};
 use crate::dashboard::region::{Audience, Region, Row};
 use maud::{Markup, html};
 use std::time::Duration;
-use tidemill_domain::job::BatchStatus;
+use tidemill_api::execution::{is_partition, steps_to_show};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::job::StepRecord;
 
-/// More partitions than this are shown only where they are not complete.
-const PARTITIONS_SHOWN: usize = 20;
-/// Most rows.
+/// Maximum number of rows.
 const ROWS_MAX: usize = 200;
 
 pub(super) const COLUMNS: &[(&str, bool)] = &[
@@ -27,23 +25,20 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Commits", true),
     ("Rollbacks", true),
     ("Items/s", true),
-    ("Took", true),
+    ("Duration", true),
 ];
 
-pub(super) fn region(seen: &Seen, audience: Audience, times: &Times) -> Region {
-    let partitions = seen.steps.iter().filter(|step| is_partition(step)).count();
-    let is_shown = |step: &&StepRecord| {
-        partitions <= PARTITIONS_SHOWN || !is_partition(step) || step.status != BatchStatus::Completed
-    };
-    let shown: Vec<&StepRecord> = seen.steps.iter().filter(is_shown).take(ROWS_MAX).collect();
-    let left_out = seen.steps.len() - shown.len();
-    let rows = shown.into_iter().map(|step| Row::new(name(step), row(step, seen, times))).collect();
+pub(super) fn region(data: &PageData, audience: Audience, times: &Times) -> Region {
+    let mut shown = steps_to_show(&data.steps);
+    shown.truncate(ROWS_MAX);
+    let left_out = data.steps.len() - shown.len();
+    let rows = shown.into_iter().map(|step| Row::new(name(step), row(step, data, times))).collect();
     let below = html! {
         @if left_out > 0 {
-            tr { td.soft colspan=(COLUMNS.len()) { (number(left_out as u64)) " partitions are not shown; the download has them all." } }
+            tr { td.soft colspan=(COLUMNS.len()) { (number(left_out as u64)) " partitions are not shown; the download has all of them." } }
         }
     };
-    let without = empty_row(COLUMNS.len(), &html! { "No step has run yet." });
+    let without = empty_row(COLUMNS.len(), &html! { "No steps have run yet." });
     Region::table_body("steps", audience, rows, without, below)
 }
 
@@ -51,11 +46,10 @@ fn name(step: &StepRecord) -> String {
     format!("step:{}", step.id)
 }
 
-fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
+fn row(step: &StepRecord, data: &PageData, times: &Times) -> Markup {
     let counters = &step.counters;
     let kind = is_partition(step).then_some("part");
     let length = length(step, times.now());
-    let skips = counters.read_skip + counters.process_skip + counters.write_skip;
     let skipped = format!(
         "{} when reading, {} when processing, {} when writing",
         counters.read_skip, counters.process_skip, counters.write_skip
@@ -67,12 +61,12 @@ fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
                 @if let Some(process) = &step.process { div.soft { (process) } }
                 div.soft { "started " (times.maybe(step.started_at, "not yet")) }
             }
-            td { (word(step.status)) }
-            td { (progress(step, seen, length)) }
+            td { (status_word(step.status)) }
+            td { (progress(step, data, length)) }
             td.number { (number(counters.read)) }
             td.number { (number(counters.write)) }
             td.number { (number(counters.filter)) }
-            td.number title=(skipped) { (number(skips)) }
+            td.number title=(skipped) { (number(counters.skips())) }
             td.number { (number(counters.commit)) }
             td.number { (number(counters.rollback)) }
             td.number { (pace(step, length)) }
@@ -81,7 +75,7 @@ fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
     }
 }
 
-/// How long it has run; one that runs as of its last change, so that nothing changes while nothing happens.
+/// Duration of a step; of a running one until its last change, so that an idle row is not sent again.
 fn length(step: &StepRecord, now: Timestamp) -> Option<Duration> {
     let end = step.ended_at.or(step.updated_at).unwrap_or(now);
     step.started_at.map(|start| end.since(start))
@@ -96,22 +90,21 @@ fn per_second(step: &StepRecord, length: Option<Duration>) -> Option<f64> {
 fn pace(step: &StepRecord, length: Option<Duration>) -> Markup {
     match per_second(step, length) {
         Some(pace) if pace < 10.0 => html! { (format!("{pace:.1}")) },
-        // Nobody reads items by the quintillion.
         Some(pace) => html! { (number(pace.round() as u64)) },
         None => html! { span.soft { "–" } },
     }
 }
 
-/// How far it is, where it is known how far there is to go; otherwise how far it has come.
-fn progress(step: &StepRecord, seen: &Seen, length: Option<Duration>) -> Markup {
+/// A progress bar if the total is known, otherwise the number of items.
+fn progress(step: &StepRecord, data: &PageData, length: Option<Duration>) -> Markup {
     let counters = &step.counters;
     let own = counters.read + counters.read_skip;
     let Some(total) = step.total_items else {
         return html! { @if own > 0 { (number(own)) " items" } @else { span.soft { "–" } } };
     };
-    // What was read and not committed is read again.
+    // Items without a commit are read again.
     let committed = if counters.commit == 0 { 0 } else { own };
-    let done = seen.places.get(&step.id).copied().unwrap_or(committed).min(total);
+    let done = data.positions.get(&step.id).copied().unwrap_or(committed).min(total);
     let left = per_second(step, length)
         .filter(|_| step.status.is_running())
         .map(|pace| (total - done) as f64 / pace);

@@ -1,39 +1,36 @@
-//! Which executions somebody wants to see: on the page of all, and on the page of a job.
+//! The filter for a list of executions.
 
 use std::fmt::Write as _;
 use tidemill_domain::job::BatchStatus;
 
-/// The choice that stands for every status in which something is under way.
+/// The choice for all statuses of a running execution.
 pub(crate) const RUNNING: &str = "running";
 
-/// Which executions somebody wants to see; all when it says nothing.
+/// The filter for a list of executions; the default shows all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExecutionsView {
-    /// Only those of this job; of all jobs when it is empty.
+    /// All jobs if empty.
     pub(crate) job: String,
-    /// Only those in this status, or under way.
+    /// A status, [`RUNNING`], or empty for all.
     status: String,
-    /// Only those of this instance.
     pub(crate) instance: Option<i64>,
-    /// Only those that are older.
     pub(crate) before: Option<i64>,
 }
 
 impl ExecutionsView {
-    /// A status that makes no sense is as if it were not there, so that two who want the same ask for the same.
+    /// An unknown status counts as empty, so that equal filters are equal values.
     pub(crate) fn new(job: &str, status: &str, instance: Option<i64>, before: Option<i64>) -> Self {
         let is_known = status == RUNNING || status.parse::<BatchStatus>().is_ok();
         let status = if is_known { status } else { "" };
         Self { job: job.to_owned(), status: status.to_owned(), instance, before }
     }
 
-    /// As a word, for addresses within addresses.
+    /// As one word, for the address of the live events.
     pub fn word(&self) -> String {
         let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
         format!("{}:{}:{}:{}", self.status, number(self.instance), number(self.before), self.job)
     }
 
-    /// Of such a word; none when it is no such.
     pub fn of_word(word: &str) -> Option<Self> {
         let mut parts = word.splitn(4, ':');
         let status = parts.next()?;
@@ -45,7 +42,7 @@ impl ExecutionsView {
         Some(Self::new(parts.next()?, status, instance, before))
     }
 
-    /// The statuses that are wanted; none stands for any.
+    /// Empty for all statuses.
     pub(super) fn statuses(&self) -> Vec<BatchStatus> {
         if self.status == RUNNING {
             return BatchStatus::ALL.into_iter().filter(|status| status.is_running()).collect();
@@ -53,17 +50,16 @@ impl ExecutionsView {
         self.status.parse().into_iter().collect()
     }
 
-    /// Whether a choice of the filter is the one.
     pub(super) fn is_status(&self, word: &str) -> bool {
         self.status == word
     }
 
-    /// Whether it leaves anything out, but for older ones.
+    /// Whether it filters nothing, apart from the page.
     pub(super) fn is_everything(&self) -> bool {
         self.status.is_empty() && self.instance.is_none()
     }
 
-    /// The part of the address that asks for the same again, with `more` at its end.
+    /// The query string of this filter, with `more` at its end.
     pub(super) fn query(&self, more: &str) -> String {
         let mut query = String::from("?");
         if !self.status.is_empty() {
@@ -99,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn running_is_every_status_in_which_something_is_under_way() {
+    fn running_is_every_status_of_a_running_execution() {
         let running = ExecutionsView::new("", RUNNING, None, None).statuses();
 
         assert_eq!(running, [BatchStatus::Starting, BatchStatus::Started, BatchStatus::Stopping]);

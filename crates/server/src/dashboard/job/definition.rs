@@ -1,29 +1,22 @@
-//! What a job is made of, as this server has it.
+//! The definition of a job on this server.
 
 use crate::dashboard::part::table;
 use maud::{Markup, html};
-use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_api::job::on_crash_text;
 use tidemill_engine::job::Job;
 
-const STEP_COLUMNS: &[&str] = &["Step", "Type", "How it is made"];
-const PARAMETER_COLUMNS: &[&str] = &["Parameter", "Type", "Needed", "Tells instances apart"];
+const STEP_COLUMNS: &[&str] = &["Step", "Type", "Settings"];
+const PARAMETER_COLUMNS: &[&str] = &["Parameter", "Type", "Required", "Identifying"];
 
 pub(super) fn of(job: &Job) -> Markup {
     html! {
         dl.body {
-            dt { "Restart" } dd { (if job.is_restartable() { "where it ended" } else { "not allowed" }) }
-            dt { "When its process dies" } dd { (on_crash(job.crash_policy())) }
+            dt { "Restart" } dd { (if job.is_restartable() { "resumes where it ended" } else { "not allowed" }) }
+            dt { "When its process dies" } dd { (on_crash_text(job.crash_policy().limit())) }
             @if let Some(definition) = job.definition() { dt { "Fingerprint" } dd { code { (definition) } } }
         }
         (table("Steps", STEP_COLUMNS, &steps(job)))
         @if !job.parameters().is_empty() { (table("Parameters", PARAMETER_COLUMNS, &parameters(job))) }
-    }
-}
-
-fn on_crash(policy: OnCrash) -> String {
-    match policy {
-        OnCrash::Fail => "it fails, and a person decides".to_owned(),
-        OnCrash::Restart { limit } => format!("it is restarted by itself, {limit} times in a row at most"),
     }
 }
 
@@ -35,7 +28,7 @@ fn steps(job: &Job) -> Markup {
                     th scope="row" { (step.name()) }
                     td { (step.type_word()) }
                     td.long {
-                        @for (what, said) in step.describe() { div { span.soft { (what) ": " } (said) } }
+                        @for (setting, value) in step.describe() { div { span.soft { (setting) ": " } (value) } }
                     }
                 }
             }
@@ -44,7 +37,7 @@ fn steps(job: &Job) -> Markup {
 }
 
 fn parameters(job: &Job) -> Markup {
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let yes = |is_true: bool| if is_true { "yes" } else { "no" };
     html! {
         tbody {
             @for parameter in job.parameters() {

@@ -1,8 +1,7 @@
-//! The page of one job: how long it takes, its executions and instances, how to run it, when it runs by itself, and what
-//! it is made of.
+//! The page of one job: executions, the form to run it, schedules, instances and definition.
 
 use super::list::SCHEDULES_MAX;
-use super::run::{self, Tried};
+use super::run::{self, RefusedRun};
 use super::{chart, definition, instance, schedule};
 use crate::api::QueryString;
 use crate::dashboard::execution::ExecutionsView;
@@ -20,7 +19,7 @@ use serde::Deserialize;
 use tidemill_engine::job::JobError;
 use tidemill_store::schedule::ScheduleRecord;
 
-/// What is wanted of the lists of the page. Fields that were left empty are as if they were not there.
+/// Filters of the lists of the page. Empty fields of the form count as missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct JobPageQuery {
     #[serde(default)]
@@ -33,23 +32,23 @@ pub(crate) struct JobPageQuery {
 pub(crate) async fn job(
     visit: PageContext,
     Path(name): Path<String>,
-    QueryString(wanted): QueryString<JobPageQuery>,
+    QueryString(query): QueryString<JobPageQuery>,
 ) -> Result<Html<String>, Problem> {
-    show(&visit, &name, &wanted, None).await
+    show(&visit, &name, &query, None).await
 }
 
-/// The page, perhaps after a try to run the job that was refused.
+/// The page; `refused` is a launch that was refused.
 pub(super) async fn show(
     visit: &PageContext,
     name: &str,
-    wanted: &JobPageQuery,
-    tried: Option<&Tried>,
+    query: &JobPageQuery,
+    refused: Option<&RefusedRun>,
 ) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let runs = tx.jobs().recent_runs(&[name], chart::BARS).await?.remove(name).unwrap_or_default();
-    let view = ExecutionsView::new(name, &wanted.status, wanted.instance, wanted.before);
+    let view = ExecutionsView::new(name, &query.status, query.instance, query.before);
     let executions = Executions::read(&mut tx, &view).await?;
-    let instances = instance::Instances::read(&mut tx, name, wanted).await?;
+    let instances = instance::Instances::read(&mut tx, name, query).await?;
     let mut schedules: Vec<ScheduleRecord> = tx.schedules().list(SCHEDULES_MAX).await?;
     schedules.retain(|record| record.schedule.job == name);
     let defined = visit.state.launcher().jobs().get(name);
@@ -65,15 +64,15 @@ pub(super) async fn show(
     let content = html! {
         h1 { (name) }
         @if defined.is_none() {
-            p.banner { "This server does not have the job: it shows what the database knows, and cannot run it." }
+            p.banner { "This server does not have the job. It shows the executions in the database but cannot run the job." }
         }
         (panel("executions", "Executions", &nothing, &html! {
             (chart::durations(&runs))
             (executions.markup(&visit.state, &times))
         }))
-        (panel("run", "Run", &nothing, &run::form(visit, name, defined, tried)))
+        (panel("run", "Run", &nothing, &run::form(visit, name, defined, refused)))
         (panel("schedules", "Schedules", &nothing, &schedule::table_of(visit, &schedules, &times)))
-        (panel("instances", "Instances", &nothing, &instances.table(visit, name, wanted, &times)))
+        (panel("instances", "Instances", &nothing, &instances.table(visit, name, query, &times)))
         @if let Some(defined) = defined {
             (panel("definition", "Definition", &nothing, &definition::of(defined)))
         }

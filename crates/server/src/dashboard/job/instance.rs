@@ -1,8 +1,8 @@
-//! The instances of a job: which sets of identifying parameters it ran with, page by page.
+//! The table of the instances of a job.
 
 use super::detail::JobPageQuery;
 use super::list::address;
-use super::state::word;
+use super::state::status_word;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{empty_row, number, wide_table};
@@ -13,8 +13,13 @@ use tidemill_store::job::list::COUNTED_MAX;
 use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 10;
-const COLUMNS: &[(&str, bool)] =
-    &[("State", false), ("Instance", true), ("Identified by", false), ("Executions", true), ("Last", false)];
+const COLUMNS: &[(&str, bool)] = &[
+    ("Status", false),
+    ("Instance", true),
+    ("Identifying parameters", false),
+    ("Executions", true),
+    ("Last", false),
+];
 
 #[derive(Debug)]
 pub(super) struct Instances {
@@ -23,8 +28,8 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &JobPageQuery) -> Result<Self, StoreError> {
-        let before = wanted.instances_before.map(InstanceId::new);
+    pub(super) async fn read(tx: &mut Tx, job: &str, query: &JobPageQuery) -> Result<Self, StoreError> {
+        let before = query.instances_before.map(InstanceId::new);
         let mut records = tx.jobs().instances(job, before, PAGE_ROWS + 1).await?;
         let has_more = records.len() > PAGE_ROWS as usize;
         records.truncate(PAGE_ROWS as usize);
@@ -35,19 +40,19 @@ impl Instances {
         self.records.is_empty()
     }
 
-    /// The table, and the way to older ones.
+    /// The table with the links to other pages.
     pub(super) fn table(
         &self,
         visit: &PageContext,
         job: &str,
-        wanted: &JobPageQuery,
+        query: &JobPageQuery,
         times: &Times,
     ) -> Markup {
         let address = address(&visit.state, job);
         let rows = html! {
             tbody {
                 @if self.records.is_empty() {
-                    (empty_row(COLUMNS.len(), &html! { "Each set of identifying parameters that it runs with is one." }))
+                    (empty_row(COLUMNS.len(), &html! { "No instances yet. Each new set of identifying parameters creates one." }))
                 }
                 @for record in &self.records { (row(&address, record, times)) }
             }
@@ -56,7 +61,7 @@ impl Instances {
         html! {
             (wide_table("Instances", COLUMNS, &rows))
             div.row.body {
-                @if wanted.instances_before.is_some() { a.button href={ (address) "#instances" } { "Newest" } }
+                @if query.instances_before.is_some() { a.button href={ (address) "#instances" } { "Newest" } }
                 @if let Some(last) = older {
                     a.button href={ (address) "?instances_before=" (last.id) "#instances" } { "Older" }
                 }
@@ -72,10 +77,10 @@ fn row(address: &str, record: &InstanceRecord, times: &Times) -> Markup {
         identifying.map(|parameter| format!("{}={}", parameter.name, parameter.value)).collect();
     html! {
         tr {
-            td { @if let Some(last) = record.last { (word(last.status)) } }
+            td { @if let Some(last) = record.last { (status_word(last.status)) } }
             th.number scope="row" { (number(record.id.get().unsigned_abs())) }
             td.long {
-                @if identity.is_empty() { span.soft { "no parameter" } } @else { code { (identity.join(" ")) } }
+                @if identity.is_empty() { span.soft { "none" } } @else { code { (identity.join(" ")) } }
             }
             td.number {
                 a href={ (address) "?instance=" (record.id) "#executions" } {

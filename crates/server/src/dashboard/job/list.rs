@@ -1,48 +1,47 @@
-//! Jobs, one row each: on the page and in its patches. A row is the same for everybody, so what only some may do is a link
-//! to where it can be done.
+//! The table of jobs. All visitors get the same rows, so a row links to actions instead of having buttons.
 
-use super::state::{JobState, health, letter, word};
+use super::state::{JobState, health, letter, status_word};
 use super::view::JobsView;
+use crate::api::job::with_registered;
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::part::{command, empty_row, encoded};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::state::State;
 use maud::{Markup, html};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::track::{Outcomes, median};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::job::{LastExecution, RunRecord};
+use tidemill_store::job::{JobRecord, LastExecution, RunRecord};
 use tidemill_store::schedule::ScheduleRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// Most jobs that are looked at.
+/// Maximum number of jobs to read.
 const JOBS_MAX: u32 = 5000;
-/// Most schedules that are looked at.
+/// Maximum number of schedules to read.
 pub(super) const SCHEDULES_MAX: u32 = 5000;
-/// Most rows.
+/// Maximum number of rows.
 const SHOWN: usize = 100;
-/// For how long success is counted.
+/// Period of the success rate.
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
-/// What the table's columns are called, and whether they are of numbers.
+/// Columns of the table; true for numbers.
 pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("Last execution", false),
     ("Job", false),
-    ("Last 20, newest at the right", false),
-    ("Median", true),
-    ("Last took", true),
-    ("7 days", true),
+    ("Last 20, newest on the right", false),
+    ("Median duration", true),
+    ("Last duration", true),
+    ("Success, 7 days", true),
     ("Next run", false),
     ("Action", false),
 ];
 
-/// A job, and how it is doing.
 #[derive(Debug)]
 struct Job {
     name: String,
-    /// Whether this server can launch it.
+    /// Whether this server can launch the job.
     is_registered: bool,
     last: Option<LastExecution>,
     runs: Vec<RunRecord>,
@@ -51,21 +50,21 @@ struct Job {
 }
 
 impl Job {
-    fn standing(&self) -> JobState {
+    fn state(&self) -> JobState {
         JobState::of(self.last.map(|last| last.status))
     }
 }
 
-/// The jobs that are wanted.
+/// The jobs that the filter includes.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     view: JobsView,
     rows: Vec<Job>,
-    /// How many are wanted; more than there are rows when they are too many.
+    /// Number of jobs that the filter includes; there can be fewer rows.
     found: usize,
     /// Whether there is any job at all.
     is_any: bool,
-    /// Whether there are more than are looked at.
+    /// Whether there are more than [`JOBS_MAX`].
     is_cut: bool,
 }
 
@@ -76,25 +75,22 @@ impl Jobs {
         view: &JobsView,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let ours = state.launcher().jobs();
-        let mut all: BTreeMap<String, Option<LastExecution>> =
-            ours.names().into_iter().map(|name| (name, None)).collect();
         let known = tx.jobs().standings(JOBS_MAX).await?;
         let is_cut = known.len() >= JOBS_MAX as usize;
-        all.extend(known.into_iter().map(|job| (job.name, job.last)));
+        let all = with_registered(known, state.launcher().jobs());
         let is_any = !all.is_empty();
-        let job = |(name, last): (String, Option<LastExecution>)| Job {
-            is_registered: ours.get(&name).is_ok(),
-            name,
-            last,
+        let job = |(record, is_registered): (JobRecord, bool)| Job {
+            name: record.name,
+            is_registered,
+            last: record.last,
             runs: Vec::new(),
             outcomes: Outcomes::default(),
             schedules: Vec::new(),
         };
         let mut rows: Vec<Job> =
-            all.into_iter().map(job).filter(|job| view.wants(&job.name, job.standing())).collect();
-        // By name before, so that those that stand alike stay in that order.
-        rows.sort_by_key(Job::standing);
+            all.into_iter().map(job).filter(|job| view.includes(&job.name, job.state())).collect();
+        // The sort is stable, so jobs in the same state stay sorted by name.
+        rows.sort_by_key(Job::state);
         let found = rows.len();
         rows.truncate(SHOWN);
         let mut jobs = Self { view: view.clone(), rows, found, is_any, is_cut };
@@ -123,11 +119,11 @@ impl Jobs {
         let below = html! {
             @if self.found > self.rows.len() {
                 tr { td.soft colspan=(COLUMNS.len()) {
-                    "The first " (self.rows.len()) " of " (self.found) "; the filter finds the others."
+                    "The first " (self.rows.len()) " of " (self.found) ". Use the filter to find the others."
                 } }
             }
             @if self.is_cut {
-                tr { td.soft colspan=(COLUMNS.len()) { "Only the first " (JOBS_MAX) " jobs by name are looked at." } }
+                tr { td.soft colspan=(COLUMNS.len()) { "Only the first " (JOBS_MAX) " jobs by name are listed." } }
             }
         };
         let audience = Audience::At(Page::Jobs(self.view.clone()));
@@ -138,16 +134,16 @@ impl Jobs {
     fn nothing(&self, state: &State) -> Markup {
         html! {
             @if self.is_any {
-                "No job is like this. " a href=(state.path("/jobs")) { "Show all" }
+                "No matching jobs. " a href=(state.path("/jobs")) { "Show all" }
             } @else {
-                "No job is known here. Run one from its file: " (command("tidemill job run FILE.yaml"))
-                " or let this server run those of a folder: " (command("tidemill serve --jobs FOLDER"))
+                "No jobs yet. Run a job file: " (command("tidemill job run FILE.yaml"))
+                " or start the server with a folder of job files: " (command("tidemill serve --jobs FOLDER"))
             }
         }
     }
 }
 
-/// Where a job's own page is.
+/// The address of the page of a job.
 pub(crate) fn address(state: &State, job: &str) -> String {
     state.path(&format!("/jobs/{}", encoded(job)))
 }
@@ -164,7 +160,7 @@ fn row(job: &Job, state: &State, times: &Times) -> Markup {
             td {
                 @match job.last {
                     Some(last) => {
-                        a.plain href=(state.path(&format!("/executions/{}", last.id))) { (word(last.status)) }
+                        a.plain href=(state.path(&format!("/executions/{}", last.id))) { (status_word(last.status)) }
                         br;
                         span.soft { (times.at(last.created_at)) }
                     }
@@ -173,11 +169,11 @@ fn row(job: &Job, state: &State, times: &Times) -> Markup {
             }
             th.long scope="row" {
                 a href=(address) { (job.name) }
-                @if !job.is_registered { " " span.soft { "(not of this server)" } }
+                @if !job.is_registered { " " span.soft { "(not on this server)" } }
                 @if !fault.is_empty() { div.fault.brief { (fault) } }
             }
             td { (strip(&job.runs)) }
-            td.number { (length(median(job.runs.iter().filter_map(RunRecord::length)))) }
+            td.number { (duration(median(job.runs.iter().filter_map(RunRecord::length)))) }
             td.number { (last_took(job)) }
             td.number { (success(job.outcomes)) }
             td { (next_run(job, times)) }
@@ -195,13 +191,13 @@ fn row(job: &Job, state: &State, times: &Times) -> Markup {
     }
 }
 
-/// The first line of a text that says something.
+/// The first line that is not blank.
 pub(crate) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
 }
 
-/// A length, or that nobody knows it.
-pub(crate) fn length(length: Option<Duration>) -> Markup {
+/// A duration, or a dash if it is unknown.
+pub(crate) fn duration(length: Option<Duration>) -> Markup {
     match length {
         Some(length) => html! { (took(length)) },
         None => html! { span.soft { "–" } },
@@ -211,21 +207,21 @@ pub(crate) fn length(length: Option<Duration>) -> Markup {
 fn last_took(job: &Job) -> Markup {
     match job.runs.first() {
         Some(run) if run.status.is_running() => html! { span.soft { "running" } },
-        run => length(run.and_then(RunRecord::length)),
+        run => duration(run.and_then(RunRecord::length)),
     }
 }
 
 fn success(outcomes: Outcomes) -> Markup {
     match outcomes.percent() {
         Some(percent) => {
-            let told = format!("{} of {} completed", outcomes.completed, outcomes.total());
-            html! { span title=(told) { (percent) " %" } }
+            let title = format!("{} of {} completed", outcomes.completed, outcomes.total());
+            html! { span title=(title) { (percent) " %" } }
         }
         None => html! { span.soft { "–" } },
     }
 }
 
-/// The next run by a schedule; one that is paused says so instead.
+/// The next run by a schedule, or `paused`.
 fn next_run(job: &Job, times: &Times) -> Markup {
     let next =
         job.schedules.iter().filter(|record| record.pause.is_none()).filter_map(|record| record.next_at);
@@ -237,16 +233,16 @@ fn next_run(job: &Job, times: &Times) -> Markup {
     }
 }
 
-/// How many cells a strip has.
+/// Number of cells in a strip.
 const CELLS: u32 = 20;
 
-/// The last executions of a job as a strip of cells, the oldest first; `runs` come newest first.
+/// The last executions as cells, the oldest first; `runs` has the newest first.
 fn strip(runs: &[RunRecord]) -> Markup {
     html! {
         @if runs.is_empty() {
             span.soft { "none" }
         } @else {
-            span.strip role="img" aria-label=(told(runs)) {
+            span.strip role="img" aria-label=(summary(runs)) {
                 @for run in runs.iter().rev() {
                     span.cell.(health(run.status).class()) title=(about(run)) { (letter(run.status)) }
                 }
@@ -255,8 +251,8 @@ fn strip(runs: &[RunRecord]) -> Markup {
     }
 }
 
-/// The strip in words, for those who do not see it.
-fn told(runs: &[RunRecord]) -> String {
+/// The strip in words, for screen readers.
+fn summary(runs: &[RunRecord]) -> String {
     let counted = BatchStatus::ALL.into_iter().filter_map(|status| {
         let count = runs.iter().filter(|run| run.status == status).count();
         (count > 0).then(|| format!("{count} {status}"))
@@ -275,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_the_first_that_says_something() {
+    fn the_first_line_is_the_first_that_is_not_blank() {
         assert_eq!(first_line("\n  no such row \nat line 7"), "no such row");
         assert_eq!(first_line(" \n\t\n"), "");
     }

@@ -1,7 +1,7 @@
-//! Jobs: how each is doing, one of them in full, and what can be done with them.
+//! Jobs: the list, and the page of one.
 //!
-//! Reading order: [`view`] and `standing` (which jobs, and how they stand), `list` and `page` (all jobs), `detail` (one),
-//! and the parts of its page.
+//! Reading order: [`view`] and `state` (filter and state), `list` and `page` (all jobs), `detail` (one job) and the parts
+//! of its page.
 
 pub(crate) mod chart;
 pub(crate) mod definition;

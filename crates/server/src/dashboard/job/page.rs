@@ -1,4 +1,4 @@
-//! The page of all jobs. Its table changes by itself; the filter is the visitor's own.
+//! The page of all jobs: the filter and the live table.
 
 use super::list::{COLUMNS, Jobs};
 use super::state::JobState;
@@ -17,12 +17,12 @@ pub(crate) async fn jobs(
     visit: PageContext,
     QueryString(view): QueryString<JobsView>,
 ) -> Result<Html<String>, Problem> {
-    let view = view.sane();
+    let view = view.normalized();
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let jobs = Jobs::read(&visit.state, &mut tx, &view, common.now).await?;
     let list = jobs.region(&visit.state, &visit.times(common.now));
     let aside = html! {
-        span.soft { "Those that failed come first." }
+        span.soft { "Failed jobs come first." }
         " "
         a href=(visit.state.path("/executions")) { "All executions" }
     };
@@ -45,9 +45,9 @@ fn filter(visit: &PageContext, view: &JobsView) -> Markup {
                 "Last execution"
                 select name="status" {
                     option value="" { "any" }
-                    @for standing in JobState::ALL {
-                        option value=(standing.as_str()) selected[view.standing() == Some(standing)] {
-                            (standing.choice())
+                    @for state in JobState::ALL {
+                        option value=(state.as_str()) selected[view.state() == Some(state)] {
+                            (state.label())
                         }
                     }
                 }

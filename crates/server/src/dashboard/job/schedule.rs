@@ -1,26 +1,26 @@
-//! When a job is launched by itself, and how that is paused.
+//! The table of the schedules of a job, with the buttons that pause and resume them.
 
 use super::list::address;
 use crate::dashboard::form;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
+use crate::dashboard::part::{Health, command, empty_row, encoded, refused, state, table};
 use crate::dashboard::sheet::{Sheet, SheetForm, Weight, reason_field};
 use crate::problem::Problem;
 use maud::{Markup, html};
+use tidemill_api::schedule::ScheduleState;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Reason;
 use tidemill_store::schedule::ScheduleRecord;
 
 const COLUMNS: &[&str] = &["State", "Schedule", "When", "Next run", "Last tick", "Action"];
 
-/// The schedules of a job.
 pub(super) fn table_of(visit: &PageContext, schedules: &[ScheduleRecord], times: &Times) -> Markup {
     let rows = html! {
         tbody {
             @if schedules.is_empty() {
                 (empty_row(COLUMNS.len(), &html! {
-                    "Nothing launches it by itself. A job file says when, under " code { "schedule" } "; see what is due: "
+                    "No schedules. Add " code { "schedule" } " to the job file to launch the job automatically. List all schedules: "
                     (command("tidemill schedule list"))
                 }))
             }
@@ -32,15 +32,16 @@ pub(super) fn table_of(visit: &PageContext, schedules: &[ScheduleRecord], times:
 
 fn row(visit: &PageContext, record: &ScheduleRecord, times: &Times) -> Markup {
     let (schedule, pause) = (&record.schedule, record.pause.as_ref());
-    let (health, word) = match (pause, record.is_waiting) {
-        (Some(_), _) => (Health::Idle, "paused"),
-        (None, true) => (Health::Warn, "waiting"),
-        (None, false) => (Health::Ok, "active"),
+    let schedule_state = ScheduleState::from(record);
+    let health = match schedule_state {
+        ScheduleState::Paused => Health::Idle,
+        ScheduleState::Waiting => Health::Warn,
+        ScheduleState::Active => Health::Ok,
     };
     html! {
         tr {
             td {
-                (state(health, word))
+                (state(health, schedule_state.as_str()))
                 @if let Some(pause) = pause {
                     div.soft { "since " (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
                 }
@@ -58,7 +59,7 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     let (name, job) = (&record.schedule.name, &record.schedule.job);
     let is_paused = record.pause.is_some();
     let verb = if is_paused { "resume" } else { "pause" };
-    let path = visit.state.path(&format!("/schedules/{}/{verb}", crate::dashboard::part::encoded(name)));
+    let path = visit.state.path(&format!("/schedules/{}/{verb}", encoded(name)));
     match visit.refusal_of(Permission::Operate, &format!("job/{job}")) {
         Some(reason) => refused(if is_paused { "Resume" } else { "Pause…" }, &reason),
         None if is_paused => html! {
@@ -71,10 +72,10 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
             let sheet = Sheet {
                 question: format!("Pause “{name}”?"),
                 consequence: html! {
-                    p { "It does not launch " (job) " until it is resumed, and nobody makes up for the ticks in between." }
+                    p { "It does not launch " (job) " until it is resumed. Ticks in the meantime are not made up for." }
                 },
                 form: SheetForm::Own { address: path, hidden: form::hidden(&visit.principal) },
-                fields: reason_field("Why", Reason::Required, None),
+                fields: reason_field("Reason", Reason::Required, None),
                 back: address(&visit.state, job),
                 leave: "Cancel",
                 button: format!("Pause {name}"),
@@ -87,8 +88,8 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     }
 }
 
-/// The page of the job of a schedule.
-pub(crate) async fn page_of(visit: &PageContext, name: &str) -> Result<String, Problem> {
+/// The address of the page that has a schedule.
+pub(crate) async fn address_of(visit: &PageContext, name: &str) -> Result<String, Problem> {
     let mut tx = visit.state.read().await?;
     let found = tx.schedules().find(name).await?;
     Ok(found.map_or_else(

@@ -1,11 +1,11 @@
-//! Where an execution is, as people are told: by a word, a letter, a shape and a colour.
+//! How pages show the status of an execution: a word, a letter and a colour.
 
 use crate::dashboard::part::{Health, state};
 use maud::Markup;
 use tidemill_domain::job::BatchStatus;
 
 tidemill_domain::words! {
-    /// How a job stands, by its last execution. The order is that of the list: what needs somebody comes first.
+    /// The state of a job, by its last execution. The list has this order: failures come first.
     #[derive(PartialOrd, Ord)]
     pub(crate) enum JobState {
         Failed = "failed",
@@ -24,14 +24,14 @@ impl JobState {
             Some(BatchStatus::Completed) => Self::Completed,
             Some(BatchStatus::Starting | BatchStatus::Started | BatchStatus::Stopping) => Self::Running,
             Some(BatchStatus::Stopped) => Self::Stopped,
-            // Nobody knows how it ended: that is as bad.
+            // An unknown outcome is as bad as a failure.
             Some(BatchStatus::Failed | BatchStatus::Unknown) => Self::Failed,
             Some(BatchStatus::Abandoned) => Self::Abandoned,
         }
     }
 
-    /// As a choice of the filter.
-    pub(crate) const fn choice(self) -> &'static str {
+    /// The label in the filter.
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Never => "never ran",
             other => other.as_str(),
@@ -39,7 +39,6 @@ impl JobState {
     }
 }
 
-/// How an execution is doing.
 pub(crate) const fn health(status: BatchStatus) -> Health {
     match status {
         BatchStatus::Completed => Health::Ok,
@@ -50,12 +49,11 @@ pub(crate) const fn health(status: BatchStatus) -> Health {
     }
 }
 
-/// The status, in its own word.
-pub(crate) fn word(status: BatchStatus) -> Markup {
+pub(crate) fn status_word(status: BatchStatus) -> Markup {
     state(health(status), status.as_str())
 }
 
-/// The letter that stands for it where there is no room for the word.
+/// For strips of cells, where the word does not fit.
 pub(crate) const fn letter(status: BatchStatus) -> &'static str {
     match status {
         BatchStatus::Completed => "C",
@@ -72,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_standing() {
+    fn every_status_has_a_state() {
         let found: Vec<JobState> =
             BatchStatus::ALL.into_iter().map(|status| JobState::of(Some(status))).collect();
-        for standing in JobState::ALL.into_iter().filter(|standing| *standing != JobState::Never) {
-            assert!(found.contains(&standing), "{standing:?}");
+        for state in JobState::ALL.into_iter().filter(|state| *state != JobState::Never) {
+            assert!(found.contains(&state), "{state:?}");
         }
     }
 }

@@ -102,11 +102,11 @@ async fn the_list_tells_how_each_job_is_doing_and_what_failed_comes_first() {
 
     let list = panel(&page, "jobs");
     assert!(
-        list.contains("FAILED 2026-11-15 01:00:00 UTC zebra (not of this server) the disk is full A F"),
+        list.contains("FAILED 2026-11-15 01:00:00 UTC zebra (not on this server) the disk is full A F"),
         "{list}"
     );
     assert!(
-        list.contains("archive (not of this server) C S F C 41.0 s 43.0 s 66 % no schedule Run…"),
+        list.contains("archive (not on this server) C S F C 41.0 s 43.0 s 66 % no schedule Run…"),
         "{list}"
     );
     assert!(list.contains("never ran double none – – – 2026-11-15 03:00:00 UTC Run… Pause…"), "{list}");
@@ -132,7 +132,7 @@ async fn the_list_is_filtered_by_name_and_status_and_the_address_says_so() {
     let failed = rows("?status=failed&text=arch").await;
     assert!(failed.contains("archive") && !failed.contains("archive-old"), "{failed}");
     assert!(rows("?status=never").await.contains("double"));
-    assert!(rows("?status=running").await.contains("No job is like this. Show all"));
+    assert!(rows("?status=running").await.contains("No matching jobs. Show all"));
     assert!(rows("?status=lunar").await.contains("double"), "nonsense leaves nothing out");
     let page = get(&app, "/jobs?status=failed&text=arch").await;
     assert!(page.contains("value=\"arch\"") && page.contains("<option value=\"failed\" selected>"));
@@ -171,7 +171,7 @@ async fn the_page_of_a_job_lists_its_executions_page_by_page() {
     assert!(rows.contains("#103") && !rows.contains("#104"), "{rows}");
     assert!(words(&of_one).contains("of instance 103"));
     let first = get(&app, "/jobs/archive").await;
-    assert!(first.contains("half of them took") && first.matches("<rect class=\"bar ").count() == 60);
+    assert!(first.contains("ended executions: median") && first.matches("<rect class=\"bar ").count() == 60);
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn the_executions_of_all_jobs_are_listed_with_what_can_be_done_about_them(
     assert!(failed.contains("#101") && !failed.contains("#100"), "{failed}");
     assert!(
         panel(&get(&app, "/executions?status=ABANDONED").await, "executions")
-            .contains("No execution is like this.")
+            .contains("No matching executions.")
     );
 }
 

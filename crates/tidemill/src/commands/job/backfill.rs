@@ -1,7 +1,8 @@
-//! `job backfill`: a job once for each date of a range, in this process and in order.
+//! `job backfill`: runs a job once for each date of a range, in order, in this process.
 
 use super::Folder;
-use super::run::{GRACE, Meant, with_launcher};
+use super::run::{GRACE, SelectedJob, with_launcher};
+use super::step;
 use crate::commands::shutdown::Signals;
 use crate::context::Context;
 use crate::output::Listing;
@@ -17,45 +18,44 @@ use tidemill_domain::job::launch::{Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::parameter::check;
 use tidemill_domain::job::{BatchStatus, ExecutionId, JobParameters};
 use tidemill_engine::job::{ExecutionEnd, Job, JobError, Launcher};
-use tidemill_store::job::StepRecord;
-use tidemill_store::{Store, StoreError};
+use tidemill_store::Store;
 use tokio::task::JoinSet;
 
-/// Run a job once for each date of a range, in this process and in order
+/// Run a job once for each date of a range, in order, in this process
 #[derive(Args, Debug)]
 pub(crate) struct BackfillArguments {
-    /// Its name, or a job file: what ends in .yaml or .yml, or has a / in it
+    /// Name of a job, or path of a job file: ends in .yaml or .yml, or contains a /
     #[arg(value_name = "JOB|FILE")]
     pub(super) job: String,
-    /// The parameter that gets the date
+    /// Parameter that receives the date
     #[arg(long, value_name = "NAME")]
     parameter: String,
-    /// The first date, such as 2026-01-01
+    /// First date, such as 2026-01-01
     #[arg(long, value_name = "DATE", value_parser = date)]
     from: Date,
-    /// The last date
+    /// Last date
     #[arg(long, value_name = "DATE", value_parser = date)]
     to: Date,
-    /// How far it is from one date to the next: days (1d), weeks (1w) or months (1mo)
+    /// Interval between dates: days (1d), weeks (1w) or months (1mo)
     #[arg(long, value_name = "STEP", default_value = "1d")]
     every: String,
-    /// Another parameter, the same for all dates: name=value, as for `job run`; may be repeated
+    /// Another parameter for all dates, written as for `job run`; can be repeated
     #[arg(short = 'p', long = "with", value_name = "NAME=VALUE")]
     given: Vec<String>,
-    /// Run so many at once; they are still started in order
+    /// Number of dates to run at once; they still start in order
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// Go on with the other dates when one fails
+    /// Continue with the other dates when one fails
     #[arg(long)]
     keep_going: bool,
-    /// Only say what would be done
+    /// Print what would be done, run nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     pub(super) folder: Folder,
 }
 
-/// Longest cause that is told of a date; the execution has all of it.
+/// Maximum length of the cause in the output; the execution has the whole text.
 const CAUSE_CHARS_MAX: usize = 300;
 
 fn date(text: &str) -> Result<Date, String> {
@@ -69,32 +69,31 @@ impl From<BadBackfill> for Failure {
     }
 }
 
-/// What became of one date.
-struct Line {
+struct DateRun {
     date: Date,
     parameters: JobParameters,
-    result: Done,
+    result: DateResult,
 }
 
-enum Done {
+enum DateResult {
     NotStarted,
-    PassedOver,
+    AlreadyComplete,
     Ended { execution: ExecutionId, status: BatchStatus, code: Option<Code>, cause: Option<String> },
     Refused { code: Code, why: String },
-    Would(&'static str),
+    Planned(&'static str),
 }
 
 pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Result<Exit, Failure> {
-    let meant = Meant::by(&arguments.job, context)?;
-    let arguments = BackfillArguments { job: meant.job.clone(), ..arguments };
-    let job = meant.definitions.jobs.get(&meant.job)?;
-    let mut lines = plan(&arguments, &meant)?;
+    let selected = SelectedJob::find(&arguments.job, context)?;
+    let arguments = BackfillArguments { job: selected.job.clone(), ..arguments };
+    let job = selected.definitions.jobs.get(&selected.job)?;
+    let mut lines = plan(&arguments, &selected)?;
     if arguments.dry_run {
         preview(job, &mut lines, context).await?;
         return print(&arguments.job, &lines, context);
     }
     let mut signals = Signals::new()?;
-    with_launcher(&meant.definitions, context, async |launcher| {
+    with_launcher(&selected.definitions, context, async |launcher| {
         work(&arguments, &mut lines, launcher, &mut signals, context).await;
         Ok(())
     })
@@ -102,12 +101,12 @@ pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Resu
     print(&arguments.job, &lines, context)
 }
 
-/// All dates with their parameters, in order.
-fn plan(arguments: &BackfillArguments, meant: &Meant) -> Result<Vec<Line>, Failure> {
-    let job = meant.definitions.jobs.get(&meant.job)?;
+/// The dates with their parameters, in order.
+fn plan(arguments: &BackfillArguments, selected: &SelectedJob) -> Result<Vec<DateRun>, Failure> {
+    let job = selected.definitions.jobs.get(&selected.job)?;
     let every: Step = arguments.every.parse()?;
     let dates = Backfill { from: arguments.from, to: arguments.to, every }.dates()?;
-    let given = meant.parameters(&arguments.given)?;
+    let given = selected.parameters(&arguments.given)?;
     let name = &arguments.parameter;
     if given.get(name).is_some() {
         return Err(BadBackfill::Given { name: name.clone() }.into());
@@ -119,13 +118,13 @@ fn plan(arguments: &BackfillArguments, meant: &Meant) -> Result<Vec<Line>, Failu
             Failure::new(Code::BadBackfill, error.to_string(), "see `tidemill job backfill --help`")
         };
         parameters.insert(name, backfill::parameter(name, date, job.parameters())?).map_err(invalid)?;
-        meant.definitions.check_given(&meant.job, &parameters)?;
-        lines.push(Line { date, parameters, result: Done::NotStarted });
+        selected.definitions.check_given(&selected.job, &parameters)?;
+        lines.push(DateRun { date, parameters, result: DateResult::NotStarted });
     }
     Ok(lines)
 }
 
-async fn preview(job: &Job, lines: &mut [Line], context: &Context) -> Result<(), Failure> {
+async fn preview(job: &Job, lines: &mut [DateRun], context: &Context) -> Result<(), Failure> {
     let mut tx = context.read().await?;
     for line in lines {
         let rules = LaunchRules {
@@ -137,19 +136,19 @@ async fn preview(job: &Job, lines: &mut [Line], context: &Context) -> Result<(),
         let preview =
             tx.jobs().preview_launch(job.name(), &line.parameters, job.definition(), rules, valid).await?;
         line.result = match preview {
-            Ok(Launch::First) => Done::Would("would run"),
-            Ok(Launch::Restart) => Done::Would("would go on"),
-            Err(LaunchRefusal::AlreadyComplete) => Done::PassedOver,
-            Err(refusal) => Done::Refused { code: refusal.code(), why: refusal.to_string() },
+            Ok(Launch::First) => DateResult::Planned("would run"),
+            Ok(Launch::Restart) => DateResult::Planned("would resume"),
+            Err(LaunchRefusal::AlreadyComplete) => DateResult::AlreadyComplete,
+            Err(refusal) => DateResult::Refused { code: refusal.code(), why: refusal.to_string() },
         };
     }
     Ok(())
 }
 
-/// Starts one date after the other, as many at once as is wanted, until all have ended or something says stop.
+/// Starts the dates in order, `parallel` at once, until all ended, one failed or a signal came.
 async fn work(
     arguments: &BackfillArguments,
-    lines: &mut [Line],
+    lines: &mut [DateRun],
     launcher: &Launcher,
     signals: &mut Signals,
     context: &Context,
@@ -180,15 +179,15 @@ async fn work(
     }
 }
 
-/// Whether more dates are begun, and whether those that run go on.
+/// Whether to start more dates, and whether running dates continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
-    /// A date failed: those that run go on to their end.
+    /// A date failed: running dates continue to their end.
     NoMore,
-    /// A signal came: those that run end with their chunk.
+    /// A signal came: running dates stop after their chunk.
     AtChunkEnd,
-    /// Another one came.
+    /// A second signal came.
     Now,
 }
 
@@ -196,65 +195,59 @@ fn stop(is_stopped: &mut Stop, launcher: &Launcher, context: &Context) {
     let grace = if *is_stopped == Stop::AtChunkEnd { Duration::ZERO } else { GRACE };
     *is_stopped = if *is_stopped == Stop::AtChunkEnd { Stop::Now } else { Stop::AtChunkEnd };
     if *is_stopped == Stop::AtChunkEnd {
-        context.note("stopping at the end of the chunk; once more to stop now");
+        context.note("stopping after the current chunk; send the signal once more to stop now");
     }
     let launcher = launcher.clone();
     tokio::spawn(async move { launcher.stop_all(grace).await });
 }
 
-async fn run_one(launcher: &Launcher, job: &str, parameters: &JobParameters, actor: &Actor) -> Done {
+async fn run_one(launcher: &Launcher, job: &str, parameters: &JobParameters, actor: &Actor) -> DateResult {
     let running = match launcher.launch(job, parameters, actor).await {
         Ok(running) => running,
-        Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => return Done::PassedOver,
-        Err(error) => return Done::Refused { code: error.code(), why: error.to_string() },
+        Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => {
+            return DateResult::AlreadyComplete;
+        }
+        Err(error) => return DateResult::Refused { code: error.code(), why: error.to_string() },
     };
     match running.ended().await {
-        Ok(end) => Done::Ended {
+        Ok(end) => DateResult::Ended {
             execution: end.execution,
             status: end.status,
             code: end.code,
             cause: cause(&end, launcher.store()).await,
         },
-        Err(error) => Done::Refused { code: error.code(), why: error.to_string() },
+        Err(error) => DateResult::Refused { code: error.code(), why: error.to_string() },
     }
 }
 
-/// Why an execution did not complete, on one line of bounded length: what its first step says that failed, or it itself.
+/// Why an execution did not complete, on one line of bounded length.
 async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
     if end.status == BatchStatus::Completed {
         return None;
     }
-    // It has ended, whatever becomes of this look; then only less is told.
-    let steps = steps_of(end.execution, store).await.unwrap_or_default();
-    let failed = steps.iter().find(|step| step.status.is_unsuccessful());
-    let text = failed.map_or(&end.exit.description, |step| &step.exit.description);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    // A database error here only shortens the message.
+    let steps = step::read(end.execution, store).await.unwrap_or_default();
+    let line = step::cause(end, &steps).lines().map(str::trim).find(|line| !line.is_empty())?;
     let short: String = line.chars().take(CAUSE_CHARS_MAX).collect();
     Some(if short.len() < line.len() { format!("{short}…") } else { short })
 }
 
-async fn steps_of(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
-    let mut tx = store.read().await?;
-    let steps = tx.jobs().steps(id).await?;
-    Ok(steps)
-}
-
-impl Done {
+impl DateResult {
     fn is_failure(&self) -> bool {
         match self {
             Self::Ended { status, .. } => *status != BatchStatus::Completed,
             Self::Refused { .. } => true,
-            Self::NotStarted | Self::PassedOver | Self::Would(_) => false,
+            Self::NotStarted | Self::AlreadyComplete | Self::Planned(_) => false,
         }
     }
 
     fn words(&self) -> String {
         match self {
             Self::NotStarted => "not started".to_owned(),
-            Self::PassedOver => "passed over: already complete".to_owned(),
+            Self::AlreadyComplete => "skipped: already complete".to_owned(),
             Self::Ended { status, .. } => status.as_str().to_owned(),
             Self::Refused { code, why } => format!("refused ({code}): {why}"),
-            Self::Would(what) => (*what).to_owned(),
+            Self::Planned(what) => (*what).to_owned(),
         }
     }
 
@@ -266,12 +259,12 @@ impl Done {
     }
 }
 
-fn print(job: &str, lines: &[Line], context: &Context) -> Result<Exit, Failure> {
+fn print(job: &str, lines: &[DateRun], context: &Context) -> Result<Exit, Failure> {
     let columns = &["date", "execution", "result"];
-    let mut listing = Listing::new("tidemill.job_backfill/v1", columns, "There is no date.");
+    let mut listing = Listing::new("tidemill.job_backfill/v1", columns, "No dates.");
     for line in lines {
         let execution = match &line.result {
-            Done::Ended { execution, .. } => Some(execution.get()),
+            DateResult::Ended { execution, .. } => Some(execution.get()),
             _ => None,
         };
         listing.push(vec![json!(line.date.to_string()), json!(execution), json!(line.result.words())]);
@@ -280,37 +273,38 @@ fn print(job: &str, lines: &[Line], context: &Context) -> Result<Exit, Failure> 
     verdict(job, lines)
 }
 
-/// As `job run` ends: by the first date that did not complete.
-fn verdict(job: &str, lines: &[Line]) -> Result<Exit, Failure> {
+/// The exit code of the first date that did not complete, as `job run` has it.
+fn verdict(job: &str, lines: &[DateRun]) -> Result<Exit, Failure> {
     let failed = lines.iter().filter(|line| line.result.is_failure()).count();
-    let open = lines.iter().filter(|line| matches!(line.result, Done::NotStarted)).count();
+    let open = lines.iter().filter(|line| matches!(line.result, DateResult::NotStarted)).count();
     let Some(first) = lines.iter().find(|line| line.result.is_failure()) else {
         if open == 0 {
             return Ok(Exit::Ok);
         }
         let what = format!("the backfill of job {job} was stopped before {open} of {} dates", lines.len());
-        return Err(Failure::new(Code::ExecutionStopped, what, "run it again: it goes on where it was"));
+        return Err(Failure::new(Code::ExecutionStopped, what, "run it again to continue"));
     };
     let (code, exit) = match &first.result {
-        Done::Ended { status: BatchStatus::Stopped, .. } => (Code::ExecutionStopped, Exit::ExecutionStopped),
-        Done::Ended { status: BatchStatus::Abandoned, .. } => {
+        DateResult::Ended { status: BatchStatus::Stopped, .. } => {
+            (Code::ExecutionStopped, Exit::ExecutionStopped)
+        }
+        DateResult::Ended { status: BatchStatus::Abandoned, .. } => {
             (Code::ExecutionAbandoned, Exit::ExecutionAbandoned)
         }
-        Done::Ended { code, .. } => (code.unwrap_or(Code::ExecutionFailed), Exit::ExecutionFailed),
-        Done::Refused { code, .. } => (*code, code.exit()),
-        Done::NotStarted | Done::PassedOver | Done::Would(_) => {
+        DateResult::Ended { code, .. } => (code.unwrap_or(Code::ExecutionFailed), Exit::ExecutionFailed),
+        DateResult::Refused { code, .. } => (*code, code.exit()),
+        DateResult::NotStarted | DateResult::AlreadyComplete | DateResult::Planned(_) => {
             (Code::ExecutionFailed, Exit::ExecutionFailed)
         }
     };
     let what =
         format!("{failed} of {} dates of job {job} did not complete, {open} were not started", lines.len());
     let look = match &first.result {
-        Done::Ended { execution, .. } => format!(" (see `tidemill executions {execution}`)"),
+        DateResult::Ended { execution, .. } => format!(" (see `tidemill executions {execution}`)"),
         _ => String::new(),
     };
-    let fix = format!(
-        "mend the cause{look}, and run it again: what is complete is passed over, what failed goes on"
-    );
+    let fix =
+        format!("fix the cause{look}, then run it again: completed dates are skipped, failed dates resume");
     let why = format!("{}: {}", first.date, first.result.with_cause());
     Err(Failure::new(code, what, fix).because(&why).ending(exit))
 }

@@ -1,4 +1,4 @@
-//! `job check`: reads job files and says what they would run, or what is wrong with them. The database is not touched.
+//! `job check`: prints what job files would run, or their errors. It does not open the database.
 
 use crate::config::Output;
 use crate::context::Context;
@@ -6,6 +6,7 @@ use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
 use serde_json::{Value, json};
 use std::path::Path;
+use tidemill_api::job::on_crash_text;
 use tidemill_declare::model::{
     At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile, WriteMode,
 };
@@ -35,7 +36,7 @@ pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn listing(files: &[JobFile]) -> Listing {
-    Listing::of("tidemill.job_file/v1", "There is no job file.", files).columns(&[
+    Listing::of("tidemill.job_file/v1", "No job files.", files).columns(&[
         ("job", |file| json!(file.name.value)),
         ("file", |file| json!(file.path.display().to_string())),
         ("description", |file| json!(file.description)),
@@ -84,13 +85,13 @@ fn step_json(step: &StepFile) -> Value {
     object
 }
 
-/// What a file declares, for people.
+/// A job file, for people.
 fn about(file: &JobFile) -> String {
     let mut text = format!("job {} ({})\n", file.name.value, file.path.display());
     if let Some(description) = &file.description {
         text.push_str(&format!("  {}\n", description.trim()));
     }
-    text.push_str(&format!("  after a crash: {}\n", super::list::crash_words(file.on_crash)));
+    text.push_str(&format!("  after a crash: {}\n", on_crash_text(file.on_crash.limit())));
     if !file.is_restartable {
         text.push_str("  runs once per instance, without restarts\n");
     }
@@ -145,7 +146,6 @@ fn type_word(work: &Work) -> &'static str {
     }
 }
 
-/// What a step does, on one line.
 fn summary(step: &StepFile) -> String {
     let mut text = work_words(&step.work);
     if let Some(At { value: wanted, .. }) = &step.pool {
@@ -226,7 +226,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
     text
 }
 
-/// A target as it is written in a file.
+/// A target as job files write it.
 fn target_words(target: &Target) -> String {
     match target {
         Target::Next => "next".to_owned(),

@@ -3,61 +3,38 @@
 use super::Executions;
 use crate::config::Output;
 use crate::context::Context;
-use crate::output::{Listing, print_object, write_stdout};
+use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::json;
+use tidemill_api::execution::Execution;
+use tidemill_api::job::{Job, JobDetail, JobInstance, on_crash_text};
 use tidemill_domain::code::Exit;
-use tidemill_domain::job::lifecycle::OnCrash;
-use tidemill_domain::job::parameter::ParameterType;
-use tidemill_engine::job::Job;
-use tidemill_store::job::{ExecutionFilter, InstanceRecord, JobRecord, LastExecution, ParameterRecord};
+use tidemill_server::api::job::{detail, with_registered};
+use tidemill_store::job::ExecutionFilter;
 
-/// The jobs of this program, and those that the database knows.
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let known = tx.jobs().list(limit).await?;
-    let mut all: BTreeMap<String, Option<JobRecord>> =
-        context.jobs().names().into_iter().map(|name| (name, None)).collect();
-    all.extend(known.into_iter().map(|job| (job.name.clone(), Some(job))));
-    let columns = &["job", "registered", "instances", "last_execution", "last_status", "last_at"];
-    let mut listing = Listing::new(
-        "tidemill.job/v1",
-        columns,
-        "This program has no jobs, and none has run on this database: `App::new().job(…)` registers one, \
-         `--jobs DIR` names a folder of job files.",
-    );
-    for (name, record) in all.into_iter().take(limit as usize) {
-        let mut row = vec![json!(name), json!(context.jobs().get(&name).is_ok())];
-        row.push(json!(record.as_ref().map_or(0, |record| record.instances)));
-        row.extend(last(record.and_then(|record| record.last)));
-        listing.push(row);
-    }
-    listing.print(context.output())
+    let all = with_registered(tx.jobs().list(limit).await?, context.jobs());
+    let empty =
+        "No jobs. Register one with `App::new().job(…)`, or pass a folder of job files with `--jobs DIR`.";
+    let columns = "name is_registered instances last.execution last.status last.created_at";
+    context.print_list::<Job, _>("tidemill.job/v1", empty, all.into_iter().take(limit as usize), columns)
 }
 
-/// One job, as this program defines it and as the database knows it.
 pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
+    let job = detail(&mut tx, name, context.jobs()).await?;
     let instances = tx.jobs().instances(name, None, limit).await?;
-    let job = match context.jobs().get(name) {
-        Ok(job) => Some(job),
-        Err(unknown) if instances.is_empty() => return Err(unknown.into()),
-        Err(_) => None,
-    };
+    let instances: Vec<JobInstance> = instances.iter().map(JobInstance::from).collect();
     match context.output() {
         Output::Json | Output::Jsonl => {
-            let object = json!({
-                "schema": "tidemill.job_detail/v1",
-                "job": name,
-                "definition": job.map(definition),
-                "instances": instances.iter().map(instance).collect::<Vec<_>>(),
-            });
-            print_object(&object, context.output())
+            let mut object = json!(job);
+            object["instances"] = json!(instances);
+            context.print_one("tidemill.job_detail/v1", &object)
         }
-        output @ (Output::Table | Output::Csv) => {
+        output => {
             if output == Output::Table {
-                write_stdout(about(name, job))?;
+                write_stdout(about(&job))?;
             }
             instance_listing(&instances).print(output)
         }
@@ -69,115 +46,45 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
     let mut tx = context.read().await?;
     let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit).await?;
-    context.list("tidemill.execution/v1", "There is no such execution.", &executions).columns(&[
-        ("execution", |execution| json!(execution.id.get())),
-        ("job", |execution| json!(execution.job)),
-        ("instance", |execution| json!(execution.instance.get())),
-        ("status", |execution| json!(execution.status.as_str())),
-        ("exit_code", |execution| json!(execution.exit.code)),
-        ("created_at", |execution| json!(execution.created_at.to_string())),
-        ("ended_at", |execution| json!(execution.ended_at.map(|at| at.to_string()))),
-        ("launched_by", |execution| json!(execution.launched_by)),
-    ])
+    let columns = "id job instance status exit_code created_at ended_at launched_by";
+    context.print_list::<Execution, _>("tidemill.execution/v1", "No executions.", &executions, columns)
 }
 
-fn last(last: Option<LastExecution>) -> [Value; 3] {
-    [
-        json!(last.map(|last| last.id.get())),
-        json!(last.map(|last| last.status.as_str())),
-        json!(last.map(|last| last.created_at.to_string())),
-    ]
-}
-
-/// What this program says about a job, for people.
-fn about(name: &str, job: Option<&Job>) -> String {
-    let Some(job) = job else { return format!("job {name} is not one of this program's\n\n") };
-    let mut text = format!("job {name}\n  after a crash: {}\n", crash_words(job.crash_policy()));
-    if !job.is_restartable() {
+/// The definition of a job, for people.
+fn about(job: &JobDetail) -> String {
+    let name = &job.name;
+    let Some(definition) = &job.definition else { return format!("job {name} (not in this program)\n\n") };
+    let on_crash = on_crash_text(definition.crash_restarts_max);
+    let mut text = format!("job {name}\n  after a crash: {on_crash}\n");
+    if !definition.is_restartable {
         text.push_str("  runs once per instance, without restarts\n");
     }
-    for step in job.steps() {
-        text.push_str(&format!("  step {} ({})\n", step.name(), step.type_word()));
+    for step in &definition.steps {
+        text.push_str(&format!("  step {} ({})\n", step.name, step.kind));
     }
-    for parameter in job.parameters() {
+    for parameter in &definition.parameters {
         let need = if parameter.is_required { "required" } else { "optional" };
         let identity = if parameter.is_identifying { "identifying" } else { "not identifying" };
-        text.push_str(&format!(
-            "  parameter {} ({}, {need}, {identity})\n",
-            parameter.name,
-            parameter.kind.as_str()
-        ));
+        text.push_str(&format!("  parameter {} ({}, {need}, {identity})\n", parameter.name, parameter.kind));
     }
     text.push('\n');
     text
 }
 
-pub(super) fn crash_words(on_crash: OnCrash) -> String {
-    match on_crash {
-        OnCrash::Fail => "fails, and an operator decides".to_owned(),
-        OnCrash::Restart { limit } => format!("is restarted by itself, {limit} times at most"),
-    }
-}
-
-/// What this program says about a job, for programs.
-fn definition(job: &Job) -> Value {
-    json!({
-        "is_restartable": job.is_restartable(),
-        "on_crash": job.crash_policy().as_str(),
-        "crash_restarts_max": job.crash_policy().limit(),
-        "steps": job.steps().iter().map(|step| json!({ "name": step.name(), "type": step.type_word() })).collect::<Vec<_>>(),
-        "parameters": job.parameters().iter().map(|parameter| json!({
-            "name": parameter.name,
-            "type": parameter.kind.as_str(),
-            "is_required": parameter.is_required,
-            "is_identifying": parameter.is_identifying,
-        })).collect::<Vec<_>>(),
-    })
-}
-
-fn instance_listing(instances: &[InstanceRecord]) -> Listing {
-    Listing::of("tidemill.instance/v1", "It has not been launched yet.", instances).columns(&[
-        ("instance", |instance| json!(instance.id.get())),
-        ("parameters", |instance| json!(words(&instance.parameters))),
+fn instance_listing(instances: &[JobInstance]) -> Listing {
+    Listing::of("tidemill.instance/v1", "No instances.", instances).columns(&[
+        ("id", |instance| json!(instance.id)),
+        ("parameters", |instance| json!(identity(instance))),
         ("executions", |instance| json!(instance.executions)),
-        ("last_execution", |instance| json!(instance.last.map(|last| last.id.get()))),
-        ("last_status", |instance| json!(instance.last.map(|last| last.status.as_str()))),
-        ("last_at", |instance| json!(instance.last.map(|last| last.created_at.to_string()))),
+        ("last_execution", |instance| json!(instance.last.as_ref().map(|last| last.execution))),
+        ("last_status", |instance| json!(instance.last.as_ref().map(|last| last.status))),
+        ("last_created_at", |instance| json!(instance.last.as_ref().map(|last| last.created_at))),
     ])
 }
 
-fn instance(record: &InstanceRecord) -> Value {
-    json!({
-        "instance": record.id.get(),
-        "key": record.key,
-        "executions": record.executions,
-        "last_execution": record.last.map(|last| last.id.get()),
-        "last_status": record.last.map(|last| last.status.as_str()),
-        "last_at": record.last.map(|last| last.created_at.to_string()),
-        "parameters": record.parameters.iter().map(parameter).collect::<Vec<_>>(),
-    })
-}
-
-pub(super) fn parameter(parameter: &ParameterRecord) -> Value {
-    json!({
-        "name": parameter.name,
-        "value": parameter.value,
-        "type": type_word(parameter),
-        "is_identifying": parameter.is_identifying,
-    })
-}
-
-/// Our word for the type; that of Java for a type that only Java knows.
-pub(super) fn type_word(parameter: &ParameterRecord) -> String {
-    let ours = parameter.class.parse::<ParameterType>();
-    ours.map_or_else(|_| parameter.class.clone(), |kind| kind.as_str().to_owned())
-}
-
 /// The identifying parameters on one line.
-fn words(parameters: &[ParameterRecord]) -> String {
-    let identifying = parameters.iter().filter(|parameter| parameter.is_identifying);
-    identifying
-        .map(|parameter| format!("{}={}", parameter.name, parameter.value))
-        .collect::<Vec<_>>()
-        .join(" ")
+fn identity(instance: &JobInstance) -> String {
+    let identifying = instance.parameters.iter().filter(|parameter| parameter.is_identifying);
+    let parts = identifying.map(|parameter| format!("{}={}", parameter.name, parameter.value));
+    parts.collect::<Vec<_>>().join(" ")
 }

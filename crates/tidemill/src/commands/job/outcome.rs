@@ -1,20 +1,19 @@
-//! How an execution ended: what was counted, the exit code, and for one that did not complete what helps.
+//! The end of an execution that this process ran: its steps, the exit code, and how to resume it.
 
 use super::step;
 use crate::config::Output;
 use crate::context::Context;
 use crate::declared::Definitions;
-use crate::output::print_object;
 use crate::report::Failure;
-use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_engine::EngineError;
-use tidemill_engine::job::{ExecutionEnd, JobError};
+use tidemill_engine::job::ExecutionEnd;
+use tidemill_server::api::execution;
 use tidemill_store::Store;
-use tidemill_store::job::{ExecutionRecord, StepRecord};
+use tidemill_store::job::StepRecord;
 
-pub(super) async fn tell(
+pub(super) async fn report(
     id: ExecutionId,
     ended: Result<ExecutionEnd, EngineError>,
     store: &Store,
@@ -24,56 +23,32 @@ pub(super) async fn tell(
     let restart = format!("{} job restart {id}{}", context.program(), definitions.flag());
     let end = ended.map_err(|error| lost(id, &error, &restart))?;
     let mut tx = store.read().await?;
-    let found = tx.jobs().execution(id).await?.map(|found| found.execution);
-    let steps = tx.jobs().steps(id).await?;
-    let execution = found.ok_or(JobError::UnknownExecution(id))?;
-    print(&execution, &steps, context)?;
-    verdict(&end, &execution.job, &steps, &restart)
-}
-
-fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -> Result<(), Failure> {
-    let output = context.output();
-    let printed = match output {
-        Output::Csv => step::listing(steps).print(output),
-        Output::Table => step::print_for_people(steps, context),
-        Output::Json | Output::Jsonl => {
-            let object = json!({
-                "schema": "tidemill.job_run/v1",
-                "execution": execution.id.get(),
-                "instance": execution.instance.get(),
-                "job": execution.job,
-                "status": execution.status.as_str(),
-                "exit_code": execution.exit.code,
-                "exit_description": execution.exit.description,
-                "started_at": execution.started_at.map(|at| at.to_string()),
-                "ended_at": execution.ended_at.map(|at| at.to_string()),
-                "steps": steps.iter().map(step::object).collect::<Vec<_>>(),
-            });
-            print_object(&object, output)
-        }
+    let (report, steps) = execution::report(&mut tx, id).await?;
+    match context.output() {
+        Output::Csv | Output::Table => step::print(&steps, context)?,
+        Output::Json | Output::Jsonl => context.print_one("tidemill.job_run/v1", &report)?,
     };
-    printed?;
-    let (id, job, status) = (execution.id, &execution.job, execution.status);
+    let (job, status) = (&report.detail.execution.job, report.detail.execution.status);
     context.note(&format!("execution {id} of job {job} ended {status}"));
-    if execution.exit.code == ExitStatus::NOOP {
-        context.note("nothing was left to do; to do it again, use --next or another identifying parameter");
+    if report.detail.execution.exit_code == ExitStatus::NOOP {
+        context.note("nothing was left to do; to run it again, use --next or another identifying parameter");
     }
-    Ok(())
+    verdict(&end, job, &steps, &restart)
 }
 
-/// The exit code, which follows the status alone; what did not complete is reported with what helps.
+/// The exit code, which depends on the status alone.
 fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], restart: &str) -> Result<Exit, Failure> {
     let id = end.execution;
-    let go_on = format!("`{restart}` goes on from the last chunk that committed");
+    let resume = format!("resume after the last committed chunk with `{restart}`");
     match end.status {
         BatchStatus::Completed => Ok(Exit::Ok),
         BatchStatus::Stopped => {
-            let what = format!("execution {id} of job {job} was stopped before it was done");
-            Err(Failure::new(Code::ExecutionStopped, what, go_on))
+            let what = format!("execution {id} of job {job} was stopped before it completed");
+            Err(Failure::new(Code::ExecutionStopped, what, resume))
         }
         BatchStatus::Abandoned => {
             let what = format!("execution {id} of job {job} was abandoned");
-            let fix = "launch the job with other identifying parameters to do the work anew";
+            let fix = "launch the job with other identifying parameters to start again";
             Err(Failure::new(Code::ExecutionAbandoned, what, fix))
         }
         BatchStatus::Failed
@@ -81,24 +56,21 @@ fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], restart: &str) -
         | BatchStatus::Starting
         | BatchStatus::Started
         | BatchStatus::Stopping => {
-            let failed = steps.iter().find(|step| step.status.is_unsuccessful());
-            let what = match failed {
-                Some(step) => format!("execution {id} of job {job} failed in step {}", step.name),
-                None => format!("execution {id} of job {job} failed"),
-            };
-            let why = failed.map_or(&end.exit.description, |step| &step.exit.description);
+            let place = step::failed(steps).map(|step| format!(" in step {}", step.name)).unwrap_or_default();
+            let what = format!("execution {id} of job {job} failed{place}");
             let code = end.code.unwrap_or(Code::ExecutionFailed);
-            let fix = format!("mend the cause; then {go_on}");
-            Err(Failure::new(code, what, fix).because(why).ending(Exit::ExecutionFailed))
+            let fix = format!("fix the cause, then {resume}");
+            let failure = Failure::new(code, what, fix).because(step::cause(end, steps));
+            Err(failure.ending(Exit::ExecutionFailed))
         }
     }
 }
 
-/// This process lost the right to act for the execution while it ran.
+/// This process lost the lease of the execution while it ran.
 fn lost(id: ExecutionId, error: &EngineError, restart: &str) -> Failure {
     let fix = format!(
-        "what has committed stands; `{restart}` goes on from there as soon as the execution counts as failed, \
-         which `tidemill executions {id}` shows"
+        "committed chunks are kept; as soon as `tidemill executions {id}` shows the execution as FAILED, \
+         resume it with `{restart}`"
     );
     let what = format!("execution {id} was lost: this process could not renew its lease in time");
     Failure::new(error.code(), what, fix).because(&error.to_string())

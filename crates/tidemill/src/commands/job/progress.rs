@@ -1,5 +1,4 @@
-//! How far an execution is: a bar on a terminal, a line now and then elsewhere, nothing when quiet. Looks into the
-//! database, as anybody could.
+//! Progress of an execution, read from the database: a bar on a terminal, otherwise a line every few seconds.
 
 use super::step;
 use crate::config::LogLevel;
@@ -9,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
 use std::time::Duration;
+use tidemill_api::execution::is_partition;
 use tidemill_domain::job::{ExecutionId, StepExecutionId};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
@@ -17,40 +17,34 @@ use tidemill_store::{Store, StoreError};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How many looks lie between two lines, where there is no terminal.
-const LOOKS_PER_LINE: u32 = 10;
+/// Without a terminal, a line is printed after this many pauses.
+const PAUSES_PER_LINE: u32 = 10;
 
-/// How many earlier executions are looked at for what they have done.
+/// Earlier executions whose items are counted.
 const EARLIER_MAX: u32 = 20;
 
 const WITH_TOTAL: &str = "{prefix} [{wide_bar}] {human_pos}/{human_len}{rate}{left}";
 const WITHOUT_TOTAL: &str = "{spinner} {prefix} {human_pos} items{rate}, {elapsed}";
 
-/// Shows how far an execution is, until it is dropped.
+/// Shows the progress of an execution until the future is dropped.
 pub(super) async fn show(id: ExecutionId, store: &Store, context: &Context) {
     if context.settings().log.level == LogLevel::Error {
         return std::future::pending().await;
     }
-    let mut face = if std::io::stderr().is_terminal() { Face::bar() } else { Face::lines(context) };
-    // Who cannot look shows no progress; the work itself goes on.
+    let mut display = if std::io::stderr().is_terminal() { Display::bar() } else { Display::lines(context) };
+    // A database error only hides the progress; the job continues.
     let earlier = earlier(id, store).await.unwrap_or_default();
     loop {
         tokio::time::sleep(PAUSE).await;
-        if let Ok(steps) = steps(id, store).await
+        if let Ok(steps) = step::read(id, store).await
             && let Some(progress) = Progress::of(&steps, &earlier)
         {
-            face.show(&progress);
+            display.show(&progress);
         }
     }
 }
 
-async fn steps(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
-    let mut tx = store.read().await?;
-    let steps = tx.jobs().steps(id).await?;
-    Ok(steps)
-}
-
-/// How many items earlier executions of the same instance have read, by step: a reader's total counts them too.
+/// Items that earlier executions of the instance read, by step: the total of a reader includes them.
 async fn earlier(id: ExecutionId, store: &Store) -> Result<HashMap<String, u64>, StoreError> {
     let mut read: HashMap<String, u64> = HashMap::new();
     let mut tx = store.read().await?;
@@ -69,15 +63,15 @@ async fn earlier(id: ExecutionId, store: &Store) -> Result<HashMap<String, u64>,
 struct Progress {
     id: StepExecutionId,
     step: String,
-    /// Items behind it, those of earlier runs included where the total is known.
+    /// Items read; includes earlier executions if the total is known.
     done: u64,
     total: Option<u64>,
 }
 
 impl Progress {
-    /// Of the step that runs, or ran last; one that is divided is as far as its partitions are together.
+    /// Of the current or last step. A partitioned step counts the items of its partitions.
     fn of(steps: &[StepRecord], earlier: &HashMap<String, u64>) -> Option<Self> {
-        let at = steps.iter().rposition(|step| !step::is_partition(step))?;
+        let at = steps.iter().rposition(|step| !is_partition(step))?;
         let (step, partitions) = (&steps[at], &steps[at + 1..]);
         let read = |step: &StepRecord| step.counters.read + step.counters.read_skip;
         if !partitions.is_empty() {
@@ -89,7 +83,7 @@ impl Progress {
         let now = read(step);
         let before = earlier.get(&step.name).copied().unwrap_or_default();
         let done = match step.total_items {
-            // A chunk that was read and rolled back is counted twice.
+            // A chunk that was rolled back is counted twice.
             Some(total) => (before + now).min(total),
             None => now,
         };
@@ -97,19 +91,19 @@ impl Progress {
     }
 }
 
-enum Face<'a> {
+enum Display<'a> {
     Bar { bar: ProgressBar, step: Option<StepExecutionId> },
-    Lines { context: &'a Context, clock: SystemClock, looks: u32, first: Option<(Progress, Monotonic)> },
+    Lines { context: &'a Context, clock: SystemClock, pauses: u32, first: Option<(Progress, Monotonic)> },
 }
 
-impl<'a> Face<'a> {
+impl<'a> Display<'a> {
     fn bar() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Self::Bar { bar, step: None }
     }
 
     fn lines(context: &'a Context) -> Self {
-        Self::Lines { context, clock: SystemClock::new(), looks: 0, first: None }
+        Self::Lines { context, clock: SystemClock::new(), pauses: 0, first: None }
     }
 
     fn show(&mut self, progress: &Progress) {
@@ -127,8 +121,8 @@ impl<'a> Face<'a> {
                 bar.set_prefix(progress.step.clone());
                 bar.set_position(progress.done);
             }
-            Self::Lines { context, clock, looks, first } => {
-                *looks += 1;
+            Self::Lines { context, clock, pauses, first } => {
+                *pauses += 1;
                 let now = clock.monotonic();
                 let (begun, at) = match first {
                     Some((begun, at)) if begun.id == progress.id => (begun.done, *at),
@@ -137,7 +131,7 @@ impl<'a> Face<'a> {
                         (progress.done, now)
                     }
                 };
-                if looks.is_multiple_of(LOOKS_PER_LINE) {
+                if pauses.is_multiple_of(PAUSES_PER_LINE) {
                     context.note(&line(progress, progress.done.saturating_sub(begun), now.since(at)));
                 }
             }
@@ -145,7 +139,7 @@ impl<'a> Face<'a> {
     }
 }
 
-impl Drop for Face<'_> {
+impl Drop for Display<'_> {
     fn drop(&mut self) {
         if let Self::Bar { bar, .. } = self {
             bar.finish_and_clear();
@@ -158,28 +152,28 @@ fn start_bar(progress: &Progress) -> ProgressBar {
     bar.set_style(style(if progress.total.is_some() { WITH_TOTAL } else { WITHOUT_TOTAL }));
     bar.set_prefix(progress.step.clone());
     bar.set_position(progress.done);
-    // What was done before this run says nothing about its pace.
+    // Items of earlier executions must not count for the rate.
     bar.reset_eta();
     bar.enable_steady_tick(PAUSE / 2);
     bar
 }
 
-/// A style whose rate and rest are left out as long as nothing is known about them.
+/// A style that hides the rate and the remaining time until they are known.
 fn style(template: &str) -> ProgressStyle {
     let plain = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     plain
         .with_key("rate", |state: &ProgressState, text: &mut dyn fmt::Write| {
             let rate = state.per_sec();
-            let _nobody_fails = if rate > 0.0 { write!(text, ", {rate:.0}/s") } else { Ok(()) };
+            let _infallible = if rate > 0.0 { write!(text, ", {rate:.0}/s") } else { Ok(()) };
         })
         .with_key("left", |state: &ProgressState, text: &mut dyn fmt::Write| {
             let is_known = state.per_sec() > 0.0;
             let left = HumanDuration(state.eta());
-            let _nobody_fails = if is_known { write!(text, ", {left:#} left") } else { Ok(()) };
+            let _infallible = if is_known { write!(text, ", {left:#} left") } else { Ok(()) };
         })
 }
 
-/// One line: where the step is, at which rate, and how long it will still take if it goes on like this.
+/// One line: items of the step, rate and remaining time.
 fn line(progress: &Progress, recent: u64, elapsed: Duration) -> String {
     let rate = if elapsed.is_zero() { 0.0 } else { recent as f64 / elapsed.as_secs_f64() };
     let mut text = match progress.total {

@@ -1,4 +1,4 @@
-//! `job run` and `job restart`: one execution, in this very process, until it ends. `job work`: executions of others.
+//! `job run` and `job restart`: one execution in this process. `job work`: partitions and restarts for other processes.
 
 use super::{operate, outcome, progress};
 use crate::commands::shutdown::{self, Signals};
@@ -22,12 +22,11 @@ use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
 use tokio::task::JoinSet;
 
-/// How long an execution may take to come to the end of its chunk once we are asked to stop.
+/// How long an execution may take to finish its chunk after a signal.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
-    /// Go on although the definition of the job has changed.
+pub(super) struct LaunchOptions {
     pub(super) accept_change: bool,
     pub(super) next: bool,
 }
@@ -35,32 +34,32 @@ pub(super) struct Manner {
 pub(super) async fn launch(
     job: &str,
     arguments: &[String],
-    manner: Manner,
+    options: LaunchOptions,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let meant = Meant::by(job, context)?;
-    let parameters = meant.parameters(arguments)?;
-    meant.definitions.check_given(&meant.job, &parameters)?;
+    let selected = SelectedJob::find(job, context)?;
+    let parameters = selected.parameters(arguments)?;
+    selected.definitions.check_given(&selected.job, &parameters)?;
     let actor = context.actor();
-    in_this_process(&meant.definitions, None, context, async |launcher| {
-        let launcher = launcher.clone().accept_change(manner.accept_change);
-        match manner.next {
-            true => launcher.launch_next(&meant.job, &parameters, &actor).await,
-            false => launcher.launch(&meant.job, &parameters, &actor).await,
+    in_this_process(&selected.definitions, None, context, async |launcher| {
+        let launcher = launcher.clone().accept_change(options.accept_change);
+        match options.next {
+            true => launcher.launch_next(&selected.job, &parameters, &actor).await,
+            false => launcher.launch(&selected.job, &parameters, &actor).await,
         }
     })
     .await
 }
 
-/// The job that a command line means, with those that it can be run with.
-pub(super) struct Meant {
+/// The job that a command names, and the definitions it runs with.
+pub(super) struct SelectedJob {
     pub(super) definitions: Definitions,
     pub(super) job: String,
 }
 
-impl Meant {
-    /// By its name, or by its file. Refused before the database is touched, so that a slip costs nothing.
-    pub(super) fn by(job: &str, context: &Context) -> Result<Self, Failure> {
+impl SelectedJob {
+    /// By name or by file. A typo is refused before the database is opened.
+    pub(super) fn find(job: &str, context: &Context) -> Result<Self, Failure> {
         let definitions = match is_file(job) {
             Some(path) => Definitions::of_file(&path, context.settings(), Parameters::Given)?,
             None => context.definitions().clone(),
@@ -90,16 +89,16 @@ impl Meant {
     }
 }
 
-/// Which argument has no value. Its text is told only if it seems to be a name: it may be the rest of a secret.
+/// Names the argument without a value. Shows its text only if it resembles a parameter: it may be part of a secret.
 fn without_value(index: usize, argument: &str, specs: &[ParameterSpec]) -> String {
     let number = index + 1;
     match nearest(argument, specs.iter().map(|spec| spec.name.as_str())) {
-        Some(name) => format!("it is number {number}, {argument:?}: write {name}=VALUE"),
-        None => format!("it is number {number} of those that were given"),
+        Some(name) => format!("argument {number} is {argument:?}: write {name}=VALUE"),
+        None => format!("it is argument {number}"),
     }
 }
 
-/// Goes on with an execution, of a job of this program or of a file.
+/// Restarts an execution of a job of this program, or of a job file.
 pub(super) async fn restart(
     id: ExecutionId,
     file: Option<&Path>,
@@ -116,11 +115,10 @@ pub(super) async fn restart(
     .await
 }
 
-/// Registers a process, starts what is to be started, waits for its end, and tells how it was. `goes_on` is the execution
-/// that is gone on with, if somebody named one.
+/// Registers a process, starts an execution, waits until it ends and reports it. `restarted` is the execution to restart.
 async fn in_this_process(
     definitions: &Definitions,
-    goes_on: Option<ExecutionId>,
+    restarted: Option<ExecutionId>,
     context: &Context,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit, Failure> {
@@ -131,14 +129,14 @@ async fn in_this_process(
             Err(error) => Err(error),
         };
         match ended {
-            Ok((id, ended)) => outcome::tell(id, ended, launcher.store(), definitions, context).await,
-            Err(error) => Err(refused(error, goes_on, launcher.store(), context).await),
+            Ok((id, ended)) => outcome::report(id, ended, launcher.store(), definitions, context).await,
+            Err(error) => Err(refused(error, restarted, launcher.store(), context).await),
         }
     })
     .await
 }
 
-/// Registers a process, does something with a launcher of it, and stops it.
+/// Registers a process, calls `act` with its launcher, and stops the process.
 pub(super) async fn with_launcher<T>(
     definitions: &Definitions,
     context: &Context,
@@ -147,9 +145,9 @@ pub(super) async fn with_launcher<T>(
     let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    // What was run by a process that is gone counts as failed from here on, so that this run can go on with it.
+    // Executions of dead processes become FAILED here, so that this run can resume them.
     if let Err(error) = reaper::run_once(&store).await {
-        tracing::warn!(%error, "looking for dead processes failed; will try again");
+        tracing::warn!(%error, "could not check for dead processes, will try again");
     }
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
@@ -159,7 +157,7 @@ pub(super) async fn with_launcher<T>(
     done
 }
 
-/// Waits for the end; meanwhile shows how far it is, and passes on signals.
+/// Waits until the execution ends, shows its progress and handles signals.
 async fn wait(
     running: Running,
     launcher: &Launcher,
@@ -175,10 +173,10 @@ async fn wait(
     (id, ended)
 }
 
-/// Stops at the end of the chunk at the first signal, and now at the second.
+/// The first signal stops after the current chunk, the second at once.
 async fn obey(signals: &mut Signals, launcher: &Launcher, context: &Context) {
     signals.next().await;
-    context.note("stopping at the end of the chunk; once more to stop now");
+    context.note("stopping after the current chunk; send the signal once more to stop now");
     tokio::select! {
         () = launcher.stop_all(GRACE) => {}
         () = async { signals.next().await; launcher.stop_all(Duration::ZERO).await } => {}
@@ -186,33 +184,37 @@ async fn obey(signals: &mut Signals, launcher: &Launcher, context: &Context) {
     pending::<()>().await;
 }
 
-/// A refusal of a launch, with what helps against a process that has died, and the command that shows what stands in its
-/// way.
-async fn refused(error: JobError, goes_on: Option<ExecutionId>, store: &Store, context: &Context) -> Failure {
+/// A refused launch, with advice about a dead process and the command that lists earlier executions.
+async fn refused(
+    error: JobError,
+    restarted: Option<ExecutionId>,
+    store: &Store,
+    context: &Context,
+) -> Failure {
     let JobError::Refused { job, refusal } = &error else { return error.into() };
-    let look = format!("`tidemill executions --job {job}` shows what there was");
+    let list = format!("list earlier executions with `tidemill executions --job {job}`");
     let mut fixes = vec![error.fix()];
     match refusal.code() {
         Code::JobAlreadyRunning => {
-            let exactly = match goes_on {
+            let advice = match restarted {
                 Some(id) => operate::advice_if_dead(id, store).await,
                 None => None,
             };
             let lease = context.settings().process.lease;
-            fixes.push(exactly.unwrap_or_else(|| operate::wait_for_lease("its process", lease)));
-            fixes.push(look);
+            fixes.push(advice.unwrap_or_else(|| operate::wait_for_lease("its process", lease)));
+            fixes.push(list);
         }
-        Code::JobAlreadyComplete | Code::JobOutcomeUnknown => fixes.push(look),
+        Code::JobAlreadyComplete | Code::JobOutcomeUnknown => fixes.push(list),
         _ => return error.into(),
     }
     Failure::new(error.code(), error.to_string(), fixes.join("; "))
 }
 
-/// `job work`: lends this process to jobs that others run, until told to stop; an error when the process ended by itself.
+/// `job work`: works for jobs of other processes until a signal; an error if the process expires before.
 pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure> {
     if context.jobs().is_empty() {
-        let fix = "run it in a program that has jobs";
-        return Err(Failure::new(Code::UnknownJob, "there is no job here to work for", fix));
+        let fix = "run it in a program that has jobs, or pass `--jobs DIR`";
+        return Err(Failure::new(Code::UnknownJob, "this program has no jobs", fix));
     }
     let mut signals = Signals::new()?;
     let store = context.store().await?;
@@ -223,13 +225,13 @@ pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure>
     loops.spawn(reaper::run(process.clone()));
     let restarting = loops.spawn(recovery::run(launcher.clone()));
     loops.spawn(run_worker(launcher.clone(), slots as usize));
-    context.note("working; a signal ends it at the end of the chunks in hand");
-    let was_told = tokio::select! {
+    context.note("working; a signal stops it after the current chunks");
+    let is_signal = tokio::select! {
         () = signals.next() => true,
         _ended = process.ended() => false,
     };
     restarting.abort();
-    if was_told {
+    if is_signal {
         tokio::select! {
             () = launcher.stop_all(GRACE) => {}
             () = signals.next() => {}
@@ -237,5 +239,5 @@ pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure>
     }
     loops.abort_all();
     shutdown::stop(&process).await;
-    if was_told { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+    if is_signal { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }

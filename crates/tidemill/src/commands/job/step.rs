@@ -4,13 +4,43 @@ use crate::config::Output;
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
-use serde_json::{Value, json};
+use serde_json::json;
+use tidemill_api::execution::steps_to_show;
 use tidemill_domain::code::Exit;
-use tidemill_domain::job::BatchStatus;
+use tidemill_domain::job::ExecutionId;
+use tidemill_engine::job::ExecutionEnd;
 use tidemill_store::job::StepRecord;
+use tidemill_store::{Store, StoreError};
 
-pub(super) fn listing(steps: &[StepRecord]) -> Listing {
-    Listing::of("tidemill.step/v1", "No step has run.", steps).columns(&[
+pub(super) async fn read(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
+    let mut tx = store.read().await?;
+    tx.jobs().steps(id).await
+}
+
+/// The step that failed first.
+pub(super) fn failed(steps: &[StepRecord]) -> Option<&StepRecord> {
+    steps.iter().find(|step| step.status.is_unsuccessful())
+}
+
+/// Why an execution did not complete: the error of the step that failed first, or its own.
+pub(super) fn cause<'a>(end: &'a ExecutionEnd, steps: &'a [StepRecord]) -> &'a str {
+    failed(steps).map_or(&end.exit.description, |step| &step.exit.description)
+}
+
+/// Prints the steps as a table or as CSV. A table leaves out completed partitions if there are many.
+pub(super) fn print(steps: &[StepRecord], context: &Context) -> Result<Exit, Failure> {
+    let output = context.output();
+    let shown = if output == Output::Table { steps_to_show(steps) } else { steps.iter().collect() };
+    listing(&shown).print(output)?;
+    let left_out = steps.len() - shown.len();
+    if left_out > 0 {
+        context.note(&format!("{left_out} completed partitions are not shown; -o json shows all"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn listing(steps: &[&StepRecord]) -> Listing {
+    Listing::of("tidemill.step/v1", "No steps have run.", steps).columns(&[
         ("step", |step| json!(step.name)),
         ("status", |step| json!(step.status.as_str())),
         ("read", |step| json!(step.counters.read)),
@@ -27,55 +57,7 @@ pub(super) fn listing(steps: &[StepRecord]) -> Listing {
     ])
 }
 
-/// More partitions of an execution than this are not listed one by one for people, unless something is wrong with them.
-const PARTITIONS_SHOWN: usize = 20;
-
-pub(super) fn is_partition(step: &StepRecord) -> bool {
-    step.name.contains(':')
-}
-
-/// Prints the steps that people want to see, and notes how many partitions are left out because they completed.
-pub(super) fn print_for_people(steps: &[StepRecord], context: &Context) -> Result<Exit, Failure> {
-    let all = steps.iter().filter(|step| is_partition(step)).count();
-    let is_shown = |step: &&StepRecord| {
-        all <= PARTITIONS_SHOWN || !is_partition(step) || step.status != BatchStatus::Completed
-    };
-    let shown: Vec<StepRecord> = steps.iter().filter(is_shown).cloned().collect();
-    listing(&shown).print(Output::Table)?;
-    let left_out = steps.len() - shown.len();
-    if left_out > 0 {
-        context.note(&format!("{left_out} partitions that completed are not shown; -o json shows them all"));
-    }
-    Ok(Exit::Ok)
-}
-
-pub(super) fn object(step: &StepRecord) -> Value {
-    let counters = &step.counters;
-    json!({
-        "id": step.id.get(),
-        "name": step.name,
-        "status": step.status.as_str(),
-        "exit_code": step.exit.code,
-        "exit_description": step.exit.description,
-        "counters": {
-            "read": counters.read,
-            "write": counters.write,
-            "filter": counters.filter,
-            "read_skip": counters.read_skip,
-            "process_skip": counters.process_skip,
-            "write_skip": counters.write_skip,
-            "commit": counters.commit,
-            "rollback": counters.rollback,
-        },
-        "total_items": step.total_items,
-        "delivery": step.delivery,
-        "process": step.process,
-        "started_at": step.started_at.map(|at| at.to_string()),
-        "ended_at": step.ended_at.map(|at| at.to_string()),
-    })
-}
-
-/// How long a step took that has ended, to the tenth of a second.
+/// The duration of a step that ended, to a tenth of a second.
 fn seconds(step: &StepRecord) -> Option<f64> {
     let took = step.ended_at?.since(step.started_at?);
     Some((took.as_secs_f64() * 10.0).round() / 10.0)

@@ -23,7 +23,7 @@ async fn an_execution_that_failed_says_what_went_wrong_and_where_a_restart_goes_
     assert!(page.contains(&format!("data-title=\"FAILED stumble #{id} – test\"")));
     let fault = words(super::between(&page, "<section class=\"panel wrong\"", "</section>"));
     assert!(fault.contains("stumbled over 15") && fault.contains("Step walk"), "{fault}");
-    assert!(fault.contains("10 items are committed") && fault.contains("number 2 of this run"), "{fault}");
+    assert!(fault.contains("Committed 10 items") && fault.contains("number 2 of this run"), "{fault}");
     assert!(page.contains("<details open id=\"fault-"), "the failed step is open");
     assert!(
         panel(&page, "actions").contains("Restart Resumes walk at item 10."),

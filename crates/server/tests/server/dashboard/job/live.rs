@@ -15,7 +15,7 @@ async fn the_list_and_an_execution_change_on_open_pages_and_each_page_gets_its_o
     let mut one = Page::open(&app, "/ui/events?page=execution%3A100", &[]).await;
     let (_, html) = all.patch("jobs").await;
     assert!(words(&html).contains("STARTED") && words(&html).contains("zebra"), "{html}");
-    assert!(words(&failed.patch("jobs").await.1).contains("No job is like this"));
+    assert!(words(&failed.patch("jobs").await.1).contains("No matching jobs"));
     assert!(one.patch("head").await.1.contains("data-title=\"STARTED archive #100 – test\""));
 
     super::sql(
@@ -30,5 +30,5 @@ async fn the_list_and_an_execution_change_on_open_pages_and_each_page_gets_its_o
     assert!(one.patch("head").await.1.contains("data-title=\"FAILED archive #100 – test\""));
     assert!(words(&one.patch("fault").await.1).contains("it rained"));
     let (_, html) = all.patch("job:archive").await;
-    assert!(words(&html).contains("archive (not of this server) it rained"), "{html}");
+    assert!(words(&html).contains("archive (not on this server) it rained"), "{html}");
 }

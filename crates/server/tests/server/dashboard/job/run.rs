@@ -17,7 +17,7 @@ async fn a_job_is_run_by_its_form_once_however_often_it_is_sent() {
     assert_eq!(id, again);
     let page = wait_for(&operator, id, "COMPLETED").await;
     let text = words(&page);
-    assert!(text.contains("day=2026-11-15 date limit=7 long, does not tell instances apart"), "{text}");
+    assert!(text.contains("day=2026-11-15 date limit=7 long, not identifying"), "{text}");
     assert!(text.contains("Launched by the operator"), "{text}");
     let steps = panel(&page, "steps");
     assert!(steps.contains("double started 2026-11-15 02:00:00 UTC COMPLETED 25 of 25 25 25 0 0"), "{steps}");
@@ -33,11 +33,7 @@ async fn parameters_that_are_not_declared_are_written_one_on_each_line() {
     let id = run(&operator, "stumble", "more=n%3D1%2Clong%0D%0A%0D%0Anote%3Da%2Cb%2Cstring%2Cfalse").await;
 
     let page = wait_for(&operator, id, "FAILED").await;
-    assert!(
-        words(&page).contains("n=1 long note=a,b string, does not tell instances apart"),
-        "{}",
-        words(&page)
-    );
+    assert!(words(&page).contains("n=1 long note=a,b string, not identifying"), "{}", words(&page));
 }
 
 #[tokio::test]
