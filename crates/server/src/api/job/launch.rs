@@ -133,7 +133,7 @@ async fn launch_in_task(request: LaunchRequest) -> Result<LaunchAnswer, Problem>
             Ok((StatusCode::ACCEPTED, json!(Execution::from(&launched.execution))))
         })
         .await?;
-    // A repeated request launched nothing now. The execution reports to the database, so nobody awaits it here.
+    // A repeated request launched nothing now. The execution reports to the database, so it is not awaited here.
     drop(launching.committed());
     let id = serde_json::from_str::<Value>(&body).ok().and_then(|kept| kept["id"].as_i64());
     Ok(LaunchAnswer { status, body, id })

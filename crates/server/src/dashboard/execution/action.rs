@@ -46,35 +46,33 @@ pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -
 
 pub(super) fn markup(state: &State, data: &PageData) -> Markup {
     let AllowedActions { restart, stop, abandon } = &data.actions;
-    let id = data.execution().id;
+    let (id, needs_accepting) = (data.execution().id, data.actions.needs_accepting());
+    let restart_button = html! {
+        button.do form="do-restart" { "Restart" }
+        " "
+        span { (resume_text(data.resume.as_ref())) }
+        @if needs_accepting { (accept_change("do-restart")) }
+    };
+    let restart = restart.as_ref().err().filter(|_| !needs_accepting);
+    let restart_command = format!("tidemill job restart {id}{}", state.jobs_flag());
     html! {
         ul.acts data-live="actions" {
-            li {
-                @match restart {
-                    Err(error) if !data.actions.needs_accepting() => (refused("Restart", &reason(error))),
-                    _ => {
-                        button.do form="do-restart" { "Restart" }
-                        " "
-                        span { (resume_text(data.resume.as_ref())) }
-                        @if data.actions.needs_accepting() { (accept_change("do-restart")) }
-                    }
-                }
-                (cli(&format!("tidemill job restart {id}{}", state.jobs_flag())))
+            (item("Restart", restart, &restart_button, &restart_command))
+            (item("Stop…", stop.as_ref().err(), &stop_sheet(state, data), &format!("tidemill job stop {id} --reason REASON")))
+            (item("Abandon…", abandon.as_ref().err(), &abandon_sheet(state, data), &format!("tidemill job abandon {id} --reason REASON")))
+        }
+    }
+}
+
+/// An action, or why it is refused, with the same action on the command line.
+fn item(button: &str, refusal: Option<&JobError>, form: &Markup, text: &str) -> Markup {
+    html! {
+        li {
+            @match refusal {
+                Some(error) => (refused(button, &reason(error))),
+                None => (form),
             }
-            li {
-                @match stop {
-                    Ok(()) => (stop_sheet(state, data)),
-                    Err(error) => (refused("Stop…", &reason(error))),
-                }
-                (cli(&format!("tidemill job stop {id} --reason REASON")))
-            }
-            li {
-                @match abandon {
-                    Ok(()) => (abandon_sheet(state, data)),
-                    Err(error) => (refused("Abandon…", &reason(error))),
-                }
-                (cli(&format!("tidemill job abandon {id} --reason REASON")))
-            }
+            details.cli { summary { "CLI" } (command(text)) }
         }
     }
 }
@@ -106,13 +104,10 @@ fn resume_text(resume: Option<&Resume>) -> Markup {
 }
 
 fn stop_sheet(state: &State, data: &PageData) -> Markup {
-    let sheet = Sheet {
-        consequence: html! {
-            p { "It stops after the current chunk. Committed chunks are kept, and a restart resumes after them." }
-        },
-        fields: reason_field("Reason (optional)", Reason::Optional, Some("do-stop")),
-        ..sheet(state, data, Action::ExecutionStop, "do-stop")
-    };
+    let consequence =
+        "It stops after the current chunk. Committed chunks are kept, and a restart resumes after them.";
+    let fields = reason_field("Reason (optional)", Reason::Optional, Some("do-stop"));
+    let sheet = sheet(state, data, Action::ExecutionStop, "do-stop", consequence, fields);
     html! {
         (sheet.unfolding("Stop…"))
         " "
@@ -121,17 +116,14 @@ fn stop_sheet(state: &State, data: &PageData) -> Markup {
 }
 
 fn abandon_sheet(state: &State, data: &PageData) -> Markup {
+    let consequence =
+        "Its instance can never be restarted, and the remaining work is not done. You cannot undo this.";
     let form = Some("do-abandon");
-    let sheet = Sheet {
-        consequence: html! {
-            p { "Its instance can never be restarted, and the remaining work is not done. You cannot undo this." }
-        },
-        fields: html! {
-            (reason_field("Reason", Reason::Required, form))
-            (number_field(data.execution().id.get(), form))
-        },
-        ..sheet(state, data, Action::ExecutionAbandon, "do-abandon")
+    let fields = html! {
+        (reason_field("Reason", Reason::Required, form))
+        (number_field(data.execution().id.get(), form))
     };
+    let sheet = sheet(state, data, Action::ExecutionAbandon, "do-abandon", consequence, fields);
     html! {
         (sheet.unfolding("Abandon…"))
         " "
@@ -139,14 +131,21 @@ fn abandon_sheet(state: &State, data: &PageData) -> Markup {
     }
 }
 
-fn sheet(state: &State, data: &PageData, action: Action, form: &'static str) -> Sheet {
+fn sheet(
+    state: &State,
+    data: &PageData,
+    action: Action,
+    form: &'static str,
+    consequence: &str,
+    fields: Markup,
+) -> Sheet {
     let execution = data.execution();
     let (id, word) = (execution.id, action.label());
     Sheet {
         question: format!("{word} {} #{id}?", execution.job),
-        consequence: html! {},
+        consequence: html! { p { (consequence) } },
         form: SheetForm::Named(form),
-        fields: html! {},
+        fields,
         back: state.path(&format!("/executions/{id}")),
         leave: "Cancel",
         button: format!("{word} execution {id}"),
@@ -154,9 +153,4 @@ fn sheet(state: &State, data: &PageData, action: Action, form: &'static str) -> 
         refusal: None,
         command: None,
     }
-}
-
-/// The same action on the command line.
-fn cli(text: &str) -> Markup {
-    html! { details.cli { summary { "CLI" } (command(text)) } }
 }

@@ -58,6 +58,16 @@ pub(crate) async fn all(
     Ok(frame.render(&content))
 }
 
+/// Links to the newest and to the next older page of a list.
+pub(crate) fn pager(newest: Option<String>, older: Option<String>) -> Markup {
+    html! {
+        div.row.body {
+            @if let Some(address) = newest { a.button href=(address) { "Newest" } }
+            @if let Some(address) = older { a.button href=(address) { "Older" } }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Executions {
     view: ExecutionsView,
@@ -102,12 +112,10 @@ impl Executions {
         html! {
             (self.filter(&address))
             (wide_table("Executions", &self.columns(), &self.region(state, times).markup()))
-            div.row.body {
-                @if view.before.is_some() { a.button href={ (address) (view.query("")) "#executions" } { "Newest" } }
-                @if let Some(last) = older {
-                    a.button href={ (address) (view.query(&format!("before={}", last.id))) "#executions" } { "Older" }
-                }
-            }
+            (pager(
+                view.before.map(|_| format!("{address}{}#executions", view.query(""))),
+                older.map(|last| format!("{address}{}#executions", view.query(&format!("before={}", last.id)))),
+            ))
         }
     }
 

@@ -1,6 +1,6 @@
 //! The filter for a list of executions.
 
-use std::fmt::Write as _;
+use crate::dashboard::part::query;
 use tidemill_domain::job::BatchStatus;
 
 /// The choice for all statuses of a running execution.
@@ -61,15 +61,8 @@ impl ExecutionsView {
 
     /// The query string of this filter, with `more` at its end.
     pub(super) fn query(&self, more: &str) -> String {
-        let mut query = String::from("?");
-        if !self.status.is_empty() {
-            let _infallible = write!(query, "status={}&", self.status);
-        }
-        if let Some(instance) = self.instance {
-            let _infallible = write!(query, "instance={instance}&");
-        }
-        query.push_str(more);
-        query
+        let instance = self.instance.map(|instance| instance.to_string()).unwrap_or_default();
+        query([("status", self.status.as_str()), ("instance", &instance)], more)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::detail::JobPageQuery;
 use super::list::address;
 use super::state::status_word;
+use crate::dashboard::execution::list::pager;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{empty_row, number, wide_table};
@@ -60,12 +61,10 @@ impl Instances {
         let older = self.records.last().filter(|_| self.has_more);
         html! {
             (wide_table("Instances", COLUMNS, &rows))
-            div.row.body {
-                @if query.instances_before.is_some() { a.button href={ (address) "#instances" } { "Newest" } }
-                @if let Some(last) = older {
-                    a.button href={ (address) "?instances_before=" (last.id) "#instances" } { "Older" }
-                }
-            }
+            (pager(
+                query.instances_before.map(|_| format!("{address}#instances")),
+                older.map(|last| format!("{address}?instances_before={}#instances", last.id)),
+            ))
         }
     }
 }

@@ -1,12 +1,19 @@
-//! The table of jobs. All visitors get the same rows, so a row links to actions instead of having buttons.
+//! The page of all jobs: the filter and the live table. All visitors get the same rows, so a row links to actions
+//! instead of having buttons.
 
 use super::state::{JobState, health, letter, status_word};
 use super::view::JobsView;
+use crate::api::QueryString;
 use crate::api::job::with_registered;
+use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, took};
-use crate::dashboard::part::{command, empty_row, encoded};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
+use crate::dashboard::part::{command, empty_row, encoded, panel, wide_table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::problem::Problem;
 use crate::state::State;
+use axum::response::Html;
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +34,7 @@ const SHOWN: usize = 100;
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// Columns of the table; true for numbers.
-pub(crate) const COLUMNS: &[(&str, bool)] = &[
+const COLUMNS: &[(&str, bool)] = &[
     ("Last execution", false),
     ("Job", false),
     ("Last 20, newest on the right", false),
@@ -52,6 +59,52 @@ struct Job {
 impl Job {
     fn state(&self) -> JobState {
         JobState::of(self.last.map(|last| last.status))
+    }
+}
+
+/// The page of all jobs.
+pub(crate) async fn jobs(
+    visit: PageContext,
+    QueryString(view): QueryString<JobsView>,
+) -> Result<Html<String>, Problem> {
+    let view = view.normalized();
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let jobs = Jobs::read(&visit.state, &mut tx, &view, common.now).await?;
+    let list = jobs.region(&visit.state, &visit.times(common.now));
+    let aside = html! {
+        span.soft { "Failed jobs come first." }
+        " "
+        a href=(visit.state.path("/executions")) { "All executions" }
+    };
+    let content = html! {
+        h1 { "Jobs" }
+        (filter(&visit, &view))
+        (panel("jobs", "All jobs", &aside, &wide_table("Jobs", COLUMNS, &list.markup())))
+    };
+    let page = Page::Jobs(view);
+    let frame = Frame { visit: &visit, common: &common, section: Section::Jobs, title: None, page };
+    Ok(frame.render(&content))
+}
+
+fn filter(visit: &PageContext, view: &JobsView) -> Markup {
+    let address = visit.state.path("/jobs");
+    html! {
+        form.filter method="get" action=(address) role="search" {
+            label { "Name" input name="text" type="search" value=(view.text()) maxlength="100" autocomplete="off"; }
+            label {
+                "Last execution"
+                select name="status" {
+                    option value="" { "any" }
+                    @for state in JobState::ALL {
+                        option value=(state.as_str()) selected[view.state() == Some(state)] {
+                            (state.label())
+                        }
+                    }
+                }
+            }
+            button.do { "Show" }
+            @if !view.is_everything() { a href=(address) { "All" } }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::outbox::Outbox;
 use crate::dashboard::alert::list::rounded;
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::home;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, state as state_word};
 use crate::dashboard::region::{Audience, Page, Region};
@@ -58,6 +59,16 @@ struct Concern {
     object: String,
     problem: String,
     address: String,
+}
+
+impl Concern {
+    fn new(weight: Weight, object: impl Into<String>, problem: impl Into<String>, address: String) -> Self {
+        Self { weight, since: None, object: object.into(), problem: problem.into(), address }
+    }
+
+    fn since(self, since: Option<Timestamp>) -> Self {
+        Self { since, ..self }
+    }
 }
 
 /// Where concerns come from.
@@ -118,12 +129,10 @@ fn alerts(state: &State, common: &PageSnapshot) -> Vec<Concern> {
     let firing = common.alerts.rows.iter().filter(|alert| alert.silence.is_none());
     let firing = firing.filter(|alert| matches!(alert.state, AlertState::Firing { .. }));
     firing
-        .map(|alert| Concern {
-            weight: alert.severity.into(),
-            since: alert.state.since(),
-            object: format!("Alert {}", alert.rule),
-            problem: breach(state, alert),
-            address: state.path("/alerts"),
+        .map(|alert| {
+            let (object, address) = (format!("Alert {}", alert.rule), state.path("/alerts"));
+            Concern::new(alert.severity.into(), object, breach(state, alert), address)
+                .since(alert.state.since())
         })
         .collect()
 }
@@ -144,12 +153,11 @@ fn processes(state: &State, common: &PageSnapshot) -> Vec<Concern> {
     };
     let silent = common.processes.rows.iter().filter(|process| is_silent(&process.state));
     silent
-        .map(|process| Concern {
-            weight: Weight::Warning,
-            since: Some(process.heartbeat_at),
-            object: format!("Process {}", process.identity.name),
-            problem: "No heartbeat; it will soon be marked as dead.".to_owned(),
-            address: format!("{}#processes", state.path("/settings")),
+        .map(|process| {
+            let object = format!("Process {}", process.identity.name);
+            let problem = "No heartbeat; it will soon be marked as dead.";
+            let address = format!("{}#processes", state.path("/settings"));
+            Concern::new(Weight::Warning, object, problem, address).since(Some(process.heartbeat_at))
         })
         .collect()
 }
@@ -158,25 +166,20 @@ fn leases(state: &State, common: &PageSnapshot) -> Vec<Concern> {
     let lapsed = common.leases.rows.iter().filter(|lease| !lease.is_live);
     lapsed
         .filter(|lease| matches!(lease.lease, Lease::Held { .. }))
-        .map(|lease| Concern {
-            weight: Weight::Info,
-            since: lease.acquired_at,
-            object: format!("Lease {}", lease.key),
-            problem: "It has lapsed and has no new holder.".to_owned(),
-            address: format!("{}#leases", crate::dashboard::page_context::home(state)),
+        .map(|lease| {
+            let (object, problem) = (format!("Lease {}", lease.key), "It has lapsed and has no new holder.");
+            let address = format!("{}#leases", home(state));
+            Concern::new(Weight::Info, object, problem, address).since(lease.acquired_at)
         })
         .collect()
 }
 
 fn failed(state: &State, failure: &Failure) -> Concern {
     let message = failure.message.lines().next().filter(|line| !line.trim().is_empty());
-    Concern {
-        weight: Weight::Warning,
-        since: failure.ended_at,
-        object: format!("{} #{} failed", failure.job, failure.id),
-        problem: message.unwrap_or("It failed without a message and was not restarted.").to_owned(),
-        address: state.path(&format!("/executions/{}", failure.id)),
-    }
+    let problem = message.unwrap_or("It failed without a message and was not restarted.");
+    let object = format!("{} #{} failed", failure.job, failure.id);
+    let address = state.path(&format!("/executions/{}", failure.id));
+    Concern::new(Weight::Warning, object, problem, address).since(failure.ended_at)
 }
 
 fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
@@ -194,34 +197,21 @@ fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
         _ => return None,
     };
     let since = pool.settings.paused.as_ref().filter(|_| weight == Weight::Info).map(|pause| pause.at);
-    Some(Concern {
-        weight,
-        since,
-        object: format!("Pool {name}"),
-        problem,
-        address: state.path(&format!("/pools/{name}")),
-    })
+    let address = state.path(&format!("/pools/{name}"));
+    Some(Concern::new(weight, format!("Pool {name}"), problem, address).since(since))
 }
 
 fn undelivered(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
     let (outbox, mut found) = (sources.outbox, Vec::new());
     if outbox.is_stuck() {
-        found.push(Concern {
-            weight: Weight::Critical,
-            since: outbox.oldest(),
-            object: "Outbox".to_owned(),
-            problem: "Events wait, but no relay is running.".to_owned(),
-            address: state.path("/outbox"),
-        });
+        let problem = "Events wait, but no relay is running.";
+        let concern = Concern::new(Weight::Critical, "Outbox", problem, state.path("/outbox"));
+        found.push(concern.since(outbox.oldest()));
     }
     if let Some((count, since)) = outbox.parked() {
-        found.push(Concern {
-            weight: Weight::Warning,
-            since,
-            object: "Parked events".to_owned(),
-            problem: format!("{count} failed and are not retried."),
-            address: state.path("/outbox/failed"),
-        });
+        let problem = format!("{count} failed and are not retried.");
+        let address = state.path("/outbox/failed");
+        found.push(Concern::new(Weight::Warning, "Parked events", problem, address).since(since));
     }
     found
 }
@@ -231,8 +221,7 @@ mod tests {
     use super::*;
 
     fn concern(weight: Weight, since: Option<i64>, object: &str) -> Concern {
-        let since = since.map(Timestamp::from_micros);
-        Concern { weight, since, object: object.into(), problem: String::new(), address: String::new() }
+        Concern::new(weight, object, "", String::new()).since(since.map(Timestamp::from_micros))
     }
 
     #[test]

@@ -172,7 +172,7 @@ async fn work(
         let Some(ended) = ended else { return };
         let Ok((index, done)) = ended else { continue };
         context.note(&format!("{}: {}", lines[index].date, done.with_cause()));
-        if done.is_failure() && !arguments.keep_going && is_stopped == Stop::No {
+        if done.failure().is_some() && !arguments.keep_going && is_stopped == Stop::No {
             is_stopped = Stop::NoMore;
         }
         lines[index].result = done;
@@ -233,11 +233,19 @@ async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
 }
 
 impl DateResult {
-    fn is_failure(&self) -> bool {
+    /// The codes of a date that did not complete.
+    fn failure(&self) -> Option<(Code, Exit)> {
         match self {
-            Self::Ended { status, .. } => *status != BatchStatus::Completed,
-            Self::Refused { .. } => true,
-            Self::NotStarted | Self::AlreadyComplete | Self::Planned(_) => false,
+            Self::Ended { status: BatchStatus::Completed, .. } => None,
+            Self::Ended { status: BatchStatus::Stopped, .. } => {
+                Some((Code::ExecutionStopped, Exit::ExecutionStopped))
+            }
+            Self::Ended { status: BatchStatus::Abandoned, .. } => {
+                Some((Code::ExecutionAbandoned, Exit::ExecutionAbandoned))
+            }
+            Self::Ended { code, .. } => Some((code.unwrap_or(Code::ExecutionFailed), Exit::ExecutionFailed)),
+            Self::Refused { code, .. } => Some((*code, code.exit())),
+            Self::NotStarted | Self::AlreadyComplete | Self::Planned(_) => None,
         }
     }
 
@@ -273,38 +281,26 @@ fn print(job: &str, lines: &[DateRun], context: &Context) -> Result<Exit, Failur
     verdict(job, lines)
 }
 
-/// The exit code of the first date that did not complete, as `job run` has it.
+/// Fails with the codes of the first date that did not complete.
 fn verdict(job: &str, lines: &[DateRun]) -> Result<Exit, Failure> {
-    let failed = lines.iter().filter(|line| line.result.is_failure()).count();
+    let failed = lines.iter().filter(|line| line.result.failure().is_some()).count();
     let open = lines.iter().filter(|line| matches!(line.result, DateResult::NotStarted)).count();
-    let Some(first) = lines.iter().find(|line| line.result.is_failure()) else {
+    let first = lines.iter().find_map(|line| Some((line, line.result.failure()?)));
+    let Some((first, (code, exit))) = first else {
         if open == 0 {
             return Ok(Exit::Ok);
         }
         let what = format!("the backfill of job {job} was stopped before {open} of {} dates", lines.len());
         return Err(Failure::new(Code::ExecutionStopped, what, "run it again to continue"));
     };
-    let (code, exit) = match &first.result {
-        DateResult::Ended { status: BatchStatus::Stopped, .. } => {
-            (Code::ExecutionStopped, Exit::ExecutionStopped)
-        }
-        DateResult::Ended { status: BatchStatus::Abandoned, .. } => {
-            (Code::ExecutionAbandoned, Exit::ExecutionAbandoned)
-        }
-        DateResult::Ended { code, .. } => (code.unwrap_or(Code::ExecutionFailed), Exit::ExecutionFailed),
-        DateResult::Refused { code, .. } => (*code, code.exit()),
-        DateResult::NotStarted | DateResult::AlreadyComplete | DateResult::Planned(_) => {
-            (Code::ExecutionFailed, Exit::ExecutionFailed)
-        }
-    };
     let what =
         format!("{failed} of {} dates of job {job} did not complete, {open} were not started", lines.len());
-    let look = match &first.result {
+    let hint = match &first.result {
         DateResult::Ended { execution, .. } => format!(" (see `tidemill executions {execution}`)"),
         _ => String::new(),
     };
     let fix =
-        format!("fix the cause{look}, then run it again: completed dates are skipped, failed dates resume");
+        format!("fix the cause{hint}, then run it again: completed dates are skipped, failed dates resume");
     let why = format!("{}: {}", first.date, first.result.with_cause());
     Err(Failure::new(code, what, fix).because(&why).ending(exit))
 }

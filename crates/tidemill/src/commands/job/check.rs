@@ -148,9 +148,9 @@ fn type_word(work: &Work) -> &'static str {
 
 fn summary(step: &StepFile) -> String {
     let mut text = work_words(&step.work);
-    if let Some(At { value: wanted, .. }) = &step.pool {
-        let units = wanted.units.map_or(String::new(), |units| format!("{units} units of "));
-        text.push_str(&format!(", with {units}pool {}", wanted.pool));
+    if let Some(At { value: request, .. }) = &step.pool {
+        let units = request.units.map_or(String::new(), |units| format!("{units} units of "));
+        text.push_str(&format!(", with {units}pool {}", request.pool));
     }
     text
 }
