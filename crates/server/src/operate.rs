@@ -2,7 +2,7 @@
 //! What is declared about an action stands in [`tidemill_domain::action`]; what it does stands with its noun.
 
 use crate::api::alert::{CreateSilence, EndSilence};
-use crate::api::execution::operate::Restart;
+use tidemill_api::execution::RestartExecution;
 use crate::api::outbox::attached::failed::OrderRows;
 use crate::api::outbox::failed_event::bulk::{ManyEvents, RedirectEvents};
 use crate::api::outbox::failed_event::operate::{EditEvent, RedirectEvent};
@@ -175,7 +175,7 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
 /// The handler of an action in the API, and the schema of the body that it reads.
 pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
     match action {
-        Action::ExecutionRestart => (post(api::execution::operate::restart), Some(Restart::name().into())),
+        Action::ExecutionRestart => (post(api::execution::operate::restart), Some(RestartExecution::name().into())),
         Action::EventEdit => with_body::<EditEvent>(action),
         Action::EventRedirect => with_body::<RedirectEvent>(action),
         Action::EventsReplay | Action::EventsSkip => with_body::<ManyEvents>(action),

@@ -131,9 +131,9 @@ fn parameters_that_are_missing_misspelt_or_without_a_value_are_named() {
     // The file says itself that it is required: no line of it is to blame.
     assert!(!misspelt.contains("payments.yaml:"), "{misspelt}");
     let bare = refused(&["-p", "day=2026-11-16", "-p", "day"]);
-    assert!(bare.contains("it is number 2, \"day\": write day=VALUE"), "{bare}");
+    assert!(bare.contains("argument 2 is \"day\": write day=VALUE"), "{bare}");
     let secret = refused(&["-p", "hunter2"]);
-    assert!(secret.contains("it is number 1") && !secret.contains("hunter2"), "{secret}");
+    assert!(secret.contains("it is argument 1") && !secret.contains("hunter2"), "{secret}");
 }
 
 #[test]
