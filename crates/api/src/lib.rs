@@ -6,6 +6,9 @@
 pub mod pool;
 pub mod execution;
 pub mod job;
+pub mod attached_table;
+pub mod failed_event;
+pub mod outbox;
 pub mod render;
 pub mod schedule;
 

@@ -51,7 +51,7 @@ use utoipa::OpenApi;
         schedule::list,
         schedule::show,
         schedule::ticks,
-        outbox::stats::show,
+        outbox::stats,
         pool::list,
         pool::show,
         pool::define::create,
@@ -70,7 +70,7 @@ use utoipa::OpenApi;
         outbox::event::add,
         outbox::event::list,
         outbox::event::show,
-        outbox::relay::list,
+        outbox::relays,
         outbox::attached::list,
         outbox::attached::attach,
         outbox::attached::detach,
@@ -99,13 +99,12 @@ use utoipa::OpenApi;
         tidemill_api::execution::RestartExecution,
         operate::OptionalReason,
         operate::Order,
-        outbox::attached::failed::OrderRows,
-        outbox::attached::failed::OrderedRows,
-        outbox::failed_event::bulk::ManyChanged,
-        outbox::failed_event::bulk::ManyEvents,
-        outbox::failed_event::bulk::RedirectEvents,
-        outbox::failed_event::operate::EditEvent,
-        outbox::failed_event::operate::RedirectEvent
+        tidemill_api::failed_event::ChangeEvents,
+        tidemill_api::failed_event::ChangeRows,
+        tidemill_api::failed_event::ChangedEvents,
+        tidemill_api::failed_event::EditEvent,
+        tidemill_api::failed_event::RedirectEvent,
+        tidemill_api::failed_event::RedirectEvents
     )),
     modifiers(&Complete)
 )]

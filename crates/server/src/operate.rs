@@ -3,9 +3,6 @@
 
 use crate::api::alert::{CreateSilence, EndSilence};
 use tidemill_api::execution::RestartExecution;
-use crate::api::outbox::attached::failed::OrderRows;
-use crate::api::outbox::failed_event::bulk::{ManyEvents, RedirectEvents};
-use crate::api::outbox::failed_event::operate::{EditEvent, RedirectEvent};
 use crate::api::{self, Body};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
@@ -18,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tidemill_api::failed_event::{ChangeEvents, ChangeRows, EditEvent, RedirectEvent, RedirectEvents};
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::audit::{self, Actor};
 use tidemill_domain::code::Code;
@@ -156,10 +154,10 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         }
         Action::LeaseRelease => api::pool::lease::perform(request, tx).await,
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
-            api::outbox::failed_event::operate::perform(request, tx).await
+            api::outbox::failed_event::operate::one(request, tx).await
         }
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect => {
-            api::outbox::failed_event::bulk::perform(request, tx).await
+            api::outbox::failed_event::operate::many(request, tx).await
         }
         Action::RowsReplay | Action::RowsSkip => api::outbox::attached::failed::perform(request, tx).await,
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
@@ -178,9 +176,9 @@ pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
         Action::ExecutionRestart => (post(api::execution::operate::restart), Some(RestartExecution::name().into())),
         Action::EventEdit => with_body::<EditEvent>(action),
         Action::EventRedirect => with_body::<RedirectEvent>(action),
-        Action::EventsReplay | Action::EventsSkip => with_body::<ManyEvents>(action),
+        Action::EventsReplay | Action::EventsSkip => with_body::<ChangeEvents>(action),
         Action::EventsRedirect => with_body::<RedirectEvents>(action),
-        Action::RowsReplay | Action::RowsSkip => with_body::<OrderRows>(action),
+        Action::RowsReplay | Action::RowsSkip => with_body::<ChangeRows>(action),
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
         Action::PoolRemove | Action::TokenRevoke => {

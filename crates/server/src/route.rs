@@ -140,7 +140,7 @@ fn others() -> Vec<Route> {
         get("/api/v1/schedules/{name}/ticks", VIEW, schedule::ticks),
         get("/api/v1/tokens", ADMINISTER, token::list),
         post("/api/v1/tokens", ADMINISTER, token::create),
-        get("/api/v1/outbox/stats", VIEW, outbox::stats::show),
+        get("/api/v1/outbox/stats", VIEW, outbox::stats),
         get("/api/v1/pools", VIEW, pool::list),
         post("/api/v1/pools", ADMINISTER, pool::define::create),
         get("/api/v1/pools/{name}", VIEW, pool::show),
@@ -162,7 +162,7 @@ fn others() -> Vec<Route> {
         get("/api/v1/outbox/events", VIEW, outbox::event::list),
         // It has the payload.
         get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event::show),
-        get("/api/v1/outbox/relays", VIEW, outbox::relay::list),
+        get("/api/v1/outbox/relays", VIEW, outbox::relays),
         get("/api/v1/outbox/attached", VIEW, outbox::attached::list),
         post("/api/v1/outbox/attached", ADMINISTER, outbox::attached::attach),
         delete("/api/v1/outbox/attached/{schema}/{table}", ADMINISTER, outbox::attached::detach),

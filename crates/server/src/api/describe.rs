@@ -85,9 +85,9 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
             ("outbox", "200", Some("FailedEvent"))
         }
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect => {
-            ("outbox", "200", Some("ManyChanged"))
+            ("outbox", "200", Some("ChangedEvents"))
         }
-        Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("OrderedRows")),
+        Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("ChangedEvents")),
         // While the worker has yet to hear of it, `cancel` answers 202 with the same.
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
             ("render", "200", Some("Render"))

@@ -1,7 +1,45 @@
-//! The outbox: its events, those that were not taken and what operators do about them, who publishes, and attached tables.
+//! The outbox: events, failed events, attached tables, relays and statistics.
 
 pub mod attached;
 pub mod event;
 pub mod failed_event;
-pub mod relay;
-pub mod stats;
+
+use crate::api::QueryString;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Json;
+use axum::extract::State as Given;
+use tidemill_api::Page;
+use tidemill_api::outbox::{OutboxSlot, OutboxStats, Relay, ShowOutboxStats};
+
+/// Counts stop here.
+const COUNT_MAX: u32 = 10_000;
+
+/// List the live relays, the oldest first.
+#[utoipa::path(get, path = "/api/v1/outbox/relays", responses((status = 200, body = Page<Relay>)))]
+pub(crate) async fn relays(Given(state): Given<State>) -> Result<Json<Page<Relay>>, Problem> {
+    let mut tx = state.read().await?;
+    let relays = tx.outbox().relays().await?;
+    Ok(Json(Page::whole(&relays)))
+}
+
+/// Show statistics of the outbox.
+#[utoipa::path(get, path = "/api/v1/outbox/stats", params(ShowOutboxStats), responses((status = 200, body = OutboxStats)))]
+pub(crate) async fn stats(
+    Given(state): Given<State>,
+    QueryString(query): QueryString<ShowOutboxStats>,
+) -> Result<Json<OutboxStats>, Problem> {
+    let mut tx = state.read().await?;
+    let stats = tx.outbox().stats(COUNT_MAX).await?;
+    let attached = tx.outbox().attached_standings(COUNT_MAX).await?;
+    let mut view = OutboxStats::from((&stats, attached.as_slice()));
+    if query.slots {
+        view.slots = OutboxSlot::all(&stats);
+    }
+    Ok(Json(view))
+}
+
+/// The object of changes to events of this topic, for scopes; `outbox/*` if the topic is unknown.
+pub(crate) fn object(topic: Option<&str>) -> String {
+    format!("outbox/{}", topic.unwrap_or("*"))
+}

@@ -1,4 +1,4 @@
-//! How the outbox stands, as its page tells it. What is not known is told as not known.
+//! Statistics of the outbox page. Unknown numbers are shown as unknown.
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, state};
@@ -7,12 +7,12 @@ use tidemill_domain::outbox::{Count, LiveRelay, RelayId, missing_shares};
 use tidemill_store::outbox::{AttachedStanding, Backlog, FailedEventCounts, RelayDetail, SlotLag};
 use tidemill_store::{StoreError, Tx};
 
-/// How far is counted; it is looked at every second while somebody watches.
-const COUNT_MAX: u32 = 1_000;
+/// Counts stop here: an open page counts every second.
+pub(in crate::dashboard) const COUNT_MAX: u32 = 1_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct OutboxOverview {
-    /// Slot by slot; none when nobody can say.
+    /// One for each slot; none if unknown.
     pub(super) lag: Option<Vec<SlotLag>>,
     pub(super) failed: FailedEventCounts,
     pub(super) relays: Vec<RelayDetail>,
@@ -33,7 +33,7 @@ impl OutboxOverview {
         })
     }
 
-    /// What people call a relay; none when it is not alive.
+    /// None if the relay is not alive.
     pub(super) fn relay(&self, id: RelayId) -> Option<&LiveRelay> {
         self.relays.iter().map(|detail| &detail.relay).find(|relay| relay.id == id)
     }
@@ -42,7 +42,7 @@ impl OutboxOverview {
         Some(self.lag.as_deref().map(Backlog::of)?.plus(self.failed.open()))
     }
 
-    /// How many slots no live relay has; none when nobody can say.
+    /// Number of slots without a live relay; none if unknown.
     fn unowned(&self) -> Option<usize> {
         let has_owner = |slot: &&SlotLag| slot.owner.is_some_and(|owner| self.relay(owner).is_some());
         self.lag.as_ref().map(|slots| slots.len() - slots.iter().filter(has_owner).count())
@@ -58,13 +58,13 @@ impl OutboxOverview {
         let has_work = unpublished.is_none_or(|backlog| backlog.rows.least() > 0);
         html! {
             dl {
-                dt { "Lag" }
-                dd { (unpublished.map_or_else(unknown, |backlog| html! { (count(backlog.rows)) " events unpublished" })) }
-                dt { "Oldest of them" } dd { (oldest(unpublished, times)) }
+                dt { "Unpublished" }
+                dd { (unpublished.map_or_else(unknown, |backlog| html! { (count(backlog.rows)) " events" })) }
+                dt { "Oldest" } dd { (oldest(unpublished, times)) }
                 dt { "Published" }
                 dd {
                     @match self.published_per_second() {
-                        Some(rate) => { (rounded(rate)) " per second, since each relay joined" }
+                        Some(rate) => { (rounded(rate)) " events per second, since each relay joined" }
                         None => (unknown()),
                     }
                 }
@@ -79,16 +79,16 @@ impl OutboxOverview {
                     @match self.unowned() {
                         None => (unknown()),
                         Some(0) => "256 of 256",
-                        Some(free) => { (256_usize.saturating_sub(free)) " of 256; " (state(Health::Warn, "without")) " " (free) }
+                        Some(free) => { (256_usize.saturating_sub(free)) " of 256; " (state(Health::Warn, "without owner")) " " (free) }
                     }
                 }
                 @if !self.missing.is_empty() {
-                    dt { "Shares without a relay" }
+                    dt { "Instances without a relay" }
                     dd { (state(Health::Bad, &self.missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))) }
                 }
             }
             @if self.lag.is_none() {
-                p { "Nobody can say how far events were read: the database was restored into another server, and no relay has come since." }
+                p { "The positions of the slots are unknown: the database was restored to another server, and no relay has run since." }
             }
         }
     }
@@ -98,17 +98,24 @@ pub(super) fn unknown() -> Markup {
     html! { span.soft { "unknown" } }
 }
 
-/// A number that was counted only so far.
 pub(super) fn count(count: Count) -> Markup {
-    match count {
-        Count::AtLeast(0) => unknown(),
-        Count::AtLeast(least) => html! { (least) "+" },
-        Count::Exactly(count) => html! { (count) },
+    if count == Count::AtLeast(0) {
+        unknown()
+    } else {
+        html! { (count_text(count)) }
     }
 }
 
-/// For how long the oldest waits.
-pub(super) fn oldest(backlog: Option<Backlog>, times: &Times) -> Markup {
+/// Such as `1000+`.
+pub(in crate::dashboard) fn count_text(count: Count) -> String {
+    match count {
+        Count::AtLeast(least) if least > 0 => format!("{least}+"),
+        count => count.to_string(),
+    }
+}
+
+/// Age of the oldest event.
+pub(in crate::dashboard) fn oldest(backlog: Option<Backlog>, times: &Times) -> Markup {
     match backlog {
         Some(Backlog { rows: Count::Exactly(0), .. }) => html! { span.soft { "none" } },
         Some(Backlog { oldest: Some(oldest), .. }) => times.length(oldest),
@@ -116,7 +123,6 @@ pub(super) fn oldest(backlog: Option<Backlog>, times: &Times) -> Markup {
     }
 }
 
-/// To a tenth, which is as exact as anybody reads.
 pub(super) fn rounded(rate: f64) -> String {
     format!("{rate:.1}")
 }

@@ -1,4 +1,4 @@
-//! The 256 slots: who has which, and where something waits. A strip for the eye, and the same by owner as a table.
+//! The 256 slots: a picture of their owners and waiting events, and a table by owner.
 
 use super::overview::{OutboxOverview, count, oldest, unknown};
 use crate::dashboard::instant::Times;
@@ -12,7 +12,7 @@ use tidemill_store::outbox::{Backlog, SlotLag};
 const COLUMNS: &[(&str, bool)] = &[
     ("Owner", false),
     ("Slots", true),
-    ("Which", false),
+    ("Numbers", false),
     ("Epoch", true),
     ("Unpublished", true),
     ("Oldest", false),
@@ -21,13 +21,12 @@ const COLUMNS: &[(&str, bool)] = &[
 /// Colours that owners take in turn.
 const COLOURS: usize = 5;
 
-/// What waits in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
     None,
-    /// Something is still to be published.
+    /// It has unpublished events.
     Waits,
-    /// Something was not taken.
+    /// It has failed events.
     Failed,
 }
 
@@ -47,7 +46,7 @@ pub(super) fn region(standing: &OutboxOverview, times: &Times) -> Region {
     Region::whole("outbox-slots", Audience::On(&[Page::Outbox]), markup)
 }
 
-/// Each owner with its number, in the order in which relays joined; those that are gone come last.
+/// Each owner with a number: live relays in the order they joined, then relays that are gone.
 fn owners(standing: &OutboxOverview) -> BTreeMap<RelayId, usize> {
     let live = standing.relays.iter().map(|relay| relay.relay.id);
     let all = live.chain(standing.lag.iter().flatten().filter_map(|slot| slot.owner));
@@ -67,7 +66,7 @@ fn load(standing: &OutboxOverview, slot: &SlotLag) -> Load {
     }
 }
 
-/// Neighbours that are alike, from and to.
+/// Runs of equal neighbours: first index, last index, value.
 fn runs<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)> {
     let mut runs: Vec<(usize, usize, T)> = Vec::new();
     for (place, value) in values.enumerate() {
@@ -81,10 +80,8 @@ fn runs<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)>
 
 fn named(standing: &OutboxOverview, owner: Option<RelayId>) -> String {
     match owner {
-        None => "nobody".to_owned(),
-        Some(id) => {
-            standing.relay(id).map_or_else(|| format!("{id}, which is gone"), |relay| relay.name.clone())
-        }
+        None => "no owner".to_owned(),
+        Some(id) => standing.relay(id).map_or_else(|| format!("{id} (gone)"), |relay| relay.name.clone()),
     }
 }
 
@@ -96,7 +93,7 @@ fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId
     html! {
         svg.slots viewBox="0 0 256 14" preserveAspectRatio="none" role="img" {
             title { "The 256 slots by owner" }
-            desc { "Above who has each slot, below where events wait. The table below has the same." }
+            desc { "Top: owner of each slot. Bottom: slots with waiting events. The table below has the same data." }
             @for (from, to, owner) in runs(slots.iter().map(|slot| slot.owner)) {
                 rect class=(colour(owner)) x=(from) width=(to - from + 1) height="9" {
                     title { (range(from, to)) ": " (named(standing, owner)) }
@@ -175,16 +172,10 @@ fn row(
     }
 }
 
-/// Numbers in their order, neighbours put together.
+/// Sorted numbers as ranges, such as `0–2, 7`. Within a range, all numbers are equally far from their index.
 fn ranges(numbers: &[usize]) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, to)) if *to + 1 == *number => *to = *number,
-            _ => ranges.push((*number, *number)),
-        }
-    }
-    ranges.into_iter().map(|(from, to)| range(from, to)).collect::<Vec<_>>().join(", ")
+    let runs = runs(numbers.iter().enumerate().map(|(index, number)| number - index));
+    runs.into_iter().map(|(from, to, _)| range(numbers[from], numbers[to])).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

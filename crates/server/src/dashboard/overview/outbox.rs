@@ -1,7 +1,7 @@
-//! The outbox: what is still to be published and since when, who publishes, and what nobody tries any more. What is not
-//! known is said to be unknown.
+//! The outbox on the overview. Unknown numbers are shown as unknown.
 
 use crate::dashboard::instant::Times;
+use crate::dashboard::outbox::overview::{COUNT_MAX, count_text, oldest};
 use crate::dashboard::part::{Health, state};
 use crate::dashboard::region::{Audience, Page, Region};
 use maud::{Markup, html};
@@ -11,15 +11,12 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::Backlog;
 use tidemill_store::{StoreError, Tx};
 
-/// How far is counted; it is looked at every second while somebody watches.
-const COUNT_MAX: u32 = 1_000;
-
-/// An event that is still to be published after so long is worth a look; the alert `outbox_lag` says the same.
+/// An older unpublished event is a warning, as in the alert `outbox_lag`.
 const LATE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outbox {
-    /// What is still to be published; none when nobody can say.
+    /// None if unknown.
     unpublished: Option<Backlog>,
     parked: Backlog,
     relays: u64,
@@ -36,12 +33,11 @@ impl Outbox {
         })
     }
 
-    /// How many are to be published.
     fn count(&self) -> String {
-        self.unpublished.map_or_else(|| Count::AtLeast(0).to_string(), |backlog| brief(backlog.rows))
+        self.unpublished.map_or_else(|| Count::AtLeast(0).to_string(), |backlog| count_text(backlog.rows))
     }
 
-    /// For how long the oldest of them has waited.
+    /// Age of the oldest unpublished event.
     pub(super) fn lag(&self, times: &Times) -> Markup {
         match self.unpublished {
             Some(Backlog { rows: Count::Exactly(0), .. }) => html! { "none" },
@@ -50,19 +46,19 @@ impl Outbox {
         }
     }
 
-    /// When the oldest of them was written.
+    /// When the oldest unpublished event was written.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         self.unpublished.and_then(|backlog| backlog.oldest)
     }
 
-    /// Whether there is something to publish, and nobody does it.
+    /// Whether there are unpublished events and no relay.
     pub(super) fn is_stuck(&self) -> bool {
         self.relays == 0 && self.unpublished.is_some_and(|backlog| backlog.rows.least() > 0)
     }
 
-    /// How many nobody tries any more, and since when; none when there are none.
+    /// Number of parked events and time of the oldest; none if there are none.
     pub(super) fn parked(&self) -> Option<(String, Option<Timestamp>)> {
-        (self.parked.rows.least() > 0).then(|| (brief(self.parked.rows), self.parked.oldest))
+        (self.parked.rows.least() > 0).then(|| (count_text(self.parked.rows), self.parked.oldest))
     }
 
     pub(crate) fn health(&self, now: Timestamp) -> Health {
@@ -77,27 +73,18 @@ impl Outbox {
     }
 }
 
-/// What is told of the outbox.
 pub(super) fn region(outbox: &Outbox, times: &Times) -> Region {
     let markup = html! {
         div.body data-live="outbox" {
             dl {
                 dt { "Unpublished" } dd { (outbox.count()) }
-                dt { "The oldest is of" } dd { (oldest(outbox.unpublished, times)) }
+                dt { "Oldest" } dd { (oldest(outbox.unpublished, times)) }
                 dt { "Live relays" } dd { (relays(outbox)) }
                 dt { "Parked" } dd { (parked(outbox.parked.rows)) }
             }
         }
     };
     Region::whole("outbox", Audience::On(&[Page::Overview]), markup)
-}
-
-fn oldest(unpublished: Option<Backlog>, times: &Times) -> Markup {
-    match unpublished {
-        Some(Backlog { rows: Count::Exactly(0), .. }) => html! { span.soft { "none" } },
-        Some(Backlog { oldest: Some(oldest), .. }) => times.at(oldest),
-        _ => html! { span.soft { "unknown" } },
-    }
 }
 
 fn relays(outbox: &Outbox) -> Markup {
@@ -112,15 +99,7 @@ fn relays(outbox: &Outbox) -> Markup {
 fn parked(count: Count) -> Markup {
     match count {
         Count::Exactly(0) => html! { "0" },
-        count => html! { (state(Health::Warn, &brief(count))) span.soft { ", which nobody tries any more" } },
-    }
-}
-
-/// As the other numbers at the top are written.
-fn brief(count: Count) -> String {
-    match count {
-        Count::AtLeast(least) if least > 0 => format!("{least}+"),
-        count => count.to_string(),
+        count => html! { (state(Health::Warn, &count_text(count))) span.soft { ", not retried any more" } },
     }
 }
 

@@ -50,7 +50,7 @@ async fn what_is_to_be_published_and_who_does_it_is_told() {
     let alone = overview(&app).await;
     assert!(alone.contains(&tile("0 s</time>", "bad")) && alone.contains("nothing is published"), "{alone}");
     assert!(alone.contains("<dt>Unpublished</dt><dd>2</dd>"), "{alone}");
-    assert!(alone.contains("1</span><span class=\"soft\">, which nobody tries any more"), "{alone}");
+    assert!(alone.contains("1</span><span class=\"soft\">, not retried any more"), "{alone}");
 
     run(
         &app,
@@ -142,11 +142,9 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
     let app = App::open().await;
     let get = async |path: &str| app.ask(Method::GET, path, &[], "").await.text;
     let empty = get("/outbox").await;
-    assert!(
-        panel(&empty, "standing").contains("Lag 0 events unpublished Oldest of them none Published unknown")
-    );
-    assert!(panel(&empty, "relays").contains("No relay runs. Start one: tidemill relay"));
-    assert!(panel(&empty, "slots").contains("▲ nobody 256 0–255"), "{}", panel(&empty, "slots"));
+    assert!(panel(&empty, "standing").contains("Unpublished 0 events Oldest none Published unknown"));
+    assert!(panel(&empty, "relays").contains("No relay is running. Start one: tidemill relay"));
+    assert!(panel(&empty, "slots").contains("▲ no owner 256 0–255"), "{}", panel(&empty, "slots"));
     assert!(panel(&empty, "attached").contains("No table is attached."));
 
     refuse(&app, 1, "a", "orders", "{}").await;
@@ -173,17 +171,17 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
 
     let standing = panel(&page, "standing");
     assert!(
-        standing.contains("Lag 1 events unpublished Oldest of them 0 s Published 12.0 per second"),
+        standing.contains("Unpublished 1 events Oldest 0 s Published 12.0 events per second"),
         "{standing}"
     );
     assert!(
-        panel(&page, "relays").contains("● live keeper host (7) kafka://k:9092 fair"),
+        panel(&page, "relays").contains("● live keeper host (7) kafka://k:9092 even"),
         "{}",
         panel(&page, "relays")
     );
     let slots = panel(&page, "slots");
     assert!(
-        slots.contains("keeper") && slots.contains("0–99") && slots.contains("which is gone 1 255 2 0 none"),
+        slots.contains("keeper") && slots.contains("0–99") && slots.contains("(gone) 1 255 2 0 none"),
         "{slots}"
     );
     assert!(page.contains("<title>0–99: keeper</title>") && page.contains(": failed events</title>"));
@@ -198,9 +196,9 @@ async fn what_nobody_can_say_is_unknown_and_not_nothing() {
     let page = Browser::log_in(&app, Role::Viewer).await.get("/outbox").await.text;
 
     let standing = panel(&page, "standing");
-    assert!(standing.contains("Lag unknown Oldest of them unknown"), "{standing}");
+    assert!(standing.contains("Unpublished unknown Oldest unknown"), "{standing}");
     assert!(
-        standing.contains("Slots with an owner unknown") && standing.contains("restored into another server")
+        standing.contains("Slots with an owner unknown") && standing.contains("restored to another server")
     );
     assert!(panel(&page, "slots").contains("unknown"));
 }
@@ -294,7 +292,7 @@ async fn one_event_is_replayed_or_skipped_after_a_question() {
     let question = operator.get("/outbox/failed/1/replay").await.text;
     assert!(
         question.contains("Replay event 1, “order.paid”?")
-            && question.contains("wait until it is taken or skipped")
+            && question.contains("wait until it is published or skipped")
     );
     assert!(question.contains("tidemill outbox replay 1 --reason WHY"));
     let refusal = operator.get("/outbox/failed/4/replay").await.text;
@@ -358,7 +356,7 @@ async fn those_that_were_picked_are_replayed_when_their_number_is_typed() {
         operator.submit("/outbox", "/outbox/failed/replay", "id=1&id=2&id=4&number=3&reason=go&key=b").await;
     assert_eq!(done.status, StatusCode::OK, "{done:?}");
     let told = words(&done.text);
-    assert!(told.contains("Done to 2 events; 1 were refused.") && told.contains("4 "), "{told}");
+    assert!(told.contains("2 events changed; 1 refused.") && told.contains("4 "), "{told}");
     assert_eq!(states(&app).await.iter().filter(|(_, state)| state == "waiting").count(), 2);
     let none = operator.get("/outbox/failed/replay?state=parked").await;
     assert!(
@@ -375,9 +373,9 @@ async fn all_that_match_are_replayed_when_their_number_is_typed_and_is_still_rig
     }
     let operator = Browser::log_in(&app, Role::Operator).await;
     let wide = operator.get("/outbox/failed").await.text;
-    assert!(wide.contains("To act on all, first say which") && !wide.contains("all=1"), "{wide}");
+    assert!(wide.contains("To change all events, first filter them") && !wide.contains("all=1"), "{wide}");
     let empty = operator.get("/outbox/failed/replay?all=1&state=parked").await;
-    assert!(empty.status == StatusCode::BAD_REQUEST && empty.text.contains("Nothing limits the events"));
+    assert!(empty.status == StatusCode::BAD_REQUEST && empty.text.contains("No filter is set"));
     let forced = operator.submit("/outbox", "/outbox/failed/replay", "all=1&number=523&reason=x&key=z").await;
     assert_eq!(forced.status, StatusCode::BAD_REQUEST);
 
@@ -406,6 +404,6 @@ async fn all_that_match_are_replayed_when_their_number_is_typed_and_is_still_rig
     }
     assert_eq!(audited(&app).await.len(), 521, "each leaves an entry, and only one");
     let told = operator.get("/outbox/failed?topic=flood&done=replay&count=521").await.text;
-    assert!(words(&told).contains("521 events are tried again at once"), "{told}");
+    assert!(words(&told).contains("521 events are retried now"), "{told}");
     assert_eq!(states(&app).await.iter().filter(|(_, state)| state == "parked").count(), 3, "no others");
 }

@@ -1,42 +1,25 @@
-//! What an operator may do with one failed event.
+//! Changes to failed events: one by its id, or many by their ids or a filter.
 
-use super::{FailedEvent, object, refused};
+use super::{checked, find, refused};
 use crate::access::Principal;
-use crate::api::outbox::event::{EventPayload, bad_event};
+use crate::api::limit;
+use crate::api::outbox::event::decode;
+use crate::api::outbox::object;
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::BTreeMap;
+use tidemill_api::failed_event::{
+    ChangeEvents, ChangedEvents, EditEvent, FailedEvent, RedirectEvent, RedirectEvents,
+};
 use tidemill_domain::action::Action;
 use tidemill_domain::outbox::EventId;
-use tidemill_domain::outbox::failed_event::{Edit, FailedEventRefusal, Redirect, Verb};
+use tidemill_domain::outbox::failed_event::{Edit, Redirect, Verb};
 use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{Operation, Selection};
-use utoipa::ToSchema;
 
-/// What is to be published in place of an event; what is not given stays.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EditEvent {
-    /// Why, for those who wonder later.
-    reason: String,
-    /// What it says.
-    payload: Option<EventPayload>,
-    /// All its headers.
-    headers: Option<BTreeMap<String, String>>,
-}
-
-/// Where an event is to go.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RedirectEvent {
-    /// Why, for those who wonder later.
-    reason: String,
-    /// The topic.
-    topic: String,
-}
+/// Maximum number of ids in one request.
+pub(crate) const IDS_MAX: usize = 500;
 
 impl ActionBody for EditEvent {
     fn reason(&self) -> Option<&str> {
@@ -45,12 +28,11 @@ impl ActionBody for EditEvent {
 
     fn parameters(&self) -> Result<Parameters, Problem> {
         if self.payload.is_none() && self.headers.is_none() {
-            let remedy = "give `payload`, `headers` or both; to try it again unchanged, replay it";
+            let remedy = "set `payload`, `headers` or both; to retry it unchanged, replay it";
             return Err(Problem::bad_request("the edit changes nothing", remedy));
         }
-        let payload = self.payload.clone().map(EventPayload::stored).transpose()?;
-        let edit = Edit::new(payload, self.headers.clone()).map_err(|bad| bad_event(&bad))?;
-        Ok(Parameters::Event(Verb::Edit(edit)))
+        let payload = self.payload.clone().map(decode).transpose()?;
+        Ok(Parameters::Event(Verb::Edit(Edit::new(payload, self.headers.clone())?)))
     }
 }
 
@@ -60,26 +42,65 @@ impl ActionBody for RedirectEvent {
     }
 
     fn parameters(&self) -> Result<Parameters, Problem> {
-        Ok(Parameters::Event(redirection(&self.topic)?))
+        Ok(Parameters::Event(Verb::Redirect(Redirect::new(&self.topic)?)))
     }
 }
 
-/// A redirection to this topic.
-pub(super) fn redirection(topic: &str) -> Result<Verb, Problem> {
-    Ok(Verb::Redirect(Redirect::new(topic).map_err(|bad| bad_event(&bad))?))
+impl ActionBody for ChangeEvents {
+    fn reason(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let (selection, limit) = selection(self)?;
+        Ok(Parameters::Events { verb: None, selection, limit })
+    }
 }
 
-/// Refuses a redirection to a topic beyond the caller's scopes: they limit where it publishes, too.
-pub(super) fn check_target(principal: &Principal, verb: &Verb) -> Result<(), Problem> {
+impl ActionBody for RedirectEvents {
+    fn reason(&self) -> Option<&str> {
+        self.events.reason()
+    }
+
+    fn parameters(&self) -> Result<Parameters, Problem> {
+        let verb = Verb::Redirect(Redirect::new(&self.topic)?);
+        let (selection, limit) = selection(&self.events)?;
+        Ok(Parameters::Events { verb: Some(verb), selection, limit })
+    }
+}
+
+fn selection(events: &ChangeEvents) -> Result<(Selection, u32), Problem> {
+    match (&events.ids, &events.filter) {
+        (Some(ids), None) if (1..=IDS_MAX).contains(&ids.len()) => {
+            let ids = ids.iter().copied().map(EventId::new).collect();
+            Ok((Selection::Selected(ids), limit(Some(500))?))
+        }
+        (Some(_), None) => Err(Problem::bad_request(
+            "the list of ids is empty or too long",
+            format!("send 1 to {IDS_MAX} ids, or use a filter"),
+        )),
+        (None, Some(filter)) => {
+            let filter = checked(filter.clone())?;
+            let after = EventId::new(events.after.unwrap_or(0));
+            Ok((Selection::Matching { filter, after }, limit(events.limit)?))
+        }
+        (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
+            "the request must have either `ids` or `filter`",
+            "send one of them; an empty filter matches all events",
+        )),
+    }
+}
+
+/// Scopes also limit the topic that events are redirected to.
+fn check_target(principal: &Principal, verb: &Verb) -> Result<(), Problem> {
     match verb {
         Verb::Redirect(redirect) => principal.check_scope(&object(Some(redirect.topic()))),
         Verb::Skip | Verb::Replay | Verb::Edit(_) => Ok(()),
     }
 }
 
-/// Changes one event, and answers with it as it stands then. Whoever is limited to some topics may change their events
-/// only.
-pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+/// Changes one event and answers with the result.
+pub(crate) async fn one(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = EventId::new(request.id()?);
     let verb = match (request.action, &request.parameters) {
         (Action::EventSkip, _) => &Verb::Skip,
@@ -88,14 +109,33 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         _ => return Err(request.mistaken()),
     };
     check_target(&request.caller.principal, verb)?;
-    let unknown = || refused(id, FailedEventRefusal::Unknown);
-    let found = tx.outbox().failed_event(id).await?.ok_or_else(unknown)?;
-    request.check_scope(&object(found.record.topic.as_deref()))?;
+    request.check_scope(&object(find(tx, id).await?.record.topic.as_deref()))?;
     let operation = Operation { verb, actor: &request.actor(), reason: request.required_reason(), limit: 1 };
     let operated = tx.outbox().operate(&Selection::One(id), &operation).await?;
     if let Some((id, refusal)) = operated.refused.first() {
         return Err(refused(*id, *refusal));
     }
-    let after = tx.outbox().failed_event(id).await?.ok_or_else(unknown)?;
-    Ok((StatusCode::OK, json!(FailedEvent::from(after.record))))
+    Ok((StatusCode::OK, json!(FailedEvent::from(&find(tx, id).await?.record))))
+}
+
+/// Changes many events. A token that is limited to topics needs a filter with one of these topics.
+pub(crate) async fn many(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let Parameters::Events { verb, selection, limit } = &request.parameters else {
+        return Err(request.mistaken());
+    };
+    let verb = match (request.action, verb) {
+        (_, Some(verb)) => verb,
+        (Action::EventsSkip, None) => &Verb::Skip,
+        (Action::EventsReplay, None) => &Verb::Replay,
+        _ => return Err(request.mistaken()),
+    };
+    check_target(&request.caller.principal, verb)?;
+    request.check_scope(&match selection {
+        Selection::Matching { filter, .. } => object(filter.topic.as_deref()),
+        Selection::One(_) | Selection::Selected(_) => object(None),
+    })?;
+    let operation =
+        Operation { verb, actor: &request.actor(), reason: request.required_reason(), limit: *limit };
+    let operated = tx.outbox().operate(selection, &operation).await?;
+    Ok((StatusCode::OK, json!(ChangedEvents::from(operated))))
 }

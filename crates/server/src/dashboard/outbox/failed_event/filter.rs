@@ -1,18 +1,19 @@
-//! Which events a page is to show, as its address says it.
+//! The filter of the list of failed events, as the query string has it.
 
 use crate::dashboard::part::query;
 use crate::problem::Problem;
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde::de::value::{self, MapDeserializer};
 use std::fmt::Write as _;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_store::outbox::failed_event::FailedEventFilter;
 
-/// Those in every state but skipped.
+/// All states but skipped.
 const OPEN: &str = "open";
 
-/// What to list. Fields that were left empty are as if they were not there.
+/// Empty fields are ignored.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FailedEventQuery {
@@ -24,7 +25,7 @@ pub(crate) struct FailedEventQuery {
     pub(super) error: String,
     pub(super) slot: String,
     pub(super) after: String,
-    /// What was just done, and to how many.
+    /// The action that was just done, and how many events it changed.
     pub(super) done: String,
     pub(super) count: String,
 }
@@ -34,25 +35,13 @@ fn given(text: &str) -> Option<String> {
 }
 
 impl FailedEventQuery {
-    /// Of fields that a form has sent, in which other things may be.
+    /// Reads a form, which may have other fields too.
     pub(super) fn of_fields(fields: &[(String, String)]) -> Self {
-        let field = |name: &str| {
-            let found = fields.iter().find(|(field, _)| field == name);
-            found.map_or_else(String::new, |(_, value)| value.clone())
-        };
-        Self {
-            state: field("state"),
-            topic: field("topic"),
-            event_type: field("event_type"),
-            aggregate_type: field("aggregate_type"),
-            aggregate_id: field("aggregate_id"),
-            error: field("error"),
-            slot: field("slot"),
-            ..Self::default()
-        }
+        let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Self::deserialize(MapDeserializer::<_, value::Error>::new(fields)).unwrap_or_default()
     }
 
-    /// The states that are meant: those that nobody tries any more, unless others are named.
+    /// Parked events by default.
     pub(super) fn states(&self) -> Result<Vec<StateWord>, Problem> {
         match self.state.trim() {
             "" => Ok(vec![StateWord::Parked]),
@@ -63,16 +52,15 @@ impl FailedEventQuery {
         }
     }
 
-    /// The word of the state that is shown.
     pub(super) fn state_word(&self) -> &str {
         given(&self.state).map_or(StateWord::Parked.as_str(), |_| self.state.trim())
     }
 
-    /// What the database is asked for.
     pub(super) fn filter(&self) -> Result<FailedEventFilter, Problem> {
         let slot = given(&self.slot).map(|slot| slot.parse::<u8>()).transpose();
-        let slot =
-            slot.map_err(|_| Problem::bad_request("the slot is not from 0 to 255", "correct the form"))?;
+        let slot = slot.map_err(|_| {
+            Problem::bad_request("the slot is not from 0 to 255", "enter a number from 0 to 255")
+        })?;
         Ok(FailedEventFilter {
             states: self.states()?,
             slot: slot.map(Slot::new),
@@ -84,17 +72,15 @@ impl FailedEventQuery {
         })
     }
 
-    /// Whether something is said of the events beside their state: who acts on all of them has to.
+    /// Whether there is a filter besides the state. Changing all matching events needs one.
     pub(super) fn is_narrow(&self) -> bool {
         self.named().into_iter().any(|(name, value)| name != "state" && given(value).is_some())
     }
 
-    /// From behind which event on.
     pub(super) fn after(&self) -> EventId {
         self.after.trim().parse().unwrap_or(EventId::ZERO)
     }
 
-    /// Whether it is the first page.
     pub(super) fn is_first(&self) -> bool {
         self.after() == EventId::ZERO
     }
@@ -111,12 +97,11 @@ impl FailedEventQuery {
         ]
     }
 
-    /// The part of the address that asks for the same, with `more` at its end.
+    /// The query string, with `more` at its end.
     pub(super) fn query(&self, more: &str) -> String {
         query(self.named(), more)
     }
 
-    /// The same as hidden fields of a form.
     pub(super) fn hidden(&self) -> Markup {
         html! {
             @for (name, value) in self.named() {
@@ -125,7 +110,7 @@ impl FailedEventQuery {
         }
     }
 
-    /// The same as flags of the command line.
+    /// Flags of the command line, quoted for a shell.
     pub(super) fn flags(&self) -> String {
         let mut flags = String::new();
         for (name, value) in self.named() {
@@ -137,8 +122,7 @@ impl FailedEventQuery {
         flags
     }
 
-    /// In words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let named = self.named().into_iter().filter_map(|(name, value)| Some((name, given(value)?)));
         named
             .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))

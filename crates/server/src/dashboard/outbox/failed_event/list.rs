@@ -1,31 +1,38 @@
-//! The events that were not taken, by page; some or all of them can be replayed or skipped.
+//! The list of failed events. Selected or all matching events can be replayed or skipped.
 
 use super::filter::FailedEventQuery;
-use super::row::{COLUMNS, row};
+use super::one::verb;
 use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::outbox::overview::count;
+use crate::dashboard::instant::Times;
+use crate::dashboard::outbox::overview::{count, count_text};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, panel, refused, table};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
+use crate::dashboard::region::{Audience, Buttons, Page, Region};
+use crate::dashboard::sheet::ask_button;
 use crate::problem::Problem;
+use crate::state::State;
 use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
+use tidemill_domain::action::Action;
 use tidemill_domain::outbox::Count;
-use tidemill_domain::outbox::failed_event::StateWord;
+use tidemill_domain::outbox::failed_event::{StateWord, operate};
 use tidemill_store::outbox::FailedEventCounts;
 use tidemill_store::outbox::failed_event::FailedEventRecord;
 use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 50;
-/// How far is counted for the numbers of states.
+/// Where the counts of states stop.
 const STATES_COUNT_MAX: u32 = 1_000;
-/// How far is counted what a filter lets through.
+/// Where the count of matching events stops.
 pub(super) const COUNT_MAX: u32 = 10_000;
+const ERROR_CHARS_MAX: usize = 200;
 
-/// The numbers of the states, which change by themselves.
+const COLUMNS: &[&str] = &["Select", "State", "Event", "Aggregate", "Topic", "Error", "Failed", "Action"];
+
+/// The counts of states, which are live.
 pub(crate) async fn count_regions(tx: &mut Tx) -> Result<Vec<Region>, StoreError> {
     let failed = tx.outbox().failed_event_counts(STATES_COUNT_MAX).await?;
     Ok(StateWord::ALL.into_iter().map(|word| count_region(&failed, word)).collect())
@@ -39,23 +46,22 @@ fn count_region(failed: &FailedEventCounts, word: StateWord) -> Region {
 
 pub(crate) async fn page(
     visit: PageContext,
-    QueryString(wanted): QueryString<FailedEventQuery>,
+    QueryString(query): QueryString<FailedEventQuery>,
 ) -> Result<Html<String>, Problem> {
-    let filter = wanted.filter()?;
+    let filter = query.filter()?;
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    // One more than is shown tells whether there is a next page.
-    let mut records = tx.outbox().failed_events(&filter, wanted.after(), PAGE_ROWS + 1).await?;
+    // One more than shown, to know whether there is a next page.
+    let mut records = tx.outbox().failed_events(&filter, query.after(), PAGE_ROWS + 1).await?;
     let matching = tx.outbox().count_failed_events(&filter, COUNT_MAX).await?;
     let failed = tx.outbox().failed_event_counts(STATES_COUNT_MAX).await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
-    let next =
-        records.last().filter(|_| has_more).map(|record| wanted.query(&format!("after={}", record.id)));
+    let next = records.last().filter(|_| has_more).map(|record| query.query(&format!("after={}", record.id)));
     let times = visit.times(common.now);
     let buttons = visit.buttons(Permission::Operate);
     let rows = html! {
         tbody {
-            @if records.is_empty() { (empty_row(COLUMNS.len(), &without(&wanted))) }
+            @if records.is_empty() { (empty_row(COLUMNS.len(), &without(&query))) }
             @for record in &records { (row(&visit.state, record, &times, buttons)) }
         }
     };
@@ -64,22 +70,22 @@ pub(crate) async fn page(
     let aside = html! { span.soft { (counted(matching)) } };
     let content = html! {
         h1 { "Failed events" }
-        (done(&wanted))
-        (chips(&visit, &failed, &wanted))
-        (panel("filter", "Only", &nothing, &filter_form(&address, &wanted)))
+        (done(&query))
+        (chips(&visit, &failed, &query))
+        (panel("filter", "Filter", &nothing, &filter_form(&address, &query)))
         (panel("events", "Events", &aside, &html! {
             form method="get" action={ (address) "/replay" } {
-                (wanted.hidden())
+                (query.hidden())
                 (table("Failed events", COLUMNS, &rows))
-                (acts(&visit, &wanted, &records, matching))
+                (acts(&visit, &query, &records, matching))
             }
             div.row.body {
-                @if !wanted.is_first() { a.button href={ (address) (wanted.query("")) } { "First" } }
+                @if !query.is_first() { a.button href={ (address) (query.query("")) } { "First" } }
                 @if let Some(next) = next { a.button href={ (address) (next) } { "Next" } }
             }
             p.body.soft {
-                "Order is kept for each aggregate: later events of it wait behind a failed one, and a replayed event overtakes none. "
-                "At the command line: " (command(&format!("tidemill outbox failed{}", wanted.flags())))
+                "Order is kept for each aggregate: later events wait for a failed one, and a replayed event keeps its place. "
+                "At the command line: " (command(&format!("tidemill outbox failed{}", query.flags())))
             }
         }))
     };
@@ -89,17 +95,16 @@ pub(crate) async fn page(
     Ok(frame.render(&content))
 }
 
-fn without(wanted: &FailedEventQuery) -> Markup {
+fn without(query: &FailedEventQuery) -> Markup {
     html! {
-        @if wanted.is_narrow() || !wanted.is_first() {
-            "No event is like this."
+        @if query.is_narrow() || !query.is_first() {
+            "No events match."
         } @else {
-            "No event is " (wanted.state_word()) "."
+            "No " (query.state_word()) " events."
         }
     }
 }
 
-/// In words, as far as was counted.
 pub(super) fn counted(count: Count) -> String {
     match count {
         Count::Exactly(1) => "1 matches.".to_owned(),
@@ -108,12 +113,12 @@ pub(super) fn counted(count: Count) -> String {
     }
 }
 
-/// What was just done. Only numbers are taken from the address.
-fn done(wanted: &FailedEventQuery) -> Markup {
-    let count: Option<u64> = wanted.count.parse().ok();
-    let what = match wanted.done.as_str() {
-        "replay" => "tried again at once, each when its turn within its aggregate comes",
-        "skip" => "never published; those behind them go on",
+/// Confirms the last action. The address only supplies known words and numbers.
+fn done(query: &FailedEventQuery) -> Markup {
+    let count: Option<u64> = query.count.parse().ok();
+    let what = match query.done.as_str() {
+        "replay" => "retried now, in order within each aggregate",
+        "skip" => "skipped and will never be published",
         _ => return html! {},
     };
     html! {
@@ -121,50 +126,47 @@ fn done(wanted: &FailedEventQuery) -> Markup {
     }
 }
 
-fn chips(visit: &PageContext, failed: &FailedEventCounts, wanted: &FailedEventQuery) -> Markup {
+fn chips(visit: &PageContext, failed: &FailedEventCounts, query: &FailedEventQuery) -> Markup {
     let address = |word: &str| visit.state.path(&format!("/outbox/failed?state={word}"));
     html! {
         nav.chips aria-label="States" {
             @for word in [StateWord::Parked, StateWord::Waiting, StateWord::Held, StateWord::Skipped] {
-                a href=(address(word.as_str())) aria-current=[(wanted.state_word() == word.as_str()).then_some("true")] {
+                a href=(address(word.as_str())) aria-current=[(query.state_word() == word.as_str()).then_some("true")] {
                     (word) " " (count_region(failed, word).markup())
                 }
             }
-            a href=(address("open")) aria-current=[(wanted.state_word() == "open").then_some("true")] { "all but skipped" }
+            a href=(address("open")) aria-current=[(query.state_word() == "open").then_some("true")] { "all but skipped" }
         }
     }
 }
 
-fn filter_form(address: &str, wanted: &FailedEventQuery) -> Markup {
+fn filter_form(address: &str, query: &FailedEventQuery) -> Markup {
     html! {
         form.body method="get" action=(address) {
-            input type="hidden" name="state" value=(wanted.state_word());
+            input type="hidden" name="state" value=(query.state_word());
             div.fields {
-                label { "Topic" input name="topic" value=(wanted.topic) autocomplete="off"; }
-                label { "Type of event" input name="event_type" value=(wanted.event_type) autocomplete="off"; }
-                label { "Type of aggregate" input name="aggregate_type" value=(wanted.aggregate_type) autocomplete="off"; }
-                label { "Id of aggregate" input name="aggregate_id" value=(wanted.aggregate_id) autocomplete="off"; }
-                label { "Text in the error" input name="error" value=(wanted.error) autocomplete="off"; }
-                label { "Slot" input name="slot" value=(wanted.slot) inputmode="numeric" autocomplete="off"; }
+                label { "Topic" input name="topic" value=(query.topic) autocomplete="off"; }
+                label { "Event type" input name="event_type" value=(query.event_type) autocomplete="off"; }
+                label { "Aggregate type" input name="aggregate_type" value=(query.aggregate_type) autocomplete="off"; }
+                label { "Aggregate id" input name="aggregate_id" value=(query.aggregate_id) autocomplete="off"; }
+                label { "Error contains" input name="error" value=(query.error) autocomplete="off"; }
+                label { "Slot" input name="slot" value=(query.slot) inputmode="numeric" autocomplete="off"; }
             }
-            div.row { button.do { "Show" } " " a href=(address) { "Everything that is parked" } }
+            div.row { button.do { "Apply" } " " a href=(address) { "All parked events" } }
         }
     }
 }
 
-/// What can be done with those that are picked, and with all that match.
+/// Buttons for the selected events and for all matching events.
 fn acts(
     visit: &PageContext,
-    wanted: &FailedEventQuery,
+    query: &FailedEventQuery,
     records: &[FailedEventRecord],
     matching: Count,
 ) -> Markup {
     let address = visit.state.path("/outbox/failed");
-    let all = |verb: &str| format!("{address}/{verb}{}", wanted.query("all=1"));
-    let whole = match matching {
-        Count::Exactly(count) => count.to_string(),
-        Count::AtLeast(least) => format!("{least}+"),
-    };
+    let all = |verb: &str| format!("{address}/{verb}{}", query.query("all=1"));
+    let whole = count_text(matching);
     let (replay, skip) = (format!("Replay all {whole} matching…"), format!("Skip all {whole} matching…"));
     let refusal = visit.refusal(Permission::Operate);
     html! {
@@ -175,8 +177,8 @@ fn acts(
                     None => {
                         button { "Replay selected…" }
                         button formaction={ (address) "/skip" } { "Skip selected…" }
-                        @if !wanted.is_narrow() {
-                            (refused(&replay, "To act on all, first say which: topic, type, aggregate, error or slot."))
+                        @if !query.is_narrow() {
+                            (refused(&replay, "To change all events, first filter them by topic, type, aggregate, error or slot."))
                         } @else {
                             a.button href=(all("replay")) { (replay) }
                             a.button href=(all("skip")) { (skip) }
@@ -186,4 +188,69 @@ fn acts(
             }
         }
     }
+}
+
+pub(super) fn state_of(record: &FailedEventRecord) -> Markup {
+    match record.failed_event.state.word() {
+        StateWord::Parked => state_word(Health::Bad, "parked"),
+        StateWord::Waiting => state_word(Health::Warn, "waiting"),
+        StateWord::Held => state_word(Health::Warn, "held"),
+        StateWord::Skipped => state_word(Health::Idle, "skipped"),
+    }
+}
+
+fn row(state: &State, record: &FailedEventRecord, times: &Times, buttons: Buttons) -> Markup {
+    let id = record.id;
+    html! {
+        tr {
+            td {
+                label.pick {
+                    input type="checkbox" name="id" value=(id) disabled[buttons == Buttons::Off];
+                    span.unseen { "Select event " (id) }
+                }
+            }
+            td {
+                (state_of(record))
+                @if let Some(behind) = record.behind {
+                    br; span.soft { "behind " a href=(state.path(&format!("/outbox/failed/{behind}"))) { (behind) } }
+                }
+            }
+            th scope="row" {
+                a href=(state.path(&format!("/outbox/failed/{id}"))) { (id) }
+                br; span.soft { (record.event_type) }
+            }
+            td.long { (record.aggregate.kind) " " (record.aggregate.id) }
+            td.long { (record.topic.as_deref().unwrap_or("unknown")) }
+            td.long {
+                (first_line(record.error.as_deref().unwrap_or("No error recorded.")))
+                br; span.soft { (record.failed_event.attempts) " attempts" }
+                @if let Some(next) = record.failed_event.state.next_attempt_at() {
+                    span.soft { ", next " (times.at(next)) }
+                }
+            }
+            td { (times.at(record.since)) }
+            td { div.acts { (actions(state, record, times, buttons)) } }
+        }
+    }
+}
+
+/// Buttons; a disabled one has the reason as its title.
+pub(super) fn actions(state: &State, record: &FailedEventRecord, times: &Times, buttons: Buttons) -> Markup {
+    html! {
+        @for action in [Action::EventReplay, Action::EventSkip] {
+            @let (id, word) = (record.id, action.label());
+            @match operate(record.facts(), &verb(action), times.now()) {
+                Err(refusal) => button type="button" disabled title=(refusal) { (word) "…" },
+                Ok(_) => (ask_button(buttons, &state.path(&format!("/outbox/failed/{id}/{}", action.verb())),
+                    &format!("{word}…"), &format!("{word} event {id}…"))),
+            }
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let is_cut = line.chars().nth(ERROR_CHARS_MAX).is_some() || text.lines().nth(1).is_some();
+    let line: String = line.chars().take(ERROR_CHARS_MAX).collect();
+    if is_cut { format!("{line} …") } else { line }
 }

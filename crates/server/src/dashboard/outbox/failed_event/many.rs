@@ -1,9 +1,9 @@
-//! Many events at once: those that were picked, or all that match. The number has to be typed, and it has to be right.
+//! Changes of many events: the selected ones, or all that match. The operator has to type the right number of events.
 
 use super::filter::FailedEventQuery;
 use super::list::COUNT_MAX;
 use super::one::verb;
-use crate::api::outbox::failed_event::bulk::IDS_MAX;
+use crate::api::outbox::failed_event::operate::IDS_MAX;
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
@@ -24,15 +24,15 @@ use tidemill_domain::outbox::{Count, EventId};
 use tidemill_store::outbox::failed_event::{FailedEventFilter, Selection};
 use tidemill_store::{StoreError, Tx};
 
-/// So many events are changed in one transaction.
+/// Events that one transaction changes.
 const BATCH: u32 = 500;
 
-/// The fields of an address or a form, of which some come several times.
+/// Fields of a query string or a form; names may repeat.
 pub(crate) type Pairs = Vec<(String, String)>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Meant {
-    Picked(Vec<EventId>),
+enum Target {
+    Selected(Vec<EventId>),
     Matching(Box<FailedEventQuery>),
 }
 
@@ -40,15 +40,15 @@ fn field<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
     pairs.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.as_str())
 }
 
-impl Meant {
+impl Target {
     fn of(pairs: &Pairs) -> Result<Self, Problem> {
         if field(pairs, "all") == "1" {
-            let wanted = FailedEventQuery::of_fields(pairs);
-            return match wanted.is_narrow() {
-                true => Ok(Self::Matching(Box::new(wanted))),
+            let query = FailedEventQuery::of_fields(pairs);
+            return match query.is_narrow() {
+                true => Ok(Self::Matching(Box::new(query))),
                 false => Err(Problem::bad_request(
-                    "nothing limits the events",
-                    "say which: topic, type, aggregate, error or slot",
+                    "no filter is set",
+                    "filter by topic, type, aggregate, error or slot",
                 )),
             };
         }
@@ -57,7 +57,7 @@ impl Meant {
         ids.sort_unstable();
         ids.dedup();
         match (1..=IDS_MAX).contains(&ids.len()) {
-            true => Ok(Self::Picked(ids)),
+            true => Ok(Self::Selected(ids)),
             false => Err(Problem::bad_request(
                 "no event was selected, or too many",
                 format!("go back and select 1 to {IDS_MAX} events"),
@@ -65,25 +65,25 @@ impl Meant {
         }
     }
 
-    /// Those of the filter to which the order can be given.
-    fn filter(wanted: &FailedEventQuery, action: Action) -> Result<FailedEventFilter, Problem> {
-        let (filter, verb) = (wanted.filter()?, verb(action));
+    /// The filter, limited to states that allow the action.
+    fn filter(query: &FailedEventQuery, action: Action) -> Result<FailedEventFilter, Problem> {
+        let (filter, verb) = (query.filter()?, verb(action));
         let states: Vec<StateWord> =
             filter.states.iter().copied().filter(|state| verb.applies_to(*state)).collect();
         match states.is_empty() {
             false => Ok(FailedEventFilter { states, ..filter }),
             true => Err(Problem::bad_request(
-                format!("events that are {} cannot be told to {}", wanted.state_word(), verb.as_str()),
-                "choose others",
+                format!("{} is not possible for {} events", verb.as_str(), query.state_word()),
+                "choose other events",
             )),
         }
     }
 
     async fn count(&self, action: Action, tx: &mut Tx) -> Result<Count, Problem> {
         Ok(match self {
-            Self::Picked(ids) => Count::Exactly(ids.len() as u64),
-            Self::Matching(wanted) => {
-                tx.outbox().count_failed_events(&Self::filter(wanted, action)?, COUNT_MAX).await?
+            Self::Selected(ids) => Count::Exactly(ids.len() as u64),
+            Self::Matching(query) => {
+                tx.outbox().count_failed_events(&Self::filter(query, action)?, COUNT_MAX).await?
             }
         })
     }
@@ -91,88 +91,87 @@ impl Meant {
     fn hidden(&self) -> Markup {
         html! {
             @match self {
-                Self::Picked(ids) => @for id in ids { input type="hidden" name="id" value=(id); },
-                Self::Matching(wanted) => { input type="hidden" name="all" value="1"; (wanted.hidden()) }
+                Self::Selected(ids) => @for id in ids { input type="hidden" name="id" value=(id); },
+                Self::Matching(query) => { input type="hidden" name="all" value="1"; (query.hidden()) }
             }
         }
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         match self {
-            Self::Picked(ids) => {
+            Self::Selected(ids) => {
                 let first = ids.iter().take(20).map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 let more = if ids.len() > 20 { ", …" } else { "" };
                 format!("Events {first}{more}")
             }
-            Self::Matching(wanted) => format!("All with {}", wanted.told()),
+            Self::Matching(query) => format!("All with {}", query.text()),
         }
     }
 
-    /// Them, at the command line.
+    /// Arguments of the command line.
     fn arguments(&self) -> String {
         match self {
-            Self::Picked(ids) => ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-            Self::Matching(wanted) => format!("--matching{}", wanted.flags()),
+            Self::Selected(ids) => ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            Self::Matching(query) => format!("--matching{}", query.flags()),
         }
     }
 
-    /// Where the list of them is.
+    /// Address of the list.
     fn list(&self, visit: &PageContext, more: &str) -> String {
-        let query = match self {
-            Self::Picked(_) => FailedEventQuery::default().query(more),
-            Self::Matching(wanted) => wanted.query(more),
+        let query_string = match self {
+            Self::Selected(_) => FailedEventQuery::default().query(more),
+            Self::Matching(query) => query.query(more),
         };
-        format!("{}{query}", visit.state.path("/outbox/failed"))
+        format!("{}{query_string}", visit.state.path("/outbox/failed"))
     }
 }
 
-/// Asks whether events are to be tried again, or never to be published.
 pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> Result<Html<String>, Problem> {
-    question(action, visit, &Meant::of(pairs)?, &html! {}).await
+    question(action, visit, &Target::of(pairs)?, &html! {}).await
 }
 
 async fn question(
     action: Action,
     visit: &PageContext,
-    meant: &Meant,
+    target: &Target,
     above: &Markup,
 ) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let count = meant.count(action, &mut tx).await?;
+    let count = target.count(action, &mut tx).await?;
     let title = format!("{} events", action.label());
     let content = html! {
         h1 { (title) }
         (above)
-        section.panel { div.body { (sheet(action, visit, meant, count).markup()) } }
+        section.panel { div.body { (sheet(action, visit, target, count).markup()) } }
     };
     let frame =
         Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
-fn sheet(action: Action, visit: &PageContext, meant: &Meant, count: Count) -> Sheet {
+fn sheet(action: Action, visit: &PageContext, target: &Target, count: Count) -> Sheet {
     let refusal = visit.refusal(Permission::Operate).or_else(|| match count {
-        Count::Exactly(0) => Some("None is left to which this can be done.".to_owned()),
+        Count::Exactly(0) => Some("No matching event is left.".to_owned()),
         Count::Exactly(_) => None,
-        Count::AtLeast(most) => Some(format!("More than {most} match. Say more precisely which.")),
+        Count::AtLeast(most) => Some(format!("More than {most} match. Narrow the filter.")),
     });
     let (number, is_skip) = (count.least(), action == Action::EventsSkip);
     let button = format!("{} {number} events", action.label());
     Sheet {
         question: format!("{button}?"),
         consequence: html! {
-            p { (meant.told()) "." }
+            p { (target.text()) "." }
             p {
                 @if is_skip {
-                    "They are never published, and that cannot be taken back. Later events of their aggregates go on without them."
+                    "They will never be published. This cannot be undone. Later events of their aggregates continue without them."
                 } @else {
-                    "They are tried at once, as if they had never been refused. Within each aggregate the order is kept: a later event waits for the earlier one."
+                    "They are retried now, with new attempts. Order is kept for each aggregate: later events wait for earlier ones."
                 }
             }
         },
         form: SheetForm::Own {
             address: visit.state.path(&format!("/outbox/failed/{}", action.verb())),
-            hidden: html! { (form::hidden(&visit.principal)) (meant.hidden()) },
+            hidden: html! { (form::hidden(&visit.principal)) (target.hidden()) },
         },
         fields: html! {
             label {
@@ -181,63 +180,67 @@ fn sheet(action: Action, visit: &PageContext, meant: &Meant, count: Count) -> Sh
             }
             (reason_field(WHY, Reason::Required, None))
         },
-        back: meant.list(visit, ""),
+        back: target.list(visit, ""),
         leave: "Leave them",
         button,
         weight: if is_skip { Weight::Ends } else { Weight::Normal },
         refusal,
-        command: Some(action.command_for(meant.arguments())),
+        command: Some(action.command_for(target.arguments())),
     }
 }
 
 pub(crate) async fn order(action: Action, visit: &PageContext, pairs: &Pairs) -> Result<Response, Problem> {
     form::check(&visit.principal, field(pairs, "form_token"))?;
-    let meant = Meant::of(pairs)?;
+    let target = Target::of(pairs)?;
     let mut tx = visit.state.read().await?;
-    let count = meant.count(action, &mut tx).await?;
+    let count = target.count(action, &mut tx).await?;
     drop(tx);
     let typed = field(pairs, "number").trim();
-    // Who sends the same form twice has the number of before.
-    let is_again = count == Count::Exactly(0) && !field(pairs, "key").is_empty();
-    if !is_again && (!count.is_exact() || typed != count.least().to_string()) {
+    // A form that is sent twice finds no events the second time.
+    let is_repeated = count == Count::Exactly(0) && !field(pairs, "key").is_empty();
+    if !is_repeated && (!count.is_exact() || typed != count.least().to_string()) {
         let above = html! {
             p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and there are " (count) " events now." }
         };
-        let page = question(action, visit, &meant, &above).await?;
+        let page = question(action, visit, &target, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
     }
-    let done = run_all(action, visit, pairs, &meant).await?;
+    let done = run_all(action, visit, pairs, &target).await?;
     if done.refused.is_empty() {
         let more = format!("done={}&count={}", action.verb(), done.changed);
-        return Ok(Redirect::to(&meant.list(visit, &more)).into_response());
+        return Ok(Redirect::to(&target.list(visit, &more)).into_response());
     }
-    Ok(told(action, visit, &meant, &done).await?.into_response())
+    Ok(refusals(action, visit, &target, &done).await?.into_response())
 }
 
-/// What became of an order.
 #[derive(Debug, Default)]
-struct Done {
+struct Changes {
     changed: usize,
     refused: Vec<(String, String)>,
 }
 
-/// Does it, to as many at a time as one transaction takes.
-async fn run_all(action: Action, visit: &PageContext, pairs: &Pairs, meant: &Meant) -> Result<Done, Problem> {
+/// Changes the events in batches.
+async fn run_all(
+    action: Action,
+    visit: &PageContext,
+    pairs: &Pairs,
+    target: &Target,
+) -> Result<Changes, Problem> {
     let (key, reason) = (field(pairs, "key"), checked(field(pairs, "reason"))?);
-    let mut done = Done::default();
-    let mut selection = match meant {
-        Meant::Picked(ids) => Selection::Selected(ids.clone()),
-        Meant::Matching(wanted) => {
-            Selection::Matching { filter: Meant::filter(wanted, action)?, after: EventId::ZERO }
+    let mut done = Changes::default();
+    let mut selection = match target {
+        Target::Selected(ids) => Selection::Selected(ids.clone()),
+        Target::Matching(query) => {
+            Selection::Matching { filter: Target::filter(query, action)?, after: EventId::ZERO }
         }
     };
-    // As many as were counted, and no event that came since for ever.
+    // Bounded by the count, so that new events cannot keep it busy forever.
     for turn in 0..=(COUNT_MAX / BATCH) {
         let caller = if key.is_empty() { visit.caller("") } else { visit.caller(&format!("{key}/{turn}")) };
         let request = ActionRequest {
             action,
             caller: &caller,
-            what: format!("form: {action} {meant:?} {turn} {reason}"),
+            what: format!("form: {action} {target:?} {turn} {reason}"),
             places: &[],
             reason: Some(reason),
             parameters: Parameters::Events { verb: None, selection: selection.clone(), limit: BATCH },
@@ -258,12 +261,12 @@ async fn run_all(action: Action, visit: &PageContext, pairs: &Pairs, meant: &Mea
     Ok(done)
 }
 
-/// Says to which events it was not done, and why.
-async fn told(
+/// Lists the events that were refused.
+async fn refusals(
     action: Action,
     visit: &PageContext,
-    meant: &Meant,
-    done: &Done,
+    target: &Target,
+    done: &Changes,
 ) -> Result<Html<String>, StoreError> {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
     let rows = html! {
@@ -279,9 +282,9 @@ async fn told(
     let title = format!("{} events", action.label());
     let content = html! {
         h1 { (title) }
-        p.banner role="status" { "Done to " b { (done.changed) } " events; " b { (done.refused.len()) } " were refused." }
-        section.panel { (table("Events that were refused", &["Event", "Why"], &rows)) }
-        p { a href=(meant.list(visit, "")) { "Back to the list" } }
+        p.banner role="status" { b { (done.changed) } " events changed; " b { (done.refused.len()) } " refused." }
+        section.panel { (table("Refused events", &["Event", "Reason"], &rows)) }
+        p { a href=(target.list(visit, "")) { "Back to the list" } }
     };
     let frame =
         Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };

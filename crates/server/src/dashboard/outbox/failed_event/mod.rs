@@ -1,8 +1,7 @@
-//! Events that were not taken: which, why, what they say, and what is done about them.
+//! The pages of failed events: the list, one event, and changes of many events.
 
 pub(crate) mod list;
 pub(crate) mod many;
 pub(crate) mod one;
 
 mod filter;
-mod row;

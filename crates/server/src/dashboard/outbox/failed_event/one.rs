@@ -1,9 +1,10 @@
-//! One event that was not taken: where it stands, what it says, and the questions before something is done about it.
+//! The page of a failed event, and the questions before it is replayed or skipped.
 
 use super::filter::FailedEventQuery;
-use super::row::{actions, standing};
+use super::list::{actions, state_of};
 use crate::api::id;
-use crate::api::outbox::failed_event::{object, refused as refusal_problem};
+use crate::api::outbox::failed_event::find;
+use crate::api::outbox::object;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
@@ -19,26 +20,25 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Reason};
-use tidemill_domain::outbox::failed_event::{FailedEventRefusal, Original, Verb, operate};
+use tidemill_domain::outbox::failed_event::{Original, Verb, operate};
 use tidemill_domain::outbox::{EventId, Payload};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{FailedEventDetail, FailedEventRecord};
 
-/// As much of a payload as a page shows; the API has all of it.
+/// A page shows this much of a payload; the API returns all of it.
 const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 
 pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(&text)?);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let found = tx.outbox().failed_event(id).await?;
-    let detail = found.ok_or_else(|| refusal_problem(id, FailedEventRefusal::Unknown))?;
+    let detail = find(&mut tx, id).await?;
     let times = visit.times(common.now);
     let nothing = html! {};
     let content = html! {
         h1 { "Event " (id) }
-        (panel("standing", "Where it stands", &nothing, &about(&visit, &detail.record, &times)))
-        (panel("content", "What it says", &nothing, &said(&visit, &detail, &times)))
+        (panel("standing", "Status", &nothing, &status(&visit, &detail.record, &times)))
+        (panel("content", "Payload", &nothing, &content_of(&visit, &detail, &times)))
     };
     let title = format!("Event {id}");
     let frame = Frame {
@@ -51,7 +51,7 @@ pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result
     Ok(frame.render(&content))
 }
 
-fn about(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Markup {
+fn status(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Markup {
     let (id, link) = (record.id, |id: EventId| visit.state.path(&format!("/outbox/failed/{id}")));
     let of_aggregate = FailedEventQuery {
         state: "open".into(),
@@ -65,26 +65,26 @@ fn about(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mark
         dl.body {
             dt { "State" }
             dd {
-                (standing(record))
-                @if let Some(behind) = record.behind { ", behind event " a href=(link(behind)) { (behind) } }
+                (state_of(record))
+                @if let Some(behind) = record.behind { ", waiting for event " a href=(link(behind)) { (behind) } }
             }
             dt { "Error" }
             dd { @match &record.error { Some(error) => pre { (error) }, None => span.soft { "unknown" } } }
             dt { "Attempts" }
             dd {
                 (record.failed_event.attempts)
-                @if let Some(next) = record.failed_event.state.next_attempt_at() { ", the next " (times.at(next)) }
+                @if let Some(next) = record.failed_event.state.next_attempt_at() { ", next " (times.at(next)) }
             }
-            dt { "What happened" } dd { (record.event_type) }
-            dt { "To what" }
-            dd { (record.aggregate.kind) " " (record.aggregate.id) " · " a href=(address) { "all failed events of it" } }
+            dt { "Event type" } dd { (record.event_type) }
+            dt { "Aggregate" }
+            dd { (record.aggregate.kind) " " (record.aggregate.id) " · " a href=(address) { "all its failed events" } }
             dt { "Topic" }
             dd {
                 (record.topic.as_deref().unwrap_or("unknown"))
                 @if record.is_redirected { " (redirected)" }
             }
-            dt { "Slot and place" } dd { (record.slot.get()) ", " (record.seq.get()) }
-            dt { "Since" } dd { (times.at(record.since)) ", changed " (times.at(record.updated_at)) }
+            dt { "Slot and position" } dd { (record.slot.get()) ", " (record.seq.get()) }
+            dt { "Failed" } dd { (times.at(record.since)) ", changed " (times.at(record.updated_at)) }
         }
         div.row.body {
             (actions(&visit.state, record, times, visit.buttons_of(Permission::Operate, &object(record.topic.as_deref()))))
@@ -102,20 +102,20 @@ fn about(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mark
     }
 }
 
-/// What would be published, for those who may see payloads.
-fn said(visit: &PageContext, detail: &FailedEventDetail, times: &Times) -> Markup {
+/// The payload needs the permission `administer`.
+fn content_of(visit: &PageContext, detail: &FailedEventDetail, times: &Times) -> Markup {
     if !visit.principal.may(Permission::Administer) {
         return html! {
-            p.body { "The role " (visit.principal.role) " may not " (Permission::Administer.as_str()) ", so what it says is not shown." }
+            p.body { "The role " (visit.principal.role) " may not " (Permission::Administer.as_str()) ", so the payload is not shown." }
         };
     }
     match &detail.content {
-        None => html! { p.body { "The event is no longer in its table; it can only be skipped." } },
-        Some(Err(bad)) => html! { p.body { "It cannot be read: " (bad) "." } },
+        None => html! { p.body { "The event was deleted from its table; it can only be skipped." } },
+        Some(Err(bad)) => html! { p.body { "The event cannot be read: " (bad) "." } },
         Some(Ok(content)) => html! {
             dl.body {
-                dt { "Written" } dd { (times.at(content.created_at)) }
-                @if detail.record.is_edited { dt { "Edited" } dd { "Somebody has changed what is published." } }
+                dt { "Created" } dd { (times.at(content.created_at)) }
+                @if detail.record.is_edited { dt { "Edited" } dd { "An operator changed the payload or the headers." } }
                 dt { "Headers" }
                 dd {
                     @if content.headers.is_empty() { span.soft { "none" } }
@@ -127,14 +127,14 @@ fn said(visit: &PageContext, detail: &FailedEventDetail, times: &Times) -> Marku
     }
 }
 
-/// As it is stored: no number is rounded, and nothing is left out without a word.
+/// Shows the payload as it is stored, so that no number is rounded.
 fn payload(payload: &Payload) -> Markup {
     let shown = |text: &str| {
         let is_cut = text.chars().nth(PAYLOAD_CHARS_MAX).is_some();
         let text: String = text.chars().take(PAYLOAD_CHARS_MAX).collect();
         html! {
             pre tabindex="0" { (text) }
-            @if is_cut { p.soft { "The first " (PAYLOAD_CHARS_MAX) " characters; the API has all of it." } }
+            @if is_cut { p.soft { "First " (PAYLOAD_CHARS_MAX) " characters. The API returns all of it." } }
         }
     };
     match payload {
@@ -146,7 +146,6 @@ fn payload(payload: &Payload) -> Markup {
     }
 }
 
-/// What an action does to events, as the rules have it.
 pub(super) const fn verb(action: Action) -> Verb {
     match action {
         Action::EventSkip | Action::EventsSkip => Verb::Skip,
@@ -154,7 +153,6 @@ pub(super) const fn verb(action: Action) -> Verb {
     }
 }
 
-/// Asks whether an event is to be tried again, or never to be published.
 pub(crate) async fn question(
     action: Action,
     visit: &PageContext,
@@ -163,27 +161,25 @@ pub(crate) async fn question(
     now: Timestamp,
 ) -> Result<QuestionPage, Problem> {
     let id = EventId::new(id(text)?);
-    let found = tx.outbox().failed_event(id).await?;
-    let record = found.ok_or_else(|| refusal_problem(id, FailedEventRefusal::Unknown))?.record;
+    let record = find(tx, id).await?.record;
     let (title, heading) = (format!("{} event {id}", action.label()), html! { h1 { "Event " (id) } });
     let sheet = sheet(action, visit, &record, now);
     Ok(QuestionPage { section: Section::Outbox, title, heading, sheet })
 }
 
-/// What becomes of the event.
 fn consequence(action: Action, record: &FailedEventRecord) -> String {
     let (kind, id) = (&record.aggregate.kind, &record.aggregate.id);
     match (action, record.original) {
         (Action::EventSkip, Original::Gone) => {
-            "It is never published; it is no longer in its table anyway.".to_owned()
+            "It will never be published. It was already deleted from its table.".to_owned()
         }
         (Action::EventSkip, _) => {
             format!(
-                "It is never published, and that cannot be taken back. Later events of {kind} {id} go on without it."
+                "It will never be published. This cannot be undone. Later events of {kind} {id} continue without it."
             )
         }
         _ => format!(
-            "It is tried at once, as if it had never been refused. Later events of {kind} {id} wait until it is taken or skipped."
+            "It is retried now, with new attempts. Later events of {kind} {id} wait until it is published or skipped."
         ),
     }
 }

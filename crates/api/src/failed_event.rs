@@ -1,0 +1,258 @@
+//! Failed events: events that the sink refused, and events that wait for one.
+
+use crate::outbox::EventPayload;
+use crate::views;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::failed_event::{Original, StateWord};
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_domain::time::Timestamp;
+use tidemill_domain::words::UnknownWord;
+use tidemill_store::outbox::attached::failed::RowsOrdered;
+use tidemill_store::outbox::failed_event::{self, FailedEventFilter, FailedEventRecord, Operated};
+use utoipa::{IntoParams, ToSchema};
+
+views! {
+    /// An event that the sink refused, or an event that waits for one. Without its payload.
+    pub struct FailedEvent from record: &FailedEventRecord {
+        /// Id of the event.
+        id: i64 = record.id.get(),
+        slot: u8 = record.slot.get(),
+        /// Position of the event in its slot.
+        seq: i64 = record.seq.get(),
+        aggregate_type: String = record.aggregate.kind.clone(),
+        aggregate_id: String = record.aggregate.id.clone(),
+        event_type: String = record.event_type.clone(),
+        /// Null if the event was deleted from its table.
+        topic: Option<String> = record.topic.clone(),
+        /// `waiting` (retried automatically), `held` (waits for an earlier event of its aggregate), `parked` (no more
+        /// retries) or `skipped` (never published).
+        state: &'static str = record.failed_event.state.word().as_str(),
+        next_attempt_at: Option<Timestamp> = record.failed_event.state.next_attempt_at(),
+        /// Id of the earlier event that a held event waits for.
+        behind: Option<i64> = record.behind.map(EventId::get),
+        attempts: u32 = record.failed_event.attempts,
+        /// Why the sink last refused it.
+        error: Option<String> = record.error.clone(),
+        /// When it first failed.
+        since: Timestamp = record.since,
+        updated_at: Timestamp = record.updated_at,
+        /// Whether an operator changed the payload or the headers.
+        is_edited: bool = record.is_edited,
+        /// Whether an operator changed the topic.
+        is_redirected: bool = record.is_redirected,
+        /// Whether the event was deleted from its table.
+        is_gone: bool = record.original == Original::Gone,
+    }
+}
+
+/// A failed event with its payload.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct FailedEventDetail {
+    #[serde(flatten)]
+    pub failed_event: FailedEvent,
+    /// When the event was written; null if it was deleted from its table.
+    pub created_at: Option<Timestamp>,
+    /// Null if the event was deleted or cannot be read.
+    pub payload: Option<EventPayload>,
+    pub headers: Option<BTreeMap<String, String>>,
+    /// Why the event cannot be read.
+    pub unreadable: Option<String>,
+}
+
+impl From<&failed_event::FailedEventDetail> for FailedEventDetail {
+    fn from(detail: &failed_event::FailedEventDetail) -> Self {
+        let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());
+        let bad = detail.content.as_ref().and_then(|content| content.as_ref().err());
+        Self {
+            failed_event: (&detail.record).into(),
+            created_at: content.map(|content| content.created_at),
+            payload: content.map(|content| (&content.payload).into()),
+            headers: content.map(|content| content.headers.clone()),
+            unreadable: bad.map(ToString::to_string),
+        }
+    }
+}
+
+/// Filters for a list of failed events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListFailedEvents {
+    /// Maximum number of events, from 1 to 500. Default 50.
+    pub limit: Option<u32>,
+    /// Only events after this id: `next` of the previous page.
+    pub after: Option<i64>,
+    /// `waiting`, `held`, `parked` or `skipped`.
+    pub state: Option<String>,
+    /// From 0 to 255.
+    pub slot: Option<u8>,
+    pub aggregate_type: Option<String>,
+    pub aggregate_id: Option<String>,
+    pub topic: Option<String>,
+    pub event_type: Option<String>,
+    /// Text in the error.
+    pub error: Option<String>,
+}
+
+/// Filters failed events. Conditions that are left out match every event.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventFilter {
+    /// `waiting`, `held` or `parked`.
+    pub state: Option<String>,
+    /// From 0 to 255.
+    pub slot: Option<u8>,
+    pub aggregate_type: Option<String>,
+    pub aggregate_id: Option<String>,
+    pub topic: Option<String>,
+    pub event_type: Option<String>,
+    /// Text in the error.
+    pub error: Option<String>,
+}
+
+impl From<ListFailedEvents> for EventFilter {
+    fn from(query: ListFailedEvents) -> Self {
+        Self {
+            state: query.state,
+            slot: query.slot,
+            aggregate_type: query.aggregate_type,
+            aggregate_id: query.aggregate_id,
+            topic: query.topic,
+            event_type: query.event_type,
+            error: query.error,
+        }
+    }
+}
+
+impl TryFrom<EventFilter> for FailedEventFilter {
+    type Error = UnknownWord;
+
+    fn try_from(filter: EventFilter) -> Result<Self, UnknownWord> {
+        let state: Option<StateWord> = filter.state.map(|word| word.parse()).transpose()?;
+        Ok(Self {
+            states: state.into_iter().collect(),
+            slot: filter.slot.map(Slot::new),
+            aggregate_type: filter.aggregate_type,
+            aggregate_id: filter.aggregate_id,
+            topic: filter.topic,
+            event_type: filter.event_type,
+            error_contains: filter.error,
+        })
+    }
+}
+
+/// Request to skip or replay events: `ids` or a `filter`.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeEvents {
+    /// Kept in the audit log.
+    pub reason: String,
+    /// At most 500 ids.
+    pub ids: Option<Vec<i64>>,
+    /// An empty filter matches all events.
+    pub filter: Option<EventFilter>,
+    /// With a filter: only events after this id, which is `next` of the previous answer.
+    pub after: Option<i64>,
+    /// With a filter: maximum number of events, from 1 to 500. Default 50.
+    pub limit: Option<u32>,
+}
+
+/// Request to redirect events.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectEvents {
+    /// The new topic.
+    pub topic: String,
+    pub events: ChangeEvents,
+}
+
+/// Request to edit an event. Parts that are left out do not change.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditEvent {
+    /// Kept in the audit log.
+    pub reason: String,
+    pub payload: Option<EventPayload>,
+    /// Replaces all headers.
+    pub headers: Option<BTreeMap<String, String>>,
+}
+
+/// Request to redirect an event.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectEvent {
+    /// Kept in the audit log.
+    pub reason: String,
+    /// The new topic.
+    pub topic: String,
+}
+
+/// Request to skip or replay rows of an attached table.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRows {
+    /// Kept in the audit log.
+    pub reason: String,
+    /// 1 to 500 ids.
+    pub ids: Vec<i64>,
+}
+
+/// Which events or rows were changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ChangedEvents {
+    pub changed: Vec<i64>,
+    pub refused: Vec<RefusedEvent>,
+    /// If set, there may be more: repeat the request with this as `after`.
+    pub next: Option<i64>,
+}
+
+/// An event or a row that was not changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RefusedEvent {
+    pub id: i64,
+    /// The error code.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub code: Code,
+    /// Why it was not changed.
+    pub detail: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl RefusedEvent {
+    fn new(id: EventId, code: Code, why: &impl Display, remedy: impl Into<String>) -> Self {
+        Self { id: id.get(), code, detail: why.to_string(), remedy: remedy.into() }
+    }
+}
+
+fn as_text<S: serde::Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+impl From<Operated> for ChangedEvents {
+    fn from(operated: Operated) -> Self {
+        let refused = operated.refused.iter();
+        let refused = refused.map(|(id, why)| RefusedEvent::new(*id, why.code(), why, why.fix()));
+        Self {
+            changed: operated.changed.into_iter().map(EventId::get).collect(),
+            refused: refused.collect(),
+            next: operated.next.map(EventId::get),
+        }
+    }
+}
+
+impl From<RowsOrdered> for ChangedEvents {
+    fn from(ordered: RowsOrdered) -> Self {
+        let refused = ordered.refused.iter();
+        let refused = refused.map(|(id, why)| RefusedEvent::new(*id, why.code(), why, why.fix()));
+        Self {
+            changed: ordered.changed.into_iter().map(EventId::get).collect(),
+            refused: refused.collect(),
+            next: None,
+        }
+    }
+}
