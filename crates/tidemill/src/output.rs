@@ -161,7 +161,8 @@ impl Listing {
                 Some(part.map_or(value, |part| &value[part]))
             };
             let cells = shown.iter().filter_map(value);
-            table.add_row(cells.map(|value| printable(&cell(value)).replace('\n', " ")));
+            let text = |value| count(value).unwrap_or_else(|| cell(value));
+            table.add_row(cells.map(|value| printable(&text(value)).replace('\n', " ")));
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
@@ -266,14 +267,18 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(_, value)| !is_empty(value))
-            .map(|(name, value)| format!("{name}={}", plain(value)))
-            .collect::<Vec<_>>()
-            .join("; "),
+        Value::Object(fields) => count(value).unwrap_or_else(|| {
+            let given = fields.iter().filter(|(_, value)| !is_empty(value));
+            given.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join("; ")
+        }),
         other => other.to_string(),
     }
+}
+
+/// A count that stopped at a limit, such as `100+`.
+fn count(value: &Value) -> Option<String> {
+    let (count, is_exact) = (value.get("at_least")?.as_u64()?, value.get("is_exact")?.as_bool()?);
+    Some(if is_exact { count.to_string() } else { format!("{count}+") })
 }
 
 /// A value as a person reads it; what is not there is a dash, never a zero.

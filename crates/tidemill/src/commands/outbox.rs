@@ -1,10 +1,8 @@
-//! `tidemill outbox`: events that were committed together with the data, and what became of them.
+//! `tidemill outbox`: events that are committed with your data, and how they are published.
 
 mod add;
 mod attach;
 mod failed_event;
-mod failed_row;
-mod filter;
 mod look;
 mod notify;
 mod operate;
@@ -17,46 +15,46 @@ use clap::Subcommand;
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::EventId;
 
-/// Events that were committed together with the data
+/// Events that are committed with your data
 #[derive(Subcommand, Debug)]
 pub(crate) enum OutboxCommand {
-    /// Write one event by hand
+    /// Add an event by hand
     Add(add::Add),
-    /// The events, the newest first
+    /// List events, the newest first
     List(look::List),
-    /// All about one event: what it says, and what became of it
+    /// Show an event with its payload and state
     Show {
-        /// Its id
+        /// Id of the event
         #[arg(value_name = "EVENT_ID")]
         id: EventId,
     },
-    /// The relays that publish, with their slots
+    /// List live relays with their slots
     Relays,
-    /// Compare what was published with the table: what is lost, came twice or is out of order
+    /// Compare the published records with the event table: lost, duplicated or out of order
     Verify(verify::Verify),
-    /// The events that a sink refused and nobody tries any more; with an id, all about one
+    /// List failed events that are not retried any more, or show one of them
     #[command(alias = "dead")]
     Failed(failed_event::Failed),
-    /// Never publish events that were refused; those behind them go on
+    /// Never publish failed events, so that later events of their aggregates continue
     Skip(operate::Many),
-    /// Try events that were refused again at once
+    /// Retry failed events now
     Replay(operate::Many),
-    /// Publish events that were refused to another topic
+    /// Publish failed events to another topic
     Redirect(operate::RedirectArguments),
-    /// Publish something else in place of events that were refused
+    /// Change the payload or headers of failed events
     Edit(operate::EditArguments),
-    /// What was not published yet, what has failed, and who relays
+    /// Show unpublished events, failed events and relays
     Stats(stats::Stats),
-    /// Whether relays are woken at once when other programs write events
+    /// Wake relays at once when other programs write events
     #[command(subcommand, alias = "notice")]
     Notify(notify::NotifyCommand),
-    /// Let relays serve a table that was there before
+    /// Attach an existing table, so that relays publish from it
     #[command(alias = "adopt")]
     Attach(attach::Attach),
-    /// The tables that relays serve beside the outbox
+    /// List attached tables
     #[command(alias = "adopted")]
     Attached,
-    /// Stop serving a table
+    /// Detach a table
     #[command(alias = "unadopt")]
     Detach(attach::Detach),
 }
@@ -79,5 +77,17 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
         OutboxCommand::Attached => attach::list(context).await,
         OutboxCommand::Detach(arguments) => attach::detach(arguments, context).await,
         OutboxCommand::Notify(notify) => notify::run(&notify, context).await,
+    }
+}
+
+fn event_id(text: &str) -> Result<EventId, String> {
+    text.parse::<EventId>().map_err(|error| error.to_string())
+}
+
+/// Tells how to get the next page after a full one; `flag` is `--before` or `--after`.
+fn note_next_page(context: &Context, flag: &str, ids: impl ExactSizeIterator<Item = EventId>, limit: u32) {
+    let is_full = ids.len() == limit as usize;
+    if let Some(last) = ids.last().filter(|_| is_full) {
+        context.note(&format!("there may be more: continue with {flag} {last}"));
     }
 }

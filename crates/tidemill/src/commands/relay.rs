@@ -1,4 +1,4 @@
-//! `tidemill relay`: publishes the outbox until told to stop. A server with a sink has such a relay too.
+//! `tidemill relay`: publishes events of the outbox until it is stopped. A server with a sink runs a relay too.
 
 pub(crate) mod sink;
 
@@ -22,25 +22,24 @@ use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
-/// How to publish. Defaults are the configuration's
 #[derive(Args, Debug)]
 pub(crate) struct RelayArguments {
-    /// Where events go: kafka, file:PATH or stdout; overrides outbox.sink
+    /// Where to publish: kafka, file:PATH or stdout; overrides outbox.sink
     #[arg(long, value_name = "SINK")]
     sink: Option<String>,
-    /// Most events that are read and published at once, overrides outbox.batch_size
+    /// Maximum number of events per batch; overrides outbox.batch_size
     #[arg(long, value_name = "COUNT")]
     batch: Option<String>,
-    /// Which of a fixed number of relays this one is, from 0 on; overrides outbox.instance_id
+    /// Number of this relay among a fixed number of relays, from 0; overrides outbox.instance_id
     #[arg(long, value_name = "ID")]
     instance: Option<String>,
-    /// How many relays there are, overrides outbox.total_instances
+    /// Number of relays; overrides outbox.total_instances
     #[arg(long, value_name = "COUNT")]
     total: Option<String>,
-    /// How long a silent relay keeps its slots, overrides outbox.lease
+    /// How long a relay without heartbeat keeps its slots; overrides outbox.lease
     #[arg(long, value_name = "DURATION")]
     lease: Option<String>,
-    /// The longest record that the sink takes, in bytes; overrides outbox.max_record
+    /// Maximum size of a record in bytes; overrides outbox.max_record
     #[arg(long, value_name = "BYTES")]
     max_record: Option<String>,
 }
@@ -58,42 +57,42 @@ impl RelayArguments {
     }
 }
 
-/// How long what is in hand may take to come to its end once we are asked to stop.
+/// How long the current batch may take after the relay was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How long a server waits before its relay asks again to join others that have refused it.
-const ASKING_AGAIN: Duration = Duration::from_secs(30);
+/// Pause of a server before its relay tries again to join relays that refused it.
+const REJOIN_PAUSE: Duration = Duration::from_secs(30);
 
 #[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
-    let Some(wanted) = RelaySetup::of(context, clock.clone())? else {
+    let Some(setup) = RelaySetup::of(context, clock.clone())? else {
         let fix = "add --sink kafka, --sink file:PATH or --sink stdout, or set outbox.sink";
-        return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
+        return Err(Failure::new(Code::BadSink, "no sink is configured", fix));
     };
-    // Whoever starts a relay can mend it. A server has more to do, and waits for what comes later.
+    // A server does not check the sink: it starts anyway, and its relay retries.
     sink::check(context.settings())?;
     let store = context.store().await?;
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
-    let name = wanted.publisher.name();
-    let relay = wanted.relay(context, &store, clock, &process);
-    context.note(&format!("publishing to {name}; a signal ends it after the batch in hand"));
+    let name = setup.publisher.name();
+    let relay = setup.relay(context, &store, clock, &process);
+    context.note(&format!("publishing to {name}; SIGTERM or Ctrl-C stops it after the current batch"));
     let ended = publish(relay, &process, &mut signals).await;
     reaping.abort();
     shutdown::stop(&process).await;
     ended.map(|()| Exit::Ok)
 }
 
-/// Publishes until a signal comes, and then to the end of what is in hand.
+/// Publishes until a signal arrives, and finishes the current batch then.
 async fn publish(relay: Relay, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
-    let (stop, told) = watch::channel(false);
-    let mut publishing: JoinHandle<_> = tokio::spawn(async move { relay.run(told).await });
-    let was_told = tokio::select! {
+    let (stop, stopped) = watch::channel(false);
+    let mut publishing: JoinHandle<_> = tokio::spawn(async move { relay.run(stopped).await });
+    let is_stopped = tokio::select! {
         ended = &mut publishing => return outcome(ended),
         () = signals.next() => true,
-        // A supervisor starts it again; it comes back as a new process.
+        // The process expired. A supervisor has to start it again.
         _ended = process.ended() => false,
     };
     stop.send_replace(true);
@@ -101,19 +100,19 @@ async fn publish(relay: Relay, process: &Process, signals: &mut Signals) -> Resu
         drained = tokio::time::timeout(GRACE, &mut publishing) => drained.map_or(Ok(()), outcome),
         () = signals.next() => Ok(()),
     };
-    // What was not acknowledged is published again by whoever comes next.
+    // The next relay publishes again whatever was not acknowledged.
     publishing.abort();
-    if was_told { drained } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+    if is_stopped { drained } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }
 
 fn outcome(ended: Result<Result<(), RelayError>, JoinError>) -> Result<(), Failure> {
     match ended {
         Ok(ended) => ended.map_err(Failure::from),
-        Err(error) => Err(Failure::unexpected("the relay ended", &error)),
+        Err(error) => Err(Failure::unexpected("the relay failed", &error)),
     }
 }
 
-/// A relay as the configuration wants it, of which nothing runs yet.
+/// A relay that is configured but not started.
 #[derive(Debug)]
 pub(super) struct RelaySetup {
     publisher: Arc<dyn Publisher>,
@@ -122,7 +121,7 @@ pub(super) struct RelaySetup {
 }
 
 impl RelaySetup {
-    /// None when there is no sink.
+    /// None if no sink is configured.
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().outbox;
         let Some(publisher) = sink::open(context.settings(), clock)? else { return Ok(None) };
@@ -142,7 +141,7 @@ impl RelaySetup {
         Ok(Some(Self { publisher, instance, retry }))
     }
 
-    /// Whether records go to the standard output.
+    /// Whether records go to standard output.
     pub(super) fn takes_stdout(&self) -> bool {
         self.publisher.name() == SinkAddress::Stdout.to_string()
     }
@@ -161,7 +160,7 @@ impl RelaySetup {
             batch: NonZeroU32::new(settings.batch_size).unwrap_or(NonZeroU32::MIN),
             senders: settings.senders as usize,
             timeout: settings.timeout,
-            // Each look renews the lease.
+            // Each poll renews the lease.
             poll: settings.poll.min(settings.lease / 4),
             initial_delay: settings.initial_delay,
             slow: settings.slow_batch,
@@ -177,14 +176,14 @@ impl RelaySetup {
     }
 }
 
-/// The relay of a server: others that refuse it may be gone some time later.
+/// Runs the relay of a server. If other relays refuse it, it tries again later.
 pub(super) async fn stay(relay: Relay, mut stop: watch::Receiver<bool>) {
     while let Err(error) = relay.run(stop.clone()).await {
         let (code, fix) = (error.code(), error.fix());
-        tracing::error!(%code, %fix, "{error}; this server publishes nothing, and asks again in {ASKING_AGAIN:?}");
+        tracing::error!(%code, %fix, "{error}; this server publishes nothing and tries again in {REJOIN_PAUSE:?}");
         tokio::select! {
-            () = tokio::time::sleep(ASKING_AGAIN) => {}
-            _told = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(REJOIN_PAUSE) => {}
+            _stopped = stop.wait_for(|stop| *stop) => return,
         }
     }
 }

@@ -91,7 +91,7 @@ async fn a_table_is_attached_looked_at_and_given_up() {
     let list = json_of(&stage.run(&["outbox", "attached", "-o", "json"]));
     assert_eq!(
         (&list["items"][0]["table"], &list["items"][0]["by"]),
-        (&"public.transfer_events".into(), &"ann".into())
+        (&"transfer_events".into(), &"ann".into())
     );
 
     let stats = json_of(&stage.run(&["outbox", "stats", "-o", "json"]));
@@ -101,7 +101,7 @@ async fn a_table_is_attached_looked_at_and_given_up() {
         (&1.into(), &1.into())
     );
     let dead = ["outbox", "failed", "--table", "transfer_events", "-o", "json"];
-    assert_eq!(json_of(&stage.run(&dead))["items"][0]["event"], 1);
+    assert_eq!(json_of(&stage.run(&dead))["items"][0]["id"], 1);
     let reason = ["--table", "transfer_events", "--reason", "for a test"];
     refused(&stage.run(&[&["outbox", "replay", "2"], &reason[..]].concat()), "TM1434");
     stage.run(&[&["outbox", "replay", "1", "--dry-run"], &reason[..]].concat()).succeeds();

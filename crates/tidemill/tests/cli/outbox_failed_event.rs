@@ -49,7 +49,7 @@ async fn stage(database: &Scratch) -> Stage {
 
 fn listed(stage: &Stage, flags: &[&str]) -> Vec<(i64, String)> {
     let list = json_of(&stage.run(&[&["outbox", "failed", "-o", "json"], flags].concat()));
-    let item = |item: &Value| (item["event"].as_i64().unwrap(), item["state"].as_str().unwrap().to_owned());
+    let item = |item: &Value| (item["id"].as_i64().unwrap(), item["state"].as_str().unwrap().to_owned());
     list["items"].as_array().unwrap().iter().map(item).collect()
 }
 
@@ -67,13 +67,14 @@ async fn refused_events_are_listed_shown_and_acted_on(database: Scratch) {
     assert_eq!(listed(&stage, &[]), states(&[(1, "parked"), (2, "parked"), (3, "parked")]));
     assert_eq!(listed(&stage, &["--all", "--topic", "carts"]), states(&[(3, "parked"), (4, "held")]));
     let table = stage.run(&["outbox", "failed"]);
-    assert!(table.succeeds().stdout.starts_with("EVENT"), "{table:#?}");
+    assert!(table.succeeds().stdout.starts_with("ID"), "{table:#?}");
     let behind = stage.run(&["outbox", "replay", "4", "--reason", "now"]);
     assert!(behind.fails("TM1405", 5).stderr.contains("fix: replay event 3"), "{behind:#?}");
     stage.run(&["outbox", "skip", "99", "--reason", "now"]).fails("TM1404", 3);
     stage.run(&["outbox", "failed", "99"]).fails("TM1404", 3);
     let skipped = stage.run(&["outbox", "skip", "3", "--reason", "no use", "-o", "json"]);
-    assert_eq!(json_of(&skipped)["items"], json!([{ "order": "skip", "changed": 1, "refused": 0 }]));
+    let expected = json!({ "action": "skip", "changed": 1, "refused": 0, "is_dry_run": false, "first": [3] });
+    assert_eq!(json_of(&skipped)["items"], json!([expected]));
     assert_eq!(listed(&stage, &["--state", "skipped"]), states(&[(3, "skipped")]));
     assert_eq!(listed(&stage, &["--state", "waiting"]), states(&[(4, "waiting")]));
     let partly = stage.run(&["outbox", "replay", "1", "3", "--reason", "now"]);
@@ -99,7 +100,7 @@ async fn a_dry_run_tells_what_an_order_would_do_and_changes_nothing(database: Sc
         let given = [&["outbox"], order, &["--dry-run", "--reason", "x", "-o", "json"]].concat();
         json_of(&stage.run(&given))["items"][0].clone()
     };
-    let told = |order: &str, count: u32, first: &[i64]| json!({ "order": order, "would_change": count, "would_refuse": 0, "first": first });
+    let told = |action: &str, count: u32, first: &[i64]| json!({ "action": action, "changed": count, "refused": 0, "is_dry_run": true, "first": first });
 
     assert_eq!(dry(&["skip", "--all"]), told("skip", 4, &[1, 2, 3, 4]));
     assert_eq!(dry(&["replay", "--all"]), told("replay", 3, &[1, 2, 3]));
@@ -125,21 +126,24 @@ async fn an_event_is_edited_from_a_file_from_standard_input_and_in_place() {
 
     stage.run(&["outbox", "edit", "1", "--payload", "@new.json", "--reason", "typo"]).succeeds();
     let first = shown("1");
-    assert_eq!((&first["payload"], &first["headers"]), (&json!("{\"n\": 10}"), &json!({ "trace": "t" })));
+    assert_eq!(
+        (&first["payload"], &first["headers"]),
+        (&json!({ "type": "json", "text": "{\"n\": 10}" }), &json!({ "trace": "t" }))
+    );
     assert_eq!((&first["state"], &first["attempts"]), (&json!("waiting"), &json!(0)));
     let headers = ["--header", "a=b=c", "--header", "d="];
     stage.run(&[&["outbox", "edit", "1", "--reason", "typo"], &headers[..]].concat()).succeeds();
     assert_eq!(shown("1")["headers"], json!({ "a": "b=c", "d": "" }));
     let bytes = ["--payload-base64", "AP8=", "--no-headers", "--reason", "x"];
     stage.run(&[&["outbox", "edit", "2"], &bytes[..]].concat()).succeeds();
-    assert_eq!((&shown("2")["payload_base64"], &shown("2")["headers"]), (&json!("AP8="), &json!({})));
+    assert_eq!((&shown("2")["payload"]["base64"], &shown("2")["headers"]), (&json!("AP8="), &json!({})));
     stage.run(&["outbox", "edit", "2", "--tombstone", "--reason", "x"]).succeeds();
-    assert_eq!(shown("2")["is_tombstone"], true);
+    assert_eq!(shown("2")["payload"], json!({ "type": "tombstone" }));
     let mut piped = stage.command(&["outbox", "edit", "3", "--payload", "-", "--reason", "x"]);
     let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     piped.stdin.take().unwrap().write_all(b"[1]").unwrap();
     assert!(piped.wait().unwrap().success());
-    assert_eq!(shown("3")["payload"], "[1]");
+    assert_eq!(shown("3")["payload"]["text"], "[1]");
 
     stage.run(&["outbox", "edit", "1", "--payload", "{", "--reason", "x"]).fails("TM1401", 2);
     stage.run(&["outbox", "edit", "1", "--payload", "@new.bin", "--reason", "x"]).fails("TM1401", 2);

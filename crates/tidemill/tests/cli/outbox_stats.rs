@@ -51,7 +51,7 @@ async fn what_was_not_read_is_told(database: Scratch) {
     assert_eq!(object["partitions"].as_array().unwrap().len(), if is_postgres { 3 } else { 0 });
     let slots: Value = serde_json::from_str(&slots).unwrap();
     assert_eq!(slots["items"][12]["unread"]["at_least"], 1);
-    assert!(slots["items"][12]["unpublished_oldest_seconds"].is_number(), "{}", slots["items"][12]);
+    assert!(slots["items"][12]["unpublished_oldest_at"].is_string(), "{}", slots["items"][12]);
     assert_eq!(slots["items"].as_array().unwrap().len(), 256);
 }
 

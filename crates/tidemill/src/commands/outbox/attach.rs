@@ -1,21 +1,21 @@
-//! `tidemill outbox attach`, `attached` and `detach`: tables that were there before, which relays serve beside the outbox.
+//! `outbox attach`, `attached` and `detach`: existing tables that relays publish from.
 
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
 use clap::Args;
 use serde_json::json;
+use tidemill_api::attached_table;
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::attached::{AttachedTable, BadTableName, TableName};
 use tidemill_store::outbox::AttachError;
 
-/// Which table.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Table {
-    /// The table, as the catalogue has its name
+    /// Name of the table, as it is in the database
     #[arg(value_name = "TABLE")]
     table: String,
-    /// Its schema
+    /// Schema of the table
     #[arg(long, default_value = "public")]
     schema: String,
 }
@@ -26,34 +26,32 @@ impl Table {
     }
 }
 
-/// Which table, and how it is served.
 #[derive(Args, Debug)]
 pub(crate) struct Attach {
     #[command(flatten)]
     table: Table,
-    /// Where its events go; the name of the table unless said
+    /// Topic of the events. Default: the name of the table
     #[arg(long)]
     topic: Option<String>,
-    /// What sort of thing its aggregates are; the name of the table unless said
+    /// Aggregate type of the events. Default: the name of the table
     #[arg(long, value_name = "TYPE")]
     aggregate_type: Option<String>,
-    /// What happened, where the headers of a row do not say it; the name of the table unless said
+    /// Type of events whose headers do not name one. Default: the name of the table
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// The zone of columns that have none, such as Asia/Seoul; UTC unless said
+    /// Time zone of timestamp columns without one, such as Asia/Seoul. Default: UTC
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Change nothing, and tell what would be done
+    /// Show the SQL statements without running them
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Which table is no longer served.
 #[derive(Args, Debug)]
 pub(crate) struct Detach {
     #[command(flatten)]
     table: Table,
-    /// Drop the indexes that were made for relays
+    /// Drop the indexes that `attach` created
     #[arg(long)]
     drop_indexes: bool,
 }
@@ -66,19 +64,18 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit,
         aggregate_type.as_deref(),
         event_type.as_deref(),
         time_zone.as_deref(),
-    )
-    .map_err(|bad| super::add::bad_event(&bad))?;
+    )?;
     let store = context.store().await?;
     let mut examined = store.examine_table(&attached).await?;
     let statements = std::mem::take(&mut examined.statements);
     if dry_run {
-        context.note("a dry run: nothing was changed");
+        context.note("dry run: nothing was changed");
     } else {
         if !statements.is_empty() {
-            context.note("making indexes, which waits for all transactions that are at work");
+            context.note("creating indexes; this waits for running transactions");
         }
         store.index_attached(&attached.name).await?;
-        // Now that there are indexes, what is in the table can be told as well.
+        // With the indexes, the content of the table can be checked too.
         examined = store.examine_table(&attached).await?;
         let mut tx = store.begin().await?;
         tx.outbox().attach_table(&attached, &context.actor()).await?;
@@ -99,15 +96,9 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit,
 pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let records = tx.outbox().attached_tables().await?;
-    context.list("tidemill.outbox_attached/v1", "No table is attached.", &records).columns(&[
-        ("table", |record| json!(record.table.name.to_string())),
-        ("topic", |record| json!(record.table.topic)),
-        ("aggregate_type", |record| json!(record.table.aggregate_type)),
-        ("event_type", |record| json!(record.table.event_type)),
-        ("time_zone", |record| json!(record.table.time_zone)),
-        ("since", |record| json!(record.since.to_string())),
-        ("by", |record| json!(record.adopted_by)),
-    ])
+    let (schema, empty) = ("tidemill.outbox_attached/v1", "No table is attached.");
+    let columns = "schema table topic aggregate_type event_type time_zone since by";
+    context.print_list::<attached_table::AttachedTable, _>(schema, empty, &records, columns)
 }
 
 pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit, Failure> {
@@ -119,13 +110,13 @@ pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit,
     if arguments.drop_indexes {
         store.drop_attached_index(&name).await?;
     }
-    context.note(&format!("{name} is no longer served; its rows stay as they are"));
+    context.note(&format!("{name} is detached; its rows were not changed"));
     Ok(Exit::Ok)
 }
 
 impl From<BadTableName> for Failure {
     fn from(bad: BadTableName) -> Self {
-        let fix = "write the table as the catalogue has it, and its schema by --schema";
+        let fix = "write the table as it is in the database, and its schema with --schema";
         Self::new(bad.code(), bad.to_string(), fix)
     }
 }

@@ -1,116 +1,155 @@
-//! `outbox failed`: the events that were not taken; with an id, all about one, and what it says.
+//! `outbox failed`: lists failed events, or failed rows of an attached table; with an id, shows one event.
 
-use super::failed_row::{self, OfTable};
-use super::filter::{Breadth, Filter, event_id};
 use super::operate::failure;
+use super::{event_id, note_next_page};
 use crate::context::Context;
-use crate::output::print_fields;
 use crate::report::Failure;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use serde_json::{Value, json};
-use tidemill_domain::code::Exit;
-use tidemill_domain::outbox::failed_event::{FailedEventRefusal, Original};
-use tidemill_domain::outbox::{EventId, Payload};
+use tidemill_api::attached_table::FailedRow;
+use tidemill_api::failed_event::{FailedEvent, FailedEventDetail};
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::outbox::attached::TableName;
+use tidemill_domain::outbox::failed_event::{FailedEventRefusal, StateWord};
+use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_store::outbox::attached::failed::Skipped;
-use tidemill_store::outbox::failed_event::{FailedEventDetail, FailedEventRecord};
+use tidemill_store::outbox::failed_event::FailedEventFilter;
 
-/// Which events to show.
 #[derive(Args, Debug)]
 pub(crate) struct Failed {
-    /// All about the event with this id, and what it says
+    /// Show the event with this id and its payload
     #[arg(
         value_name = "EVENT_ID",
         value_parser = event_id,
         conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "topic", "event_type", "error", "after", "limit", "table"]
     )]
     id: Option<EventId>,
-    /// Also those that are tried again, and those that wait behind others
+    /// Include waiting and held events
     #[arg(long, conflicts_with = "state")]
     all: bool,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
     of_table: OfTable,
-    /// Only those behind the event with this id
+    /// Only events after this id, for the next page
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<EventId>,
-    /// At most so many events
+    /// Maximum number of events
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 
+/// Filters failed events.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Filter {
+    /// Filter by state: waiting, held, parked or skipped
+    #[arg(long, value_parser = state)]
+    state: Option<StateWord>,
+    /// Filter by slot
+    #[arg(long)]
+    slot: Option<u8>,
+    /// Filter by aggregate type
+    #[arg(long, value_name = "TYPE")]
+    aggregate_type: Option<String>,
+    /// Filter by aggregate id
+    #[arg(long, value_name = "ID")]
+    aggregate_id: Option<String>,
+    /// Filter by topic
+    #[arg(long, value_name = "TOPIC")]
+    topic: Option<String>,
+    /// Filter by event type
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Filter by text in the error
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+}
+
+/// The states of a filter without `--state`.
+pub(super) fn default_states(is_all: bool) -> &'static [StateWord] {
+    if is_all { &StateWord::OPEN } else { &[StateWord::Parked] }
+}
+
+impl Filter {
+    pub(super) fn with(self, default_states: &[StateWord]) -> FailedEventFilter {
+        FailedEventFilter {
+            states: self.state.map_or_else(|| default_states.to_vec(), |state| vec![state]),
+            slot: self.slot.map(Slot::new),
+            aggregate_type: self.aggregate_type,
+            aggregate_id: self.aggregate_id,
+            topic: self.topic,
+            event_type: self.event_type,
+            error_contains: self.error,
+        }
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        let Self { state, slot, aggregate_type, aggregate_id, topic, event_type, error } = self;
+        let texts = [aggregate_type, aggregate_id, topic, event_type, error];
+        state.is_some() || slot.is_some() || texts.into_iter().any(Option::is_some)
+    }
+}
+
+fn state(text: &str) -> Result<StateWord, String> {
+    text.parse::<StateWord>().map_err(|error| error.to_string())
+}
+
+/// Selects rows of an attached table instead of events.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OfTable {
+    /// Use rows of this attached table with status FAILED, instead of events
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
+    /// Schema of the attached table
+    #[arg(long, requires = "table", default_value = "public")]
+    schema: String,
+}
+
+impl OfTable {
+    /// None without `--table`. Rows cannot be filtered, so `is_filtered` is an error then.
+    pub(super) fn name(&self, is_filtered: bool) -> Result<Option<TableName>, Failure> {
+        let Some(table) = &self.table else { return Ok(None) };
+        if is_filtered {
+            let what = "rows of an attached table cannot be filtered";
+            let fix = "pass the ids of rows, or --matching for all rows with status FAILED";
+            return Err(Failure::new(Code::Usage, what, fix));
+        }
+        Ok(Some(TableName::new(&self.schema, table)?))
+    }
+}
+
 pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Failure> {
-    if let Some(name) = arguments.of_table.name()? {
-        failed_row::undescribed(arguments.filter.is_given())?;
-        let skipped = if arguments.all { Skipped::Too } else { Skipped::Not };
-        return failed_row::list(&name, arguments.after, arguments.limit, skipped, context).await;
+    if let Some(name) = arguments.of_table.name(arguments.filter.is_given())? {
+        return list_rows(&name, &arguments, context).await;
     }
     let mut tx = context.read().await?;
     if let Some(id) = arguments.id {
         let found = tx.outbox().failed_event(id).await?;
         let detail = found.ok_or_else(|| failure(id, FailedEventRefusal::Unknown))?;
-        return print(&detail, context);
+        return context.print_one("tidemill.failed_event_detail/v1", &FailedEventDetail::from(&detail));
     }
-    let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
-    let records =
-        tx.outbox().failed_events(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
-    context.list("tidemill.failed_event/v1", "No failed events.", &records).columns(&[
-        ("event", |record| json!(record.id.get())),
-        ("state", |record| json!(record.failed_event.state.word().as_str())),
-        ("aggregate_type", |record| json!(record.aggregate.kind)),
-        ("aggregate_id", |record| json!(record.aggregate.id)),
-        ("event_type", |record| json!(record.event_type)),
-        ("topic", |record| json!(record.topic)),
-        ("attempts", |record| json!(record.failed_event.attempts)),
-        ("next_attempt_at", |record| next_attempt_at(record)),
-        ("behind", |record| json!(record.behind.map(EventId::get))),
-        ("error", |record| json!(record.error)),
-    ])?;
-    if let Some(last) = records.last().filter(|_| records.len() == arguments.limit as usize) {
-        context.note(&format!("there may be more: go on with --after {}", last.id));
-    }
+    let filter = arguments.filter.with(default_states(arguments.all));
+    let after = arguments.after.unwrap_or(EventId::ZERO);
+    let records = tx.outbox().failed_events(&filter, after, arguments.limit).await?;
+    let columns =
+        "id state aggregate_type aggregate_id event_type topic attempts next_attempt_at behind error";
+    context.print_list::<FailedEvent, _>(
+        "tidemill.failed_event/v1",
+        "No failed events.",
+        &records,
+        columns,
+    )?;
+    note_next_page(context, "--after", records.iter().map(|record| record.id), arguments.limit);
     Ok(Exit::Ok)
 }
 
-fn next_attempt_at(record: &FailedEventRecord) -> Value {
-    json!(record.failed_event.state.next_attempt_at().map(|at| at.to_string()))
-}
-
-fn print(detail: &FailedEventDetail, context: &Context) -> Result<Exit, Failure> {
-    let record = &detail.record;
-    let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());
-    let unreadable = detail.content.as_ref().and_then(|content| content.as_ref().err());
-    let (payload, payload_base64) = match content.map(|content| &content.payload) {
-        Some(Payload::Json(text)) => (Some(text), None),
-        Some(Payload::Bytes(bytes)) => (None, Some(STANDARD.encode(bytes))),
-        Some(Payload::Tombstone) | None => (None, None),
-    };
-    let fields = [
-        ("event", json!(record.id.get())),
-        ("state", json!(record.failed_event.state.word().as_str())),
-        ("next_attempt_at", next_attempt_at(record)),
-        ("behind", json!(record.behind.map(EventId::get))),
-        ("attempts", json!(record.failed_event.attempts)),
-        ("error", json!(record.error)),
-        ("since", json!(record.since.to_string())),
-        ("updated_at", json!(record.updated_at.to_string())),
-        ("slot", json!(record.slot.get())),
-        ("seq", json!(record.seq.get())),
-        ("aggregate_type", json!(record.aggregate.kind)),
-        ("aggregate_id", json!(record.aggregate.id)),
-        ("event_type", json!(record.event_type)),
-        ("topic", json!(record.topic)),
-        ("is_redirected", json!(record.is_redirected)),
-        ("is_edited", json!(record.is_edited)),
-        ("is_gone", json!(record.original == Original::Gone)),
-        ("created_at", json!(content.map(|content| content.created_at.to_string()))),
-        ("headers", json!(content.map(|content| &content.headers))),
-        ("is_tombstone", json!(content.map(|content| content.payload == Payload::Tombstone))),
-        ("payload", json!(payload)),
-        ("payload_base64", json!(payload_base64)),
-        ("unreadable", json!(unreadable.map(ToString::to_string))),
-    ];
-    print_fields("tidemill.failed_event_detail/v1", &fields, context.output())
+async fn list_rows(name: &TableName, arguments: &Failed, context: &Context) -> Result<Exit, Failure> {
+    let skipped = if arguments.all { Skipped::Too } else { Skipped::Not };
+    let after = arguments.after.unwrap_or(EventId::new(i64::MIN));
+    let mut tx = context.read().await?;
+    let table = tx.outbox().attached_table(name).await?;
+    let records = tx.outbox().attached_failed(&table, after, arguments.limit, skipped).await?;
+    let columns = "id aggregate_id is_skipped attempts updated_at error";
+    context.print_list::<FailedRow, _>("tidemill.outbox_failed/v1", "No failed rows.", &records, columns)?;
+    note_next_page(context, "--after", records.iter().map(|record| record.id), arguments.limit);
+    Ok(Exit::Ok)
 }

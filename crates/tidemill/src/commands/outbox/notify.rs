@@ -1,4 +1,4 @@
-//! `tidemill outbox notify`: the trigger that wakes relays when other programs write events.
+//! `outbox notify`: a trigger that wakes relays when other programs write events.
 
 use crate::context::Context;
 use crate::output::print_fields;
@@ -8,14 +8,13 @@ use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_store::outbox::{Notify, NotifyError};
 
-/// Whether relays are woken at once when other programs write events
 #[derive(Subcommand, Debug)]
 pub(crate) enum NotifyCommand {
-    /// Make the trigger: relays are woken at once, and transactions that write events commit one after the other
+    /// Create the trigger. Relays wake at once, but transactions that write events commit one at a time
     On,
-    /// Take the trigger away: relays look once a second
+    /// Remove the trigger. Relays poll once a second
     Off,
-    /// Whether the trigger is there
+    /// Show whether the trigger exists
     Status,
 }
 
@@ -32,10 +31,10 @@ async fn set(notify: Notify, context: &Context) -> Result<Exit, Failure> {
     let is_new = tx.outbox().set_notify(notify, &context.actor()).await?;
     tx.commit().await?;
     context.note(match (notify, is_new) {
-        (Notify::On, true) => "relays are woken at once when other programs write events",
-        (Notify::On, false) => "the trigger was there already",
-        (Notify::Off, true) => "relays look once a second for what other programs write",
-        (Notify::Off, false) => "there was no trigger",
+        (Notify::On, true) => "relays now wake at once when other programs write events",
+        (Notify::On, false) => "the trigger exists already",
+        (Notify::Off, true) => "relays now poll once a second for events of other programs",
+        (Notify::Off, false) => "there is no trigger",
     });
     Ok(Exit::Ok)
 }
@@ -58,7 +57,7 @@ impl From<NotifyError> for Failure {
             other => Self::new(
                 Code::NotifyUnsupported,
                 other.to_string(),
-                "nothing is lost without them: relays look once a second; for less, use PostgreSQL, or write events through Tidemill",
+                "no events are lost: relays poll once a second; for less delay, use PostgreSQL or write events with Tidemill",
             ),
         }
     }

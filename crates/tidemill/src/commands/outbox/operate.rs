@@ -1,80 +1,85 @@
-//! `outbox skip`, `replay`, `redirect` and `edit`: what an operator may do with events that were not taken. They act on
-//! the database alone, so that they need no server; each event that is changed leaves an audit entry.
+//! `outbox skip`, `replay`, `redirect` and `edit`. They change the database directly and need no server; every change
+//! is recorded in the audit log.
 
-use super::add::{PayloadArguments, bad_event, header};
-use super::failed_row::{self, OfTable};
-use super::filter::{Breadth, Filter, event_id};
+use super::add::{PayloadArguments, header};
+use super::event_id;
+use super::failed_event::{Filter, OfTable, default_states};
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
 use clap::{ArgGroup, Args};
 use serde_json::json;
+use tidemill_api::failed_event::{ChangedEvents, RefusedEvent};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::failed_event::{Edit, FailedEventRefusal, Redirect, Verb};
+use tidemill_store::outbox::attached::RowOrder;
+use tidemill_store::outbox::attached::failed::Skipped;
 use tidemill_store::outbox::failed_event::{Operation, Selection};
+use tidemill_store::{Store, Tx};
 
-/// So many events are changed in one transaction.
+/// Events or rows that one transaction changes.
 const BATCH: u32 = 500;
 
-/// So many events are told one by one.
-const TOLD_MAX: usize = 20;
+/// Rows that one query reads.
+const PAGE: u32 = 10_000;
 
-/// Which events, and why.
+/// Events that are listed one by one.
+const SHOWN_MAX: usize = 20;
+
 #[derive(Args, Debug)]
 pub(crate) struct Many {
-    /// These events
+    /// Ids of events
     #[arg(value_name = "EVENT_ID", value_parser = event_id, required_unless_present_any = ["matching", "all"])]
     ids: Vec<EventId>,
-    /// All that `outbox failed` lists with the same flags
+    /// Use all events that `outbox failed` lists with the same flags
     #[arg(long, conflicts_with = "ids")]
     matching: bool,
-    /// All that `outbox failed --all` lists with the same flags
+    /// Use all events that `outbox failed --all` lists with the same flags
     #[arg(long, conflicts_with_all = ["ids", "matching", "state"])]
     all: bool,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
     of_table: OfTable,
-    /// Change nothing, and tell how many events would be changed, and the first of them
+    /// Show how many events would change and the first ids, without changing them
     #[arg(long)]
     dry_run: bool,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
     reason: String,
 }
 
-/// Which events go where.
 #[derive(Args, Debug)]
 pub(crate) struct RedirectArguments {
-    /// The topic to which they go
+    /// The new topic
     #[arg(long, value_name = "TOPIC", value_parser = redirection)]
     to: Redirect,
     #[command(flatten)]
     events: Many,
 }
 
-/// What an edit can change; at least one of them has to be said.
+/// An edit needs at least one of these flags.
 const CHANGES: [&str; 5] = ["payload", "payload_base64", "tombstone", "headers", "no_headers"];
 
-/// What is published in place of which events.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("change").required(true).multiple(true).args(CHANGES))]
 pub(crate) struct EditArguments {
-    /// These events
+    /// Ids of events
     #[arg(value_name = "EVENT_ID", value_parser = event_id, required = true)]
     ids: Vec<EventId>,
     #[command(flatten)]
     payload: PayloadArguments,
-    /// A header; may be repeated. These replace all that the events have
+    /// Set a header; repeat it for more. All other headers are removed
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// They have no headers
+    /// Remove all headers
     #[arg(long, conflicts_with = "headers")]
     no_headers: bool,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
     reason: String,
 }
@@ -95,107 +100,148 @@ pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<
     let payload = arguments.payload.read()?;
     let has_headers = arguments.no_headers || !arguments.headers.is_empty();
     let headers = has_headers.then(|| arguments.headers.into_iter().collect::<Headers>());
-    let edit = Edit::new(payload, headers).map_err(|bad| bad_event(&bad))?;
-    let (verb, reason) = (&Verb::Edit(edit), &arguments.reason);
-    order(named(&arguments.ids), &Order { verb, reason, run: Run::Real }, context).await
+    let verb = Verb::Edit(Edit::new(payload, headers)?);
+    let order = Order { verb: &verb, reason: &arguments.reason, is_dry_run: false };
+    order.change_events(batches(&arguments.ids), context).await
 }
 
 async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
     let Many { ids, all, filter, reason, dry_run, of_table, .. } = arguments;
-    if let Some(name) = of_table.name()? {
-        failed_row::undescribed(filter.is_given() || all)?;
-        let order = failed_row::Order { verb, reason: &reason, is_dry: dry_run };
-        return failed_row::order(&name, ids, &order, context).await;
+    let order = Order { verb, reason: &reason, is_dry_run: dry_run };
+    if let Some(name) = of_table.name(filter.is_given() || all)? {
+        return order.change_rows(&name, ids, context).await;
     }
-    let given = Order { verb, reason: &reason, run: if dry_run { Run::Dry } else { Run::Real } };
-    if !ids.is_empty() {
-        if filter.is_given() {
-            let fix = "name events, or say --matching or --all with the flags that limit them";
-            return Err(Failure::new(Code::Usage, "events are named and described at once", fix));
+    if !ids.is_empty() && filter.is_given() {
+        let fix = "pass ids, or --matching or --all with filters";
+        return Err(Failure::new(Code::Usage, "ids and filters cannot be combined", fix));
+    }
+    let selections = match ids.is_empty() {
+        true => {
+            let filter = filter.with(default_states(all));
+            vec![Selection::Matching { filter, after: EventId::ZERO }]
         }
-        return order(named(&ids), &given, context).await;
-    }
-    let filter = filter.with(if all { Breadth::Open } else { Breadth::Parked });
-    order(vec![Selection::Matching { filter, after: EventId::ZERO }], &given, context).await
+        false => batches(&ids),
+    };
+    order.change_events(selections, context).await
 }
 
-/// These events, as many at a time as one transaction takes.
-fn named(ids: &[EventId]) -> Vec<Selection> {
+fn batches(ids: &[EventId]) -> Vec<Selection> {
     ids.chunks(BATCH as usize).map(|ids| Selection::Selected(ids.to_vec())).collect()
 }
 
 struct Order<'a> {
     verb: &'a Verb,
     reason: &'a str,
-    run: Run,
+    /// A dry run does the same, but rolls every transaction back.
+    is_dry_run: bool,
 }
 
-/// Whether an order is meant.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Run {
-    /// It is.
-    Real,
-    /// Somebody wants to know what it would do.
-    Dry,
-}
-
-/// Gives an order, as many at a time as one transaction takes, and shows what it changed. A dry run is the same, but that
-/// nothing of it is committed.
-async fn order(mut parts: Vec<Selection>, order: &Order<'_>, context: &Context) -> Result<Exit, Failure> {
-    let (mut changed, mut refused) = (Vec::new(), Vec::new());
-    let (store, actor) = (context.store().await?, context.actor());
-    let operation = Operation { verb: order.verb, actor: &actor, reason: order.reason, limit: BATCH };
-    parts.reverse();
-    while let Some(part) = parts.pop() {
-        let mut tx = store.begin().await?;
-        let operated = tx.outbox().operate(&part, &operation).await?;
-        match order.run {
-            Run::Real => tx.commit().await?,
-            Run::Dry => tx.rollback().await?,
+impl Order<'_> {
+    async fn change_events(
+        &self,
+        mut selections: Vec<Selection>,
+        context: &Context,
+    ) -> Result<Exit, Failure> {
+        let (mut changed, mut refused) = (Vec::new(), Vec::new());
+        let (store, actor) = (context.store().await?, context.actor());
+        let operation = Operation { verb: self.verb, actor: &actor, reason: self.reason, limit: BATCH };
+        selections.reverse();
+        while let Some(selection) = selections.pop() {
+            let mut tx = store.begin().await?;
+            let operated = tx.outbox().operate(&selection, &operation).await?;
+            self.end(tx).await?;
+            if let (Selection::Matching { filter, .. }, Some(after)) = (selection, operated.next) {
+                selections.push(Selection::Matching { filter, after });
+            }
+            let batch = ChangedEvents::from(operated);
+            changed.extend(batch.changed);
+            refused.extend(batch.refused);
         }
-        changed.extend(operated.changed);
-        refused.extend(operated.refused);
-        if let (Selection::Matching { filter, .. }, Some(after)) = (part, operated.next) {
-            parts.push(Selection::Matching { filter, after });
+        self.report("event", &changed, &refused, context)
+    }
+
+    /// Changes these rows; without ids, all rows with status FAILED.
+    async fn change_rows(
+        &self,
+        name: &TableName,
+        ids: Vec<EventId>,
+        context: &Context,
+    ) -> Result<Exit, Failure> {
+        let row_order = match self.verb {
+            Verb::Skip => RowOrder::Skip,
+            Verb::Replay => RowOrder::Replay,
+            Verb::Edit(_) | Verb::Redirect(_) => {
+                let what = "rows of an attached table can only be skipped or replayed";
+                return Err(Failure::new(Code::Usage, what, "change the row itself, then replay it"));
+            }
+        };
+        let store = context.store().await?;
+        let ids = if ids.is_empty() { failed_rows(&store, name).await? } else { ids };
+        let (mut changed, mut refused) = (Vec::new(), Vec::new());
+        for ids in ids.chunks(BATCH as usize) {
+            let mut tx = store.begin().await?;
+            let table = tx.outbox().attached_table(name).await?;
+            let ordered =
+                tx.outbox().order_attached(&table, row_order, ids, &context.actor(), self.reason).await?;
+            self.end(tx).await?;
+            let batch = ChangedEvents::from(ordered);
+            changed.extend(batch.changed);
+            refused.extend(batch.refused);
+        }
+        self.report("row", &changed, &refused, context)
+    }
+
+    async fn end(&self, tx: Tx) -> Result<(), Failure> {
+        if self.is_dry_run {
+            tx.rollback().await?;
+        } else {
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    fn report(
+        &self,
+        noun: &str,
+        changed: &[i64],
+        refused: &[RefusedEvent],
+        context: &Context,
+    ) -> Result<Exit, Failure> {
+        let text = |refusal: &RefusedEvent| format!("{noun} {}: {}", refusal.id, refusal.detail);
+        if let ([refusal], []) = (refused, changed) {
+            return Err(Failure::new(refusal.code, text(refusal), refusal.remedy.clone()));
+        }
+        if self.is_dry_run {
+            context.note("dry run: nothing was changed");
+        }
+        let listing = Listing::one("tidemill.outbox_change/v1").with([
+            ("action", json!(self.verb.as_str())),
+            ("changed", json!(changed.len())),
+            ("refused", json!(refused.len())),
+            ("is_dry_run", json!(self.is_dry_run)),
+            ("first", json!(changed.iter().take(SHOWN_MAX).collect::<Vec<_>>())),
+        ]);
+        listing.print(context.output())?;
+        let Some(first) = refused.first() else { return Ok(Exit::Ok) };
+        let what = format!("{} of {} {noun}s were refused", refused.len(), refused.len() + changed.len());
+        let why = refused.iter().take(SHOWN_MAX).map(text).collect::<Vec<_>>().join("\n");
+        Err(Failure::new(first.code, what, first.remedy.clone()).because(&why))
+    }
+}
+
+/// All rows with status FAILED that were not skipped.
+async fn failed_rows(store: &Store, name: &TableName) -> Result<Vec<EventId>, Failure> {
+    let mut ids: Vec<EventId> = Vec::new();
+    loop {
+        let mut tx = store.read().await?;
+        let table = tx.outbox().attached_table(name).await?;
+        let after = ids.last().copied().unwrap_or(EventId::new(i64::MIN));
+        let page = tx.outbox().attached_failed(&table, after, PAGE, Skipped::Not).await?;
+        ids.extend(page.iter().map(|record| record.id));
+        if page.len() < PAGE as usize {
+            return Ok(ids);
         }
     }
-    tell(order, &changed, &refused, context)
-}
-
-fn tell(
-    order: &Order<'_>,
-    changed: &[EventId],
-    refused: &[(EventId, FailedEventRefusal)],
-    context: &Context,
-) -> Result<Exit, Failure> {
-    if let ([(id, refusal)], []) = (refused, changed) {
-        return Err(failure(*id, *refusal));
-    }
-    let word = json!(order.verb.as_str());
-    let (changes, refusals) = (json!(changed.len()), json!(refused.len()));
-    let listing = match order.run {
-        Run::Real => Listing::one("tidemill.outbox_change/v1").with([
-            ("order", word),
-            ("changed", changes),
-            ("refused", refusals),
-        ]),
-        Run::Dry => {
-            context.note("a dry run: nothing was changed");
-            let first: Vec<i64> = changed.iter().take(TOLD_MAX).map(|id| id.get()).collect();
-            Listing::one("tidemill.outbox_dry_run/v1").with([
-                ("order", word),
-                ("would_change", changes),
-                ("would_refuse", refusals),
-                ("first", json!(first)),
-            ])
-        }
-    };
-    listing.print(context.output())?;
-    let Some((_, first)) = refused.first() else { return Ok(Exit::Ok) };
-    let what = format!("{} of {} events were refused", refused.len(), refused.len() + changed.len());
-    let told = refused.iter().take(TOLD_MAX).map(|(id, refusal)| format!("event {id}: {refusal}"));
-    let why = told.collect::<Vec<_>>().join("\n");
-    Err(Failure::new(first.code(), what, first.fix()).because(&why))
 }
 
 pub(super) fn failure(id: EventId, refusal: FailedEventRefusal) -> Failure {

@@ -1,4 +1,4 @@
-//! `outbox verify`: says whether what was published is what the table says, and where it is not.
+//! `outbox verify`: compares the published records with the event table.
 
 use crate::commands::relay::sink::{kafka, kafka_options};
 use crate::commands::shutdown::Signals;
@@ -13,32 +13,29 @@ use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 use tidemill_domain::outbox::Verdict;
 use tidemill_engine::outbox::sink::SinkAddress;
-use tidemill_engine::outbox::{SinkError, Verified, Verifier, VerifyError};
+use tidemill_engine::outbox::{Verified, Verifier, VerifyError};
 use tidemill_kafka::{PATIENCE, TopicsBack};
 use tidemill_store::Store;
 
-/// What to verify
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// Where the records are: kafka, kafka:HOST:PORT or file:PATH; repeat it for the files of a rotated log, the oldest
-    /// first
+    /// Where the records are: kafka, kafka:HOST:PORT or file:PATH. Repeat it for rotated files, the oldest first
     #[arg(long = "sink", value_name = "SINK", required = true)]
     sinks: Vec<String>,
-    /// A topic of Kafka to read besides those that events of the table go to now; may be repeated
+    /// Read this Kafka topic too, besides the topics of events in the table; repeat it for more
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Go on until stopped, and tell whenever something has changed
+    /// Repeat until stopped, and print whenever the result changes
     #[arg(long)]
     follow: bool,
-    /// How often to look
+    /// Interval between two checks
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse, requires = "follow")]
     every: Duration,
 }
 
 pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Failure> {
-    let sink = Sink::of(&arguments, context)?;
     let store = context.store().await?;
-    let mut verifier = sink.verifier(store.clone())?;
+    let mut verifier = verifier(&arguments, store, context)?;
     if arguments.follow {
         follow(&mut verifier, arguments.every, context).await
     } else {
@@ -46,38 +43,24 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     }
 }
 
-enum Sink {
-    Files(Vec<SinkAddress>),
-    Kafka(Box<TopicsBack>),
-}
-
-impl Sink {
-    fn of(arguments: &Verify, context: &Context) -> Result<Self, Failure> {
-        let Verify { sinks, topics, .. } = arguments;
-        match (sinks.iter().find_map(|sink| kafka(sink)), sinks.len()) {
-            (Some(servers), 1) => {
-                let options = kafka_options(context.settings(), servers)?;
-                Ok(Self::Kafka(Box::new(TopicsBack::new(options, topics.clone(), PATIENCE))))
-            }
-            (Some(_), _) => {
-                let fix = "verify Kafka by itself: `--sink kafka`, once";
-                Err(Failure::new(Code::BadSink, "Kafka cannot be verified together with other sinks", fix))
-            }
-            (None, _) if !topics.is_empty() => {
-                let fix = "take --topic out, or verify `--sink kafka`";
-                Err(Failure::new(Code::BadSink, "only Kafka has topics", fix))
-            }
-            (None, _) => {
-                let files = sinks.iter().map(|sink| sink.parse());
-                Ok(Self::Files(files.collect::<Result<Vec<SinkAddress>, SinkError>>()?))
-            }
+fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verifier, Failure> {
+    let Verify { sinks, topics, .. } = arguments;
+    match (sinks.iter().find_map(|sink| kafka(sink)), sinks.len()) {
+        (Some(servers), 1) => {
+            let options = kafka_options(context.settings(), servers)?;
+            Ok(Verifier::of(store, TopicsBack::new(options, topics.clone(), PATIENCE)))
         }
-    }
-
-    fn verifier(self, store: Store) -> Result<Verifier, VerifyError> {
-        match self {
-            Self::Files(files) => Verifier::new(store, &files),
-            Self::Kafka(topics) => Ok(Verifier::of(store, *topics)),
+        (Some(_), _) => {
+            let fix = "verify Kafka alone, with one `--sink kafka`";
+            Err(Failure::new(Code::BadSink, "Kafka cannot be verified together with other sinks", fix))
+        }
+        (None, _) if !topics.is_empty() => {
+            let fix = "remove --topic, or verify `--sink kafka`";
+            Err(Failure::new(Code::BadSink, "only Kafka has topics", fix))
+        }
+        (None, _) => {
+            let files = sinks.iter().map(|sink| sink.parse()).collect::<Result<Vec<SinkAddress>, _>>()?;
+            Ok(Verifier::new(store, &files)?)
         }
     }
 }
@@ -94,7 +77,7 @@ async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> 
     let mut last = None;
     loop {
         let verified = verifier.look().await?;
-        // A relay makes its file with the first record.
+        // A relay creates its file with the first record.
         if !verified.verdict.is_clean() {
             no_file_is_missing(verifier)?;
         }
@@ -110,7 +93,6 @@ async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> 
     }
 }
 
-/// Without one of its files, nothing can be said about a sink.
 fn no_file_is_missing(verifier: &Verifier) -> Result<(), VerifyError> {
     verifier.missing().map_or(Ok(()), |path| Err(VerifyError::NoFile(path.display().to_string())))
 }
@@ -122,7 +104,7 @@ fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
     let what =
         format!("{} events are lost, and {} are out of order", verdict.lost.count, verdict.reordered.count);
     let fix =
-        "name all files of the sink, the oldest first, or all topics; then see `tidemill explain TM1403`";
+        "pass all files of the sink, the oldest first, or all topics; then see `tidemill explain TM1403`";
     Err(Failure::new(Code::VerifyFailed, what, fix))
 }
 
@@ -142,10 +124,10 @@ fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<
     }
 }
 
-/// The first of each kind, for people.
+/// The first findings of each kind, for people.
 fn findings(verified: &Verified, verifier: &Verifier) -> Listing {
     let columns = &["what", "event", "aggregate", "place", "after"];
-    let mut listing = Listing::new("tidemill.outbox_finding/v1", columns, "Nothing was found.");
+    let mut listing = Listing::new("tidemill.outbox_finding/v1", columns, "No findings.");
     let verdict = &verified.verdict;
     let mut push = |what: &str, [event, aggregate, place, after]: [Value; 4]| {
         listing.push(vec![json!(what), event, aggregate, place, after]);
@@ -174,7 +156,7 @@ fn findings(verified: &Verified, verifier: &Verifier) -> Listing {
     listing
 }
 
-/// All of it, for programs.
+/// The whole result, for programs.
 fn object(verified: &Verified, verifier: &Verifier) -> Value {
     let verdict = &verified.verdict;
     let place = |place| verifier.place(place);

@@ -10,7 +10,7 @@ use tidemill_kafka::{
     delivery_timeout,
 };
 
-/// None when there is no sink.
+/// None if no sink is configured.
 pub(super) fn open(
     settings: &Settings,
     clock: Arc<SystemClock>,
@@ -28,7 +28,7 @@ pub(super) fn open(
     Ok(Some(sink::open(name, SinkOptions { clock, max_record_bytes })?))
 }
 
-/// Whether the sink could be written to now. Brokers are not asked: relays wait for them.
+/// Checks that a file can be written. It does not contact Kafka: relays wait for brokers.
 pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     match &settings.outbox.sink {
         Some(name) if kafka(name).is_none() => Ok(sink::check(name)?),
@@ -36,13 +36,13 @@ pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// Whether this is the sink Kafka, and the brokers that it names.
+/// The brokers of `kafka:HOST:PORT`; `Some(None)` for plain `kafka`; `None` for other sinks.
 pub(crate) fn kafka(sink: &str) -> Option<Option<&str>> {
     let given = sink.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
     (given.is_some() || sink == "kafka").then_some(given)
 }
 
-/// How Kafka is reached; brokers that stand behind the name of the sink come first.
+/// Options for Kafka. Brokers in the name of the sink override the configuration.
 pub(crate) fn kafka_options(settings: &Settings, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
     let kafka = &settings.kafka;
     let servers = servers.or(kafka.bootstrap_servers.as_deref()).ok_or(KafkaError::NoServers)?;
@@ -82,14 +82,12 @@ fn security(kafka: &config::Kafka) -> Result<Security, KafkaError> {
         (true, Some(user), Some(password)) => Some(Sasl { mechanism, user: user.clone(), password }),
         (false, None, None) => None,
         (true, ..) => {
-            let what =
-                "outbox.kafka.security asks for SASL, without outbox.kafka.sasl_username and sasl_password";
+            let what = "outbox.kafka.security requires SASL, but outbox.kafka.sasl_username or sasl_password is missing";
             return Err(KafkaError::Incomplete(what));
         }
-        // Whoever gives a password believes that it is used.
+        // An unused password is a mistake.
         (false, ..) => {
-            let what =
-                "there is a name or a password for SASL, and outbox.kafka.security does not ask for it";
+            let what = "a SASL name or password is set, but outbox.kafka.security does not use SASL";
             return Err(KafkaError::Incomplete(what));
         }
     };

@@ -91,15 +91,15 @@ async fn relays(store: &Store) {
 fn what_has_to_be_published_is_seen_as_it_comes() {
     let Some(scene) = Scene::usual() else { return };
     let page = scene.visit("/outbox");
-    assert!(page.text("#standing").unwrap().contains("0 events unpublished"));
+    assert!(page.text("#standing").unwrap().contains("0 events"));
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     page.execute("window.isTheSamePage = true").unwrap();
     let (runtime, store) = open(&scene);
 
     runtime.block_on(write(&store, "a", "orders"));
 
-    page.wait_until(SOON, |page| Ok(page.text("#standing")?.contains("1 events unpublished"))).unwrap();
-    page.wait_until(SOON, |page| has_row(page, "#slots tbody tr", &["nobody", "256", "0–255", "1", "min"]))
+    page.wait_until(SOON, |page| Ok(page.text("#standing")?.contains("1 events"))).unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#slots tbody tr", &["no owner", "256", "0–255", "1", "min"]))
         .unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
@@ -168,7 +168,7 @@ fn those_that_were_picked_are_skipped_without_javascript() {
     page.fill("[name=number]", "2").unwrap();
     page.fill("[name=reason]", "they were a test").unwrap();
     page.click("button.end").unwrap();
-    page.wait_until(SOON, |page| Ok(page.text("main")?.contains("2 events are never published"))).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("main")?.contains("2 events are skipped"))).unwrap();
     assert!(has_row(page, "#events tbody tr", &["order b"]).unwrap());
     assert!(!has_row(page, "#events tbody tr", &["order a"]).unwrap());
     runtime.block_on(store.close());
