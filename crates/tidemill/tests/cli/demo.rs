@@ -139,7 +139,7 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
         page.contains("disabled>Kill a worker (kill -9)") && page.contains("There is no worker yet"),
         "{page}"
     );
-    demo.until_told("all of it goes on");
+    demo.until_told("the demo continues");
     until("a button that can be used", || {
         let page = ask(&demo.address, "GET", "/", "", "").1;
         page.contains("<button form=\"do-action\">Kill a worker (kill -9)").then_some(())
@@ -178,7 +178,7 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
     let ended = demo.child.wait_deadline(PATIENCE).expect("it ends when it is told to");
     assert!(ended.success(), "{ended:?}: {}", demo.log());
     assert!(living.values().all(|pid| is_gone(*pid)), "{living:?}");
-    assert!(!demo.log().contains("did not come to its end"), "{}", demo.log());
+    assert!(!demo.log().contains("did not finish"), "{}", demo.log());
 }
 
 /// What is seen of a round after the first.

@@ -1,156 +1,137 @@
-//! The workers of the demo: started, followed by what they tell, killed, frozen, stopped.
+//! The workers of the verification: they print JSON lines, and the demo kills, freezes and stops them.
 
 use super::processes::{self, Setup};
-use super::waited_in_vain;
-use super::worker::KIND;
+use super::worker::{KIND, SETTLED};
+use super::{GRACE, LIMIT, Stage, THINGS, Verdicts, WORKERS, failure, timed_out, unexpected, until};
 use crate::report::Failure;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::process::Stdio;
 use std::time::Duration;
-use tidemill_domain::code::Code;
+use tidemill_domain::audit::AuditRecord;
+use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
+use tidemill_store::audit::AuditFilter;
 use tidemill_store::{Store, StoreOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
+/// How long a piece of work takes.
 const WORK: Duration = Duration::from_millis(200);
 
 pub(super) struct DemoWorkers {
-    members: Vec<Member>,
-    told: mpsc::UnboundedReceiver<(usize, Value)>,
-    /// Who acquired which thing last.
+    children: Vec<Child>,
+    /// Kept open: a worker stops when its standard input ends.
+    _inputs: Vec<ChildStdin>,
+    /// What the workers print, with the index of the worker.
+    lines: mpsc::UnboundedReceiver<(usize, Value)>,
+    /// The worker that acquired each thing last.
     owners: HashMap<u64, usize>,
-    /// On which things work was settled.
+    /// Things on which work was settled.
     settled: HashSet<u64>,
-    things: usize,
+    killed: Option<usize>,
     url: String,
-    clock: SystemClock,
-}
-
-struct Member {
-    child: Child,
-    /// Its end is the workers' sign that we are gone.
-    _stdin: Option<ChildStdin>,
-    is_running: bool,
 }
 
 impl DemoWorkers {
     pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
-        let (sender, told) = mpsc::unbounded_channel();
-        let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
-        let mut members = Vec::new();
-        for number in 0..setup.workers {
-            let mut child = setup
-                .worker(number + 1, WORK)
-                .map_err(failed)?
-                .stdout(Stdio::piped())
-                .spawn()
-                .map_err(failed)?;
-            let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-            if let Some(stdout) = stdout {
+        let (sender, lines) = mpsc::unbounded_channel();
+        let (mut children, mut inputs) = (Vec::new(), Vec::new());
+        for index in 0..WORKERS {
+            let mut command = setup.worker(index + 1, WORK)?;
+            let mut child = command.stdout(Stdio::piped()).spawn().map_err(unexpected)?;
+            if let Some(stdout) = child.stdout.take() {
                 let sender = sender.clone();
                 tokio::spawn(async move {
                     let mut lines = BufReader::new(stdout).lines();
                     while let Ok(Some(line)) = lines.next_line().await {
                         if let Ok(event) = serde_json::from_str(&line) {
-                            let _demo_gone = sender.send((number, event));
+                            let _demo_ended = sender.send((index, event));
                         }
                     }
                 });
             }
-            members.push(Member { child, _stdin: stdin, is_running: true });
+            inputs.extend(child.stdin.take());
+            children.push(child);
         }
-        Ok(Self {
-            members,
-            told,
-            owners: HashMap::new(),
-            settled: HashSet::new(),
-            things: setup.things as usize,
-            url: setup.url.clone(),
-            clock: SystemClock::new(),
-        })
+        let (owners, settled, url) = (HashMap::new(), HashSet::new(), setup.url.clone());
+        Ok(Self { children, _inputs: inputs, lines, owners, settled, killed: None, url })
     }
 
-    /// Follows what the workers tell until `is_it` says so, at most for `limit`.
+    /// Reads what the workers print until `is_done`.
     async fn follow(
         &mut self,
-        limit: Duration,
-        waiting_for: &str,
-        mut is_it: impl FnMut(&Self, usize, &Value) -> bool,
+        what: &str,
+        mut is_done: impl FnMut(&Self, usize, &Value) -> bool,
     ) -> Result<(), Failure> {
         let following = async {
-            while let Some((number, event)) = self.told.recv().await {
+            while let Some((index, event)) = self.lines.recv().await {
                 match (event["event"].as_str(), event["thing"].as_u64()) {
-                    (Some("acquired"), Some(thing)) => drop(self.owners.insert(thing, number)),
+                    (Some("acquired"), Some(thing)) => drop(self.owners.insert(thing, index)),
                     (Some("settled"), Some(thing)) => drop(self.settled.insert(thing)),
                     _ => {}
                 }
-                if is_it(self, number, &event) {
+                if is_done(self, index, &event) {
                     return true;
                 }
             }
             false
         };
-        if matches!(tokio::time::timeout(limit, following).await, Ok(true)) {
-            return Ok(());
+        match tokio::time::timeout(LIMIT, following).await {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(timed_out(what)),
         }
-        Err(waited_in_vain(waiting_for))
     }
 
-    fn owns_nothing(&self, number: usize) -> bool {
-        self.owners.values().all(|owner| *owner != number)
+    async fn follow_event(&mut self, of: usize, name: &str, what: &str) -> Result<(), Failure> {
+        self.follow(what, |_, index, event| index == of && event["event"] == name).await
     }
 
-    /// Until every thing has an owner that has shown what it can.
-    pub(super) async fn until_all_work(&mut self, limit: Duration) -> Result<(), Failure> {
-        let waiting_for = "work to be settled on every thing";
-        self.follow(limit, waiting_for, |workers, _, _| workers.settled.len() == workers.things).await
+    fn leases_of(&self, index: usize) -> usize {
+        self.owners.values().filter(|owner| **owner == index).count()
     }
 
-    /// Kills an owner; tells how long it took until others had all that it held, and how much that was.
-    pub(super) async fn kill_one(&mut self, limit: Duration) -> Result<(Duration, usize), Failure> {
+    /// Until work on every thing was settled.
+    pub(super) async fn until_all_work(&mut self) -> Result<(), Failure> {
+        let what = "work on every thing";
+        self.follow(what, |workers, _, _| workers.settled.len() == THINGS as usize).await
+    }
+
+    /// Kills an owner; returns how long the takeover took and how many leases moved.
+    pub(super) async fn kill_one(&mut self) -> Result<(Duration, usize), Failure> {
         let victim = self.an_owner()?;
-        let since = self.clock.monotonic();
+        let (clock, held) = (SystemClock::new(), self.leases_of(victim));
+        let killed_at = clock.monotonic();
         self.signal(victim, Signal::KILL);
-        self.members[victim].is_running = false;
-        let held = self.owners.values().filter(|owner| **owner == victim).count();
-        let waiting_for = format!("the {KIND} leases of the killed worker to move");
-        self.follow(limit, &waiting_for, |workers, _, _| workers.owns_nothing(victim)).await?;
-        Ok((self.clock.monotonic().since(since), held))
+        self.killed = Some(victim);
+        self.follow("a takeover from the killed worker", |workers, _, _| workers.leases_of(victim) == 0)
+            .await?;
+        Ok((clock.monotonic().since(killed_at), held))
     }
 
-    /// Freezes an owner while it works; true when it is refused after it was woken.
-    pub(super) async fn freeze_one(
-        &mut self,
-        frozen_for: Duration,
-        limit: Duration,
-    ) -> Result<bool, Failure> {
+    /// Freezes an owner at work, and waits until its write is refused after it was resumed.
+    pub(super) async fn freeze_one(&mut self, frozen_for: Duration) -> Result<(), Failure> {
         let victim = self.an_owner()?;
-        self.freeze_at_work(victim, limit).await?;
+        self.freeze_at_work(victim).await?;
         tokio::time::sleep(frozen_for).await;
-        if !self.owns_nothing(victim) {
-            let waiting_for = "the leases of the frozen worker to move";
-            self.follow(limit, waiting_for, |workers, _, _| workers.owns_nothing(victim)).await?;
+        if self.leases_of(victim) > 0 {
+            let what = "a takeover from the frozen worker";
+            self.follow(what, |workers, _, _| workers.leases_of(victim) == 0).await?;
         }
         self.signal(victim, Signal::CONT);
-        let is_refused = |_: &Self, number, event: &Value| number == victim && event["event"] == "refused";
-        self.follow(limit, "the ghost to be refused", is_refused).await?;
-        Ok(true)
+        self.follow_event(victim, "refused", "the refusal of the frozen worker").await
     }
 
-    /// In the middle of its work, and not while it holds the file's write lock: that would stop the others, too.
-    async fn freeze_at_work(&mut self, victim: usize, limit: Duration) -> Result<(), Failure> {
+    /// Freezes a worker while it does not hold the write lock of the file, which would stop the others too.
+    async fn freeze_at_work(&mut self, victim: usize) -> Result<(), Failure> {
         for _ in 0..20 {
-            let is_at_work =
-                |_: &Self, number, event: &Value| number == victim && event["event"] == "working";
-            self.follow(limit, "a worker to work", is_at_work).await?;
+            self.follow_event(victim, "working", "a worker at work").await?;
             self.signal(victim, Signal::STOP);
-            let options =
-                StoreOptions { busy_timeout: Duration::from_millis(200), ..StoreOptions::default() };
+            let busy_timeout = Duration::from_millis(200);
+            let options = StoreOptions { busy_timeout, ..StoreOptions::default() };
             let store = Store::open(self.url.parse()?, &options).await?;
             let is_free = store.begin().await.is_ok();
             store.close().await;
@@ -159,42 +140,108 @@ impl DemoWorkers {
             }
             self.signal(victim, Signal::CONT);
         }
-        Err(Failure::new(Code::Unexpected, "the worker always held the write lock", "run it again"))
+        Err(failure("the worker always held the write lock"))
     }
 
-    /// Asks everybody to end; true when all do so in time and in order.
-    pub(super) async fn stop_all(&mut self, limit: Duration) -> bool {
-        let mut in_order = true;
-        for number in 0..self.members.len() {
-            if self.members[number].is_running {
-                self.signal(number, Signal::TERM);
-            }
+    /// Stops all workers; true if they exit with success in time.
+    pub(super) async fn stop_all(&mut self) -> bool {
+        let mut is_clean = true;
+        for child in &self.children {
+            processes::signal(child, Signal::TERM);
         }
-        for member in self.members.iter_mut().filter(|member| member.is_running) {
-            let ended = tokio::time::timeout(limit, member.child.wait()).await;
-            in_order &= matches!(ended, Ok(Ok(status)) if status.success());
-            member.is_running = false;
+        for (index, child) in self.children.iter_mut().enumerate() {
+            let ended = tokio::time::timeout(GRACE, child.wait()).await;
+            is_clean &= self.killed == Some(index) || matches!(ended, Ok(Ok(status)) if status.success());
         }
-        in_order
+        is_clean
     }
 
-    /// Ends whoever still runs, however the play went.
+    /// Kills the workers that still run.
     pub(super) async fn end(mut self) {
-        for member in &mut self.members {
-            let _gone_already = member.child.kill().await;
+        for child in &mut self.children {
+            let _ended_already = child.kill().await;
         }
     }
 
     fn an_owner(&self) -> Result<usize, Failure> {
-        let mut owners: Vec<usize> = self.owners.values().copied().collect();
-        owners.sort_unstable();
-        let owner = owners.into_iter().find(|owner| self.members[*owner].is_running);
-        owner.ok_or_else(|| {
-            Failure::new(Code::Unexpected, "no worker of the demo holds a lease", "run it again")
-        })
+        let owner = self.owners.values().copied().filter(|owner| self.killed != Some(*owner)).min();
+        owner.ok_or_else(|| failure("no worker of the demo holds a lease"))
     }
 
-    fn signal(&self, number: usize, signal: Signal) {
-        processes::signal(&self.members[number].child, signal);
+    fn signal(&self, index: usize, signal: Signal) {
+        processes::signal(&self.children[index], signal);
+    }
+}
+
+/// Checks in the audit log that no two owners ever worked on the same thing at the same time.
+pub(super) async fn judge(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+    let mut tx = stage.store.read().await?;
+    let (mut settled, mut moves, mut violations) = (0, 0, 0);
+    for thing in 1..=THINGS {
+        let object = Some(format!("{KIND}/{thing}"));
+        let filter = AuditFilter { object, action: Some(SETTLED.to_owned()), ..AuditFilter::default() };
+        let mut log = tx.audit().entries(&filter, 10_000).await?;
+        log.reverse();
+        settled += log.len();
+        let (moved, violated) = judge_one(&log);
+        moves += moved;
+        violations += violated;
+    }
+    drop(tx);
+    verdicts.add(
+        violations == 0 && settled > 0,
+        format!("{settled} pieces of work over {moves} changes of owner, {violations} by a former owner"),
+    );
+    // A killed process counts as alive until its lease ends.
+    let ended = until("the workers to end", async || {
+        let processes = stage.store.read().await?.processes().list(100).await?;
+        let mut others = processes.iter().filter(|process| process.id != stage.server);
+        Ok((!others.any(|process| matches!(process.state, ProcessState::Live { .. }))).then_some(()))
+    });
+    verdicts.add(ended.await.is_ok(), "no worker counts as alive any more");
+    Ok(())
+}
+
+/// Counts changes of owner, and violations: epochs never decrease, and each has one owner.
+fn judge_one(log: &[AuditRecord]) -> (usize, usize) {
+    let mut owners: HashMap<i64, &str> = HashMap::new();
+    let (mut latest, mut violations) = (0, 0);
+    for record in log {
+        let epoch = record.entry.to.as_deref().and_then(|epoch| epoch.parse().ok()).unwrap_or(-1);
+        let owner = owners.entry(epoch).or_insert(&record.entry.actor.name);
+        if epoch < latest || *owner != record.entry.actor.name {
+            violations += 1;
+        }
+        latest = latest.max(epoch);
+    }
+    (owners.len().saturating_sub(1), violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::audit::{Actor, AuditEntry};
+    use tidemill_domain::time::Timestamp;
+
+    fn settled(owner: &str, epoch: i64) -> AuditRecord {
+        let actor = Actor { name: owner.into(), ..Actor::system() };
+        let entry = AuditEntry::new(actor, SETTLED, "demo/1").from_to("", &epoch.to_string());
+        AuditRecord { id: 0, at: Timestamp::EPOCH, entry }
+    }
+
+    #[test]
+    fn owners_after_one_another_are_in_order() {
+        let log = [settled("a", 1), settled("a", 1), settled("b", 2), settled("a", 3)];
+
+        assert_eq!(judge_one(&log), (2, 0));
+    }
+
+    #[test]
+    fn a_planted_ghost_is_found() {
+        let ghost = [settled("a", 1), settled("b", 2), settled("a", 1)];
+        let twins = [settled("a", 1), settled("b", 1)];
+
+        assert_eq!(judge_one(&ghost).1, 1);
+        assert_eq!(judge_one(&twins).1, 1);
     }
 }

@@ -1,136 +1,148 @@
-//! The processes of the demo. Each is this program again, knowing nothing of the reader's own configuration. Those that are
-//! kept going are replaced when they are gone, but only after a while, so that first everybody can see what becomes of what
-//! they held.
+//! The processes of the demo. Each is this program again, without your configuration. A [`Supervisor`] replaces
+//! processes that ended, after a pause in which you can see how others take over their work. [`KillWorker`] kills one.
 
+use super::{LEASE, THINGS, WORKERS, unexpected};
 use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
+use tidemill_server::action::{CannotPerform, ExtraAction, Performed, Performing};
+use tidemill_store::process::ProcessRecord;
+use tidemill_store::{Store, StoreError};
 use tokio::process::{Child, Command};
 
-/// Short, so that nobody has to wait for long: a relay that loses it to a busy machine joins anew.
+/// How long a worker takes for a piece of work after the verification: long enough to keep the audit log small.
+const SLOW_WORK: Duration = Duration::from_secs(2);
+
+/// Short, because a relay that loses its lease just joins again.
 const RELAY_LEASE: &str = "2s";
 
-/// A relay ends with its process, and nobody starts another one before all is verified. So this one is not lost so soon.
+/// Long, because nothing restarts a relay whose process expires during the verification.
 const RELAY_PROCESS_LEASE: &str = "10s";
 
-/// What the processes of the demo have in common.
+#[derive(Debug)]
 pub(super) struct Setup {
     pub(super) url: String,
     pub(super) folder: PathBuf,
-    pub(super) workers: usize,
-    pub(super) things: u32,
-    pub(super) lease: Duration,
     pub(super) log_level: LogLevel,
 }
 
 impl Setup {
-    /// This program again, as another process that knows nothing of the reader's own configuration.
-    pub(super) fn command(&self) -> std::io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
+    /// This program as another process, without your configuration.
+    fn command(&self, arguments: &[&str]) -> Result<Command, Failure> {
+        let mut command = Command::new(std::env::current_exe().map_err(unexpected)?);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if ["TIDEMILL_", "RELAY_", "NEXRENDER_"].iter().any(|start| name.starts_with(start)) {
                 command.env_remove(&*name);
             }
         }
-        // That a process is lost is part of the play, and nobody needs to be warned of it.
-        let is_told = matches!(self.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
+        // Lost processes are part of the demo, so their warnings are hidden by default.
+        let is_verbose = matches!(self.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
         command
+            .args(arguments)
+            .args(["--database", &self.url])
             .env("TIDEMILL_DATABASE_INIT", "embedded")
             .env("TIDEMILL_LOG_LEVEL", self.log_level.as_str())
             .env("XDG_CONFIG_HOME", &self.folder)
             .current_dir(&self.folder)
-            // Its end is their sign that we are gone.
+            // When the demo ends, so does this pipe, and then the process stops.
             .stdin(Stdio::piped())
-            .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
+            .stdout(Stdio::null())
+            .stderr(if is_verbose { Stdio::inherit() } else { Stdio::null() })
             .kill_on_drop(true);
         Ok(command)
     }
 
-    pub(super) fn worker(&self, number: usize, work: Duration) -> std::io::Result<Command> {
-        let mut command = self.command()?;
+    pub(super) fn worker(&self, number: usize, work: Duration) -> Result<Command, Failure> {
+        let mut command = self.command(&["demo-worker"])?;
         command
-            .args(["demo-worker", "--database", &self.url])
-            .args(["--things", &self.things.to_string(), "--workers", &self.workers.to_string()])
-            // The dashboard, relays and importers are processes, too.
+            .args(["--things", &THINGS.to_string(), "--workers", &WORKERS.to_string()])
+            // The dashboard, relays and importers are processes too.
             .args(["--named", "worker-", "--work-ms", &work.as_millis().to_string()])
             .env("TIDEMILL_PROCESS_NAME", format!("worker-{number}"))
-            .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", self.lease.as_millis()));
+            .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", LEASE.as_millis()));
         Ok(command)
     }
 
-    /// A relay that publishes to this sink, ready to be started.
-    pub(super) fn relay(&self, number: usize, sink: &str) -> std::io::Result<Command> {
-        let mut command = self.command()?;
+    pub(super) fn start_worker(&self, number: usize) -> Result<Child, Failure> {
+        self.worker(number, SLOW_WORK)?.spawn().map_err(unexpected)
+    }
+
+    pub(super) fn start_relay(&self, number: usize) -> Result<Child, Failure> {
+        let mut command = self.command(&["demo-relay", "--sink", &self.sink()])?;
         command
-            .args(["demo-relay", "--database", &self.url, "--sink", sink])
             .env("TIDEMILL_PROCESS_NAME", format!("relay-{number}"))
             .env("TIDEMILL_PROCESS_LEASE", RELAY_PROCESS_LEASE)
-            .env("TIDEMILL_OUTBOX_LEASE", RELAY_LEASE)
-            .stdout(Stdio::null());
-        Ok(command)
+            .env("TIDEMILL_OUTBOX_LEASE", RELAY_LEASE);
+        command.spawn().map_err(unexpected)
+    }
+
+    /// Where relays publish.
+    pub(super) fn sink(&self) -> String {
+        format!("file:{}", self.folder.join("published.jsonl").display())
     }
 }
 
-/// Sends a signal to a process, unless it is gone already.
+/// Sends a signal to a process; false if it has ended.
 pub(super) fn signal(child: &Child, signal: Signal) -> bool {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
-/// How long the place of a process stays empty: longer than it takes until others have what it held.
-const REST: Duration = Duration::from_secs(8);
+/// Pause before a process is replaced: longer than a takeover.
+const REPLACE_AFTER: Duration = Duration::from_secs(8);
 
-/// Pause between two looks at who is gone.
+/// Pause between two checks for ended processes.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long processes may take to end in order.
+/// How long processes may take to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
-/// Starts the process with this number.
-type Start = Box<dyn Fn(usize) -> Result<Child, Failure> + Send + Sync>;
-
+#[derive(Debug)]
 pub(super) struct Supervisor {
-    start: Start,
-    places: Mutex<Vec<Place>>,
+    setup: Arc<Setup>,
+    /// Starts the process with a number.
+    start: fn(&Setup, usize) -> Result<Child, Failure>,
+    members: Mutex<Vec<Member>>,
     clock: SystemClock,
 }
 
-struct Place {
-    /// Numbers are not used again, so that nobody takes a process for the one before it.
+#[derive(Debug)]
+struct Member {
+    /// Numbers are never reused, so that a process is not mistaken for the one before it.
     number: usize,
-    state: State,
-}
-
-enum State {
-    Runs(Box<Child>),
-    Gone { since: Monotonic },
+    child: Child,
+    ended_at: Option<Monotonic>,
 }
 
 impl Supervisor {
-    pub(super) fn new(start: impl Fn(usize) -> Result<Child, Failure> + Send + Sync + 'static) -> Self {
-        Self { start: Box::new(start), places: Mutex::default(), clock: SystemClock::new() }
+    pub(super) fn new(setup: &Arc<Setup>, start: fn(&Setup, usize) -> Result<Child, Failure>) -> Self {
+        Self { setup: Arc::clone(setup), start, members: Mutex::default(), clock: SystemClock::new() }
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, number: usize) -> Result<Member, Failure> {
+        Ok(Member { number, child: (self.start)(&self.setup, number)?, ended_at: None })
     }
 
     pub(super) fn begin(&self, numbers: impl Iterator<Item = usize>) -> Result<(), Failure> {
-        let mut places = self.places();
         for number in numbers {
-            places.push(Place { number, state: State::Runs(Box::new((self.start)(number)?)) });
+            let member = self.start(number)?;
+            self.members().push(member);
         }
         Ok(())
     }
 
-    /// Replaces who is gone, until nobody asks for it any more.
+    /// Replaces ended processes forever.
     pub(super) async fn keep(&self) {
         loop {
             self.replace();
@@ -140,71 +152,119 @@ impl Supervisor {
 
     fn replace(&self) {
         let now = self.clock.monotonic();
-        let mut places = self.places();
-        let mut next = places.iter().map(|place| place.number + 1).max().unwrap_or(1);
-        for place in places.iter_mut() {
-            match &mut place.state {
-                State::Runs(child) => {
-                    if !matches!(child.try_wait(), Ok(None)) {
-                        place.state = State::Gone { since: now };
-                    }
+        let mut members = self.members();
+        let mut next = members.iter().map(|member| member.number + 1).max().unwrap_or(1);
+        for member in members.iter_mut() {
+            if matches!(member.child.try_wait(), Ok(None)) {
+                continue;
+            }
+            let ended_at = *member.ended_at.get_or_insert(now);
+            if now.since(ended_at) < REPLACE_AFTER {
+                continue;
+            }
+            match self.start(next) {
+                Ok(new) => {
+                    *member = new;
+                    next += 1;
                 }
-                State::Gone { since } if now.since(*since) < REST => {}
-                State::Gone { since } => match (self.start)(next) {
-                    Ok(child) => {
-                        *place = Place { number: next, state: State::Runs(Box::new(child)) };
-                        next += 1;
-                    }
-                    Err(failure) => {
-                        tracing::warn!(?failure, "a process of the demo was not replaced, will try again");
-                        *since = now;
-                    }
-                },
+                Err(failure) => {
+                    tracing::warn!(?failure, "a process of the demo was not replaced, will try again");
+                    member.ended_at = Some(now);
+                }
             }
         }
     }
 
+    /// Process ids of the running processes.
     pub(super) fn pids(&self) -> Vec<u32> {
-        self.places().iter().filter_map(|place| place.running()?.id()).collect()
+        self.members().iter().filter_map(|member| member.child.id()).collect()
     }
 
-    /// Kills one of them; false when it is none of ours, or gone already.
+    /// Kills a process; false if it is not one of ours or has ended.
     pub(super) fn kill(&self, pid: u32) -> bool {
-        // Nobody looks after our children in the meantime, so that the number cannot belong to somebody else by now.
-        let places = self.places();
-        let mut running = places.iter().filter_map(Place::running);
-        running.find(|child| child.id() == Some(pid)).is_some_and(|child| signal(child, Signal::KILL))
+        // The lock keeps `replace` from reaping children, so the pid cannot belong to another process.
+        let members = self.members();
+        let found = members.iter().find(|member| member.child.id() == Some(pid));
+        found.is_some_and(|member| signal(&member.child, Signal::KILL))
     }
 
-    /// Ends all of them, in order if they do so in time.
+    /// Stops all processes; kills those that take too long.
     pub(super) async fn end(&self) {
-        let places = std::mem::take(&mut *self.places());
-        let mut running: Vec<Child> = places.into_iter().filter_map(Place::child).collect();
-        for child in &mut running {
-            // Without their input they know that they are to end.
-            drop(child.stdin.take());
+        let mut members = std::mem::take(&mut *self.members());
+        for member in &mut members {
+            // A process stops when its standard input ends.
+            drop(member.child.stdin.take());
         }
         let all = async {
-            for child in &mut running {
-                let _gone_anyway = child.wait().await;
+            for member in &mut members {
+                let _ended_anyway = member.child.wait().await;
             }
         };
         let _killed_when_dropped = tokio::time::timeout(STOP_TIME, all).await;
     }
 }
 
-impl Place {
-    fn running(&self) -> Option<&Child> {
-        match &self.state {
-            State::Runs(child) => Some(child),
-            State::Gone { .. } => None,
+/// More processes than the demo ever has.
+const PROCESSES_MAX: u32 = 1_000;
+
+/// The button of the demo dashboard: kills the worker process with the most leases.
+#[derive(Debug)]
+pub(super) struct KillWorker {
+    pub(super) workers: Arc<Supervisor>,
+    pub(super) store: Store,
+}
+
+impl KillWorker {
+    /// The live worker with the most leases, and how many it has.
+    async fn choose(&self) -> Result<Option<(ProcessRecord, usize)>, StoreError> {
+        let pids = self.workers.pids();
+        let mut tx = self.store.read().await?;
+        let now = tx.now().await?;
+        let mut workers = Vec::new();
+        for process in tx.processes().list(PROCESSES_MAX).await? {
+            if process.state.is_live(now) && pids.contains(&process.identity.pid) {
+                let leases = tx.leases().of_process(process.id).await?.len();
+                workers.push((process, leases));
+            }
         }
+        Ok(workers.into_iter().max_by_key(|(_, leases)| *leases))
+    }
+}
+
+impl ExtraAction for KillWorker {
+    fn name(&self) -> &'static str {
+        "demo.kill"
     }
 
-    fn child(self) -> Option<Child> {
-        match self.state {
-            State::Runs(child) => Some(*child),
-            State::Gone { .. } => None,
-        }
+    fn title(&self) -> &'static str {
+        "Kill a worker (kill -9)"
+    }
+
+    fn explanation(&self) -> &'static str {
+        "Sends SIGKILL to the worker process with the most leases. Watch the leases below: within seconds they have other \
+         owners and a higher epoch. Then a new worker starts."
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        let none_yet = "There is no worker yet: workers start after the verification.";
+        self.workers.pids().is_empty().then(|| none_yet.to_owned())
+    }
+
+    fn perform(&self) -> Performing<'_> {
+        Box::pin(async {
+            let cannot =
+                |why: String| CannotPerform { why, remedy: "wait a few seconds and try again".to_owned() };
+            let chosen = self.choose().await.map_err(|error| cannot(error.to_string()))?;
+            match chosen {
+                Some((process, leases)) if self.workers.kill(process.identity.pid) => Ok(Performed {
+                    object: format!("process/{}", process.id),
+                    story: format!(
+                        "{} was killed (SIGKILL) while it held {leases} leases",
+                        process.identity.name
+                    ),
+                }),
+                _ => Err(cannot("no worker is running; workers start after the verification".to_owned())),
+            }
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! One worker of the demo: a process that leases things, works on them and settles each piece of work under the
-//! fence. It tells what it does as JSON lines, and ends at SIGTERM, SIGINT or when its standard input ends.
+//! `demo-worker`: a process that leases things, works on them and settles each piece of work under the fence. It prints
+//! JSON lines, and stops at SIGTERM, SIGINT or when its standard input ends.
 
 use crate::commands::serve;
 use crate::context::Context;
@@ -24,62 +24,61 @@ use tidemill_store::lease::freed_topic;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The kind of the demo's leases, and the action under which settled work is written down.
+/// Kind of the leases, and audit action of settled work.
 pub(super) const KIND: &str = "demo";
 pub(super) const SETTLED: &str = "demo.settle";
 
-/// How often to look for things that are free, when nobody calls.
+/// Pauses between polls for free things.
 const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_millis(800) };
 
-/// One worker of the demo
+/// Run one worker of the demo
 #[derive(Args, Debug, Clone)]
 pub(crate) struct DemoWorker {
-    /// How many things there are
+    /// Number of things
     #[arg(long, default_value_t = 6)]
     things: u32,
-    /// Wait for so many workers before the first lease is taken
+    /// Wait for this many workers before the first lease
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// Only processes whose names begin so count as workers
+    /// Prefix of the names of workers
     #[arg(long, default_value = "")]
     named: String,
-    /// How long a piece of work takes, in milliseconds
+    /// Duration of a piece of work in milliseconds
     #[arg(long, default_value_t = 200)]
     work_ms: u64,
 }
 
 pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
-    let counted = telemetry::start_metrics();
-    let shutdown = shutdown()?;
+    let metrics = telemetry::start_metrics();
+    let (stop, stopped) = serve::shutdown()?;
+    when_input_ends(move || {
+        stop.send_replace(true);
+    });
     let options = context.process_options();
     loop {
         let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options.clone()).await?;
-        tell(&process, "registered", json!({}))?;
+        report(&process, "registered", json!({}));
         let reaper = tokio::spawn(reaper::run(process.clone()));
-        let end = work(arguments, &process, &store, shutdown.clone()).await?;
+        let end = work(arguments, &process, &store, stopped.clone()).await?;
         reaper.abort();
-        match end {
-            Some(end) => {
-                tell(&process, "ended", json!({ "how": format!("{end:?}") }))?;
-            }
-            None => {
-                process.stop().await?;
-                let text = counted.as_ref().map(|counted| counted.render());
-                tell(&process, "metrics", json!({ "text": text }))?;
-                store.close().await;
-                return Ok(Exit::Ok);
-            }
-        }
+        let Some(end) = end else {
+            process.stop().await?;
+            let text = metrics.as_ref().map(|metrics| metrics.render());
+            report(&process, "metrics", json!({ "text": text }));
+            store.close().await;
+            return Ok(Exit::Ok);
+        };
+        report(&process, "ended", json!({ "how": format!("{end:?}") }));
     }
 }
 
-/// Works until the process ends, and says how; or until it shall shut down.
+/// Works until the process ends, and returns why; none if it was told to stop.
 async fn work(
     arguments: &DemoWorker,
     process: &Process,
     store: &Store,
-    mut shutdown: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<bool>,
 ) -> Result<Option<End>, Failure> {
     let mut tasks = JoinSet::new();
     let mut mine: HashSet<u32> = HashSet::new();
@@ -92,7 +91,7 @@ async fn work(
         pause = PACE.next(pause, found, jitter_unit());
         tokio::select! {
             end = process.ended() => break Some(end),
-            _shut = shutdown.wait_for(|shut| *shut) => break None,
+            _stopped = stopped.wait_for(|stop| *stop) => break None,
             Some(done) = tasks.join_next() => {
                 if let Ok(thing) = done {
                     mine.remove(&thing);
@@ -104,12 +103,12 @@ async fn work(
     if end.is_none() {
         tasks.abort_all();
     }
-    // Work in hand comes to its own end: it is the fence that decides whether it counts.
+    // Current work continues: the fence decides whether it counts.
     while tasks.join_next().await.is_some() {}
     Ok(end)
 }
 
-/// Takes what is free, up to a fair share.
+/// Leases free things, up to an equal share.
 async fn take(
     arguments: &DemoWorker,
     process: &Process,
@@ -129,12 +128,12 @@ async fn take(
         let Ok(key) = LeaseKey::new(KIND, &thing.to_string()) else { continue };
         match process.acquire(&key, Term::Process).await {
             Ok(lease) => {
-                tell(process, "acquired", json!({ "thing": thing, "epoch": lease.fence().epoch.get() }))?;
+                report(process, "acquired", json!({ "thing": thing, "epoch": lease.fence().epoch.get() }));
                 mine.insert(thing);
                 tasks.spawn(settle(lease, thing, process.clone(), store.clone(), arguments.work_ms));
             }
             Err(EngineError::LeaseHeld { .. }) => {}
-            // A process that has expired learns it by its end; a database that is away comes back or not.
+            // An expired process ends soon; an unreachable database may come back.
             Err(error) => tracing::warn!(%error, "thing {thing} could not be leased"),
         }
     }
@@ -149,16 +148,16 @@ async fn live_workers(store: &Store, named: &str) -> Result<usize, EngineError> 
     Ok(named.filter(|process| process.state.is_live(now)).count())
 }
 
-/// Whether somebody has taken a lease already: then nobody has to be waited for.
+/// Whether any worker has a lease already: then there is no need to wait for the others.
 async fn has_begun(store: &Store) -> bool {
     let listed = async { store.read().await?.leases().list(1000).await };
     matches!(listed.await, Ok(leases) if leases.iter().any(|lease| lease.key.kind() == KIND))
 }
 
-/// Works on one thing, piece by piece, for as long as the lease lasts.
+/// Works on one thing, piece by piece, until the lease ends.
 async fn settle(lease: HeldLease, thing: u32, process: Process, store: Store, work_ms: u64) -> u32 {
     while lease.check().is_ok() {
-        let _reader_gone = tell(&process, "working", json!({ "thing": thing }));
+        report(&process, "working", json!({ "thing": thing }));
         tokio::time::sleep(Duration::from_millis(work_ms)).await;
         let event = match settle_once(&lease, &store).await {
             Ok(()) => "settled",
@@ -168,14 +167,13 @@ async fn settle(lease: HeldLease, thing: u32, process: Process, store: Store, wo
                 continue;
             }
         };
-        let _reader_gone =
-            tell(&process, event, json!({ "thing": thing, "epoch": lease.fence().epoch.get() }));
+        report(&process, event, json!({ "thing": thing, "epoch": lease.fence().epoch.get() }));
     }
-    let _reader_gone = tell(&process, "lost", json!({ "thing": thing }));
+    report(&process, "lost", json!({ "thing": thing }));
     thing
 }
 
-/// The settling transaction: the fence and the write, together or not at all.
+/// Checks the fence and writes in one transaction.
 async fn settle_once(lease: &HeldLease, store: &Store) -> Result<(), EngineError> {
     let fence = lease.fence();
     let actor = Actor { name: fence.owner.to_string(), role: Role::Worker, request_id: None };
@@ -188,22 +186,13 @@ async fn settle_once(lease: &HeldLease, store: &Store) -> Result<(), EngineError
     Ok(())
 }
 
-fn tell(process: &Process, event: &str, mut more: Value) -> Result<Exit, Failure> {
+fn report(process: &Process, event: &str, mut more: Value) {
     more["event"] = json!(event);
     more["process"] = json!(process.id().to_string());
-    write_stdout(format!("{more}\n"))
+    let _reader_ended = write_stdout(format!("{more}\n"));
 }
 
-/// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.
-fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
-    let (stop, receiver) = serve::shutdown()?;
-    when_input_ends(move || {
-        stop.send_replace(true);
-    });
-    Ok(receiver)
-}
-
-/// Does something when standard input ends, as it does when whoever started us has gone, however that came.
+/// Acts when standard input ends, which happens whenever the demo ends.
 pub(super) fn when_input_ends(act: impl FnOnce() + Send + 'static) {
     // A thread, because reading standard input cannot be cancelled.
     std::thread::spawn(move || {

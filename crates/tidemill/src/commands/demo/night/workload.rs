@@ -1,5 +1,5 @@
-//! The batches of a night: when they come, what they ask for, and how long they take. Most come between one and three, on
-//! the marks of a five-minute cron; a few are wide; half of the parallelism takes nearly twice as long.
+//! The batches of a night: when they arrive, what they request, and how long they take. Most arrive between one and three,
+//! on a five-minute cron; a few are wide; half the parallelism takes nearly twice as long.
 
 use std::f64::consts::TAU;
 use std::num::NonZeroU32;
@@ -7,16 +7,17 @@ use std::time::Duration;
 
 const BATCHES: usize = 1_200;
 
-/// The median run of a batch that asks for eight, in seconds: about a third more than the databases can take at the peak.
+/// Median run in seconds of a batch with parallelism 8: about a third more than the databases can take at the peak.
 const MEDIAN: f64 = 1_260.0;
 
-/// What is not done in parallel: starting up, in seconds.
+/// Start-up in seconds, which is not parallel.
 const START_UP: f64 = 90.0;
 
-/// Begin and end of an interval in hours, and the share of the batches that come by its end.
-const ARRIVALS: [(f64, f64, f64); 4] = [(0.0, 1.0, 0.1), (1.0, 3.0, 0.7), (3.0, 6.0, 0.9), (6.0, 7.5, 1.0)];
+/// Begin and end of an interval in hours, and the share of batches that arrive before its end.
+const ARRIVALS: [((f64, f64), f64); 4] =
+    [((0.0, 1.0), 0.1), ((1.0, 3.0), 0.7), ((3.0, 6.0), 0.9), ((6.0, 7.5), 1.0)];
 
-/// What they ask for, and the share that asks for no more.
+/// Parallelism, and the share of batches that request at most this.
 const PARALLEL: [(u32, f64); 6] = [(1, 0.1), (2, 0.2), (4, 0.45), (8, 0.75), (16, 0.92), (32, 1.0)];
 
 #[derive(Clone, PartialEq, Debug)]
@@ -26,14 +27,14 @@ pub(super) struct Batch {
     pub(super) database: &'static str,
     pub(super) arrives: Duration,
     pub(super) parallel: NonZeroU32,
-    /// In seconds, with what it asks for.
+    /// In seconds, with the requested parallelism.
     run: f64,
-    /// Of its work, how much can be done in parallel.
+    /// Share of the work that is parallel.
     share: f64,
 }
 
 impl Batch {
-    /// How long it takes with this much.
+    /// How long the batch takes with this parallelism.
     pub(super) fn takes(&self, parallel: NonZeroU32) -> Duration {
         let effort = |parallel: f64| (1.0 - self.share) + self.share / parallel;
         let work = (self.run - START_UP).max(1.0) / effort(f64::from(self.parallel.get()));
@@ -41,18 +42,18 @@ impl Batch {
     }
 }
 
-/// All batches of a night, in no order.
+/// All batches of a night, unsorted.
 pub(super) fn night(seed: u64) -> Vec<Batch> {
-    let mut chance = Chance { state: seed };
-    (1..=BATCHES).map(|number| batch(number, &mut chance)).collect()
+    let mut random = Random(seed);
+    (1..=BATCHES).map(|number| batch(number, &mut random)).collect()
 }
 
-fn batch(number: usize, chance: &mut Chance) -> Batch {
+fn batch(number: usize, random: &mut Random) -> Batch {
     let database = if number % 10 < 7 { "ADW" } else { "ERP" };
-    let parallel = chance.pick(&PARALLEL);
-    let arrives = arrival(chance);
+    let parallel = random.pick(&PARALLEL);
+    let arrives = arrival(random);
     let median = MEDIAN * (f64::from(parallel) / 8.0).powf(0.2);
-    let run = (median * (0.8 * chance.normal()).exp()).clamp(180.0, 7_200.0);
+    let run = (median * (0.8 * random.normal()).exp()).clamp(180.0, 7_200.0);
     Batch {
         dag_id: format!("batch_{number:04}"),
         table: format!("TABLE_{:03}", number % 400),
@@ -60,31 +61,28 @@ fn batch(number: usize, chance: &mut Chance) -> Batch {
         arrives: Duration::from_secs_f64(arrives),
         parallel: NonZeroU32::new(parallel).unwrap_or(NonZeroU32::MIN),
         run,
-        share: 0.80 + 0.19 * chance.unit(),
+        share: 0.80 + 0.19 * random.unit(),
     }
 }
 
-/// In seconds after midnight. Three of four sit on a mark of the cron, a little late.
-fn arrival(chance: &mut Chance) -> f64 {
-    let drawn = chance.unit();
-    let (begin, end, _) = ARRIVALS.into_iter().find(|(.., share)| drawn < *share).unwrap_or((0.0, 1.0, 1.0));
-    let at = (begin + (end - begin) * chance.unit()) * 3_600.0;
-    if chance.unit() < 0.75 {
-        let late = (-12.0 * (1.0 - chance.unit()).ln()).min(60.0);
+/// In seconds after midnight. Three of four start by cron, a little late.
+fn arrival(random: &mut Random) -> f64 {
+    let (begin, end) = random.pick(&ARRIVALS);
+    let at = (begin + (end - begin) * random.unit()) * 3_600.0;
+    if random.unit() < 0.75 {
+        let late = (-12.0 * (1.0 - random.unit()).ln()).min(60.0);
         return (at / 300.0).floor() * 300.0 + late;
     }
     at
 }
 
-/// Chance that is the same every night: SplitMix64, and Box and Muller's way to the bell curve.
-struct Chance {
-    state: u64,
-}
+/// Repeatable random numbers: SplitMix64, and the normal distribution by Box and Muller.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
@@ -100,9 +98,10 @@ impl Chance {
         (-2.0 * first.ln()).sqrt() * (TAU * second).cos()
     }
 
-    fn pick(&mut self, shares: &[(u32, f64)]) -> u32 {
+    /// The first value whose share is above a random number.
+    fn pick<T: Copy + Default>(&mut self, shares: &[(T, f64)]) -> T {
         let drawn = self.unit();
-        shares.iter().find(|(_, share)| drawn < *share).map_or(1, |(value, _)| *value)
+        shares.iter().find(|(_, share)| drawn < *share).map(|(value, _)| *value).unwrap_or_default()
     }
 }
 
