@@ -17,7 +17,6 @@ use crate::report::Failure;
 use clap::Args;
 use demo_workers::DemoWorkers;
 use processes::{KillWorker, Setup, Supervisor};
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +45,8 @@ const LEASE: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(30);
 /// How long the demo waits for anything. Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
+/// How long processes and renders may take to stop.
+const STOP_TIME: Duration = Duration::from_secs(5);
 /// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
 const WORKERS: usize = 3;
@@ -155,7 +156,7 @@ impl Stage<'_> {
         relays::perform(self, &mut verdicts).await?;
         renders::perform(self, &mut verdicts).await?;
         let mut workers = DemoWorkers::start(self.setup)?;
-        let performed = self.kill_and_freeze(&mut workers, &mut verdicts).await;
+        let performed = self.disturb(&mut workers, &mut verdicts).await;
         workers.end().await;
         performed?;
         write_stdout(verdicts.text())?;
@@ -165,11 +166,8 @@ impl Stage<'_> {
         Err(failure("the demo found a broken promise"))
     }
 
-    async fn kill_and_freeze(
-        &self,
-        workers: &mut DemoWorkers,
-        verdicts: &mut Verdicts,
-    ) -> Result<(), Failure> {
+    /// Kills one worker and freezes another one.
+    async fn disturb(&self, workers: &mut DemoWorkers, verdicts: &mut Verdicts) -> Result<(), Failure> {
         workers.until_all_work().await?;
         self.context.note("every lease is in use; now one worker is killed (SIGKILL)");
         let (took, moved) = workers.kill_one().await?;
@@ -201,11 +199,8 @@ impl Verdicts {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        for (holds, claim) in &self.lines {
-            let _infallible = writeln!(text, "{} {claim}", if *holds { "✓" } else { "✗" });
-        }
-        text
+        let line = |(holds, claim): &(bool, String)| format!("{} {claim}\n", if *holds { "✓" } else { "✗" });
+        self.lines.iter().map(line).collect()
     }
 }
 

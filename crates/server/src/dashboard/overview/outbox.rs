@@ -80,7 +80,13 @@ pub(super) fn region(outbox: &Outbox, times: &Times) -> Region {
                 dt { "Unpublished" } dd { (outbox.count()) }
                 dt { "Oldest" } dd { (oldest(outbox.unpublished, times)) }
                 dt { "Live relays" } dd { (relays(outbox)) }
-                dt { "Parked" } dd { (parked(outbox.parked.rows)) }
+                dt { "Parked" }
+                dd {
+                    @match outbox.parked.rows {
+                        Count::Exactly(0) => "0",
+                        count => { (state(Health::Warn, &count_text(count))) span.soft { ", not retried any more" } }
+                    }
+                }
             }
         }
     };
@@ -93,13 +99,6 @@ fn relays(outbox: &Outbox) -> Markup {
         0 if has_work => html! { (state(Health::Bad, "none")) span.soft { ", so nothing is published" } },
         0 => html! { span.soft { "none" } },
         relays => html! { (relays) },
-    }
-}
-
-fn parked(count: Count) -> Markup {
-    match count {
-        Count::Exactly(0) => html! { "0" },
-        count => html! { (state(Health::Warn, &count_text(count))) span.soft { ", not retried any more" } },
     }
 }
 

@@ -1,7 +1,7 @@
 //! The processes of the demo. Each is this program again, without your configuration. A [`Supervisor`] replaces
 //! processes that ended, after a pause in which you can see how others take over their work. [`KillWorker`] kills one.
 
-use super::{LEASE, THINGS, WORKERS, unexpected};
+use super::{LEASE, PAUSE, STOP_TIME, THINGS, WORKERS, unexpected};
 use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -97,12 +97,6 @@ pub(super) fn signal(child: &Child, signal: Signal) -> bool {
 
 /// Pause before a process is replaced: longer than a takeover.
 const REPLACE_AFTER: Duration = Duration::from_secs(8);
-
-/// Pause between two checks for ended processes.
-const PAUSE: Duration = Duration::from_millis(250);
-
-/// How long processes may take to stop.
-const STOP_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Supervisor {
@@ -204,9 +198,6 @@ impl Supervisor {
     }
 }
 
-/// More processes than the demo ever has.
-const PROCESSES_MAX: u32 = 1_000;
-
 /// The button of the demo dashboard: kills the worker process with the most leases.
 #[derive(Debug)]
 pub(super) struct KillWorker {
@@ -221,7 +212,7 @@ impl KillWorker {
         let mut tx = self.store.read().await?;
         let now = tx.now().await?;
         let mut workers = Vec::new();
-        for process in tx.processes().list(PROCESSES_MAX).await? {
+        for process in tx.processes().list(1_000).await? {
             if process.state.is_live(now) && pids.contains(&process.identity.pid) {
                 let leases = tx.leases().of_process(process.id).await?.len();
                 workers.push((process, leases));
@@ -254,15 +245,16 @@ impl ExtraAction for KillWorker {
         Box::pin(async {
             let cannot =
                 |why: String| CannotPerform { why, remedy: "wait a few seconds and try again".to_owned() };
-            let chosen = self.choose().await.map_err(|error| cannot(error.to_string()))?;
-            match chosen {
-                Some((process, leases)) if self.workers.kill(process.identity.pid) => Ok(Performed {
-                    object: format!("process/{}", process.id),
-                    story: format!(
-                        "{} was killed (SIGKILL) while it held {leases} leases",
-                        process.identity.name
-                    ),
-                }),
+            match self.choose().await.map_err(|error| cannot(error.to_string()))? {
+                Some((ProcessRecord { id, identity, .. }, leases)) if self.workers.kill(identity.pid) => {
+                    Ok(Performed {
+                        object: format!("process/{id}"),
+                        story: format!(
+                            "{} was killed (SIGKILL) while it held {leases} leases",
+                            identity.name
+                        ),
+                    })
+                }
                 _ => Err(cannot("no worker is running; workers start after the verification".to_owned())),
             }
         })

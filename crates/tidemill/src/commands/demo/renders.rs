@@ -3,7 +3,7 @@
 
 mod boxes;
 
-use super::{LEASE, PAUSE, Stage, Verdicts, unexpected, until};
+use super::{LEASE, PAUSE, STOP_TIME, Stage, Verdicts, unexpected, until};
 use crate::report::Failure;
 use boxes::BoxInspector;
 use serde_json::{Value, json};
@@ -37,8 +37,6 @@ const COMPOSITION: &str = "Demo Chip Count";
 const PLAYERS: [&str; 4] = ["PHIL IVEY", "DANIEL NEGREANU", "홍진호", "VANESSA SELBST"];
 /// Players of a round after the verification.
 const PLAYERS_OF_ROUND: [&str; 3] = ["FEDOR HOLZ", "LIV BOEREE", "임요환"];
-/// How long current renders may take when the demo stops.
-const STOP_TIME: Duration = Duration::from_secs(5);
 
 pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
     let (nas, actor) = (Nas::create(&stage.setup.folder)?, stage.context.actor());

@@ -60,7 +60,7 @@ pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) 
         let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options.clone()).await?;
         report(&process, "registered", json!({}));
         let reaper = tokio::spawn(reaper::run(process.clone()));
-        let end = work(arguments, &process, &store, stopped.clone()).await?;
+        let end = work(arguments, &process, &store, stopped.clone()).await;
         reaper.abort();
         let Some(end) = end else {
             process.stop().await?;
@@ -79,14 +79,14 @@ async fn work(
     process: &Process,
     store: &Store,
     mut stopped: watch::Receiver<bool>,
-) -> Result<Option<End>, Failure> {
+) -> Option<End> {
     let mut tasks = JoinSet::new();
     let mut mine: HashSet<u32> = HashSet::new();
     let mut wakeup = store.wakeup(&freed_topic(KIND));
     let mut pause = PACE.min;
     let end = loop {
         let had = mine.len();
-        take(arguments, process, store, &mut mine, &mut tasks).await?;
+        take(arguments, process, store, &mut mine, &mut tasks).await;
         let found = if mine.len() > had { PollResult::Work } else { PollResult::Nothing };
         pause = PACE.next(pause, found, jitter_unit());
         tokio::select! {
@@ -105,7 +105,7 @@ async fn work(
     }
     // Current work continues: the fence decides whether it counts.
     while tasks.join_next().await.is_some() {}
-    Ok(end)
+    end
 }
 
 /// Leases free things, up to an equal share.
@@ -115,10 +115,10 @@ async fn take(
     store: &Store,
     mine: &mut HashSet<u32>,
     tasks: &mut JoinSet<u32>,
-) -> Result<(), Failure> {
-    let Ok(live) = live_workers(store, &arguments.named).await else { return Ok(()) };
+) {
+    let Ok(live) = live_workers(store, &arguments.named).await else { return };
     if mine.is_empty() && live < arguments.workers && !has_begun(store).await {
-        return Ok(());
+        return;
     }
     let share = arguments.things.div_ceil(u32::try_from(live.max(1)).unwrap_or(u32::MAX)) as usize;
     for thing in 1..=arguments.things {
@@ -137,7 +137,6 @@ async fn take(
             Err(error) => tracing::warn!(%error, "thing {thing} could not be leased"),
         }
     }
-    Ok(())
 }
 
 async fn live_workers(store: &Store, named: &str) -> Result<usize, EngineError> {

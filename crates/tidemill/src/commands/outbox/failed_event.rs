@@ -132,12 +132,8 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
     let records = tx.outbox().failed_events(&filter, after, arguments.limit).await?;
     let columns =
         "id state aggregate_type aggregate_id event_type topic attempts next_attempt_at behind error";
-    context.print_list::<FailedEvent, _>(
-        "tidemill.failed_event/v1",
-        "No failed events.",
-        &records,
-        columns,
-    )?;
+    let (schema, empty) = ("tidemill.failed_event/v1", "No failed events.");
+    context.print_list::<FailedEvent, _>(schema, empty, &records, columns)?;
     note_next_page(context, "--after", records.iter().map(|record| record.id), arguments.limit);
     Ok(Exit::Ok)
 }

@@ -59,9 +59,13 @@ pub(crate) async fn page(
     let next = records.last().filter(|_| has_more).map(|record| query.query(&format!("after={}", record.id)));
     let times = visit.times(common.now);
     let buttons = visit.buttons(Permission::Operate);
+    let empty = match query.is_narrow() || !query.is_first() {
+        true => "No events match.".to_owned(),
+        false => format!("No {} events.", query.state_word()),
+    };
     let rows = html! {
         tbody {
-            @if records.is_empty() { (empty_row(COLUMNS.len(), &without(&query))) }
+            @if records.is_empty() { (empty_row(COLUMNS.len(), &html! { (empty) })) }
             @for record in &records { (row(&visit.state, record, &times, buttons)) }
         }
     };
@@ -93,16 +97,6 @@ pub(crate) async fn page(
     let frame =
         Frame { visit: &visit, common: &common, section: Section::Outbox, title, page: Page::FailedEvents };
     Ok(frame.render(&content))
-}
-
-fn without(query: &FailedEventQuery) -> Markup {
-    html! {
-        @if query.is_narrow() || !query.is_first() {
-            "No events match."
-        } @else {
-            "No " (query.state_word()) " events."
-        }
-    }
 }
 
 pub(super) fn counted(count: Count) -> String {

@@ -44,25 +44,21 @@ impl Target {
     fn of(pairs: &Pairs) -> Result<Self, Problem> {
         if field(pairs, "all") == "1" {
             let query = FailedEventQuery::of_fields(pairs);
-            return match query.is_narrow() {
-                true => Ok(Self::Matching(Box::new(query))),
-                false => Err(Problem::bad_request(
-                    "no filter is set",
-                    "filter by topic, type, aggregate, error or slot",
-                )),
-            };
+            if !query.is_narrow() {
+                let remedy = "filter by topic, type, aggregate, error or slot";
+                return Err(Problem::bad_request("no filter is set", remedy));
+            }
+            return Ok(Self::Matching(Box::new(query)));
         }
         let ids = pairs.iter().filter(|(name, _)| name == "id").map(|(_, id)| id.parse().ok());
         let mut ids: Vec<EventId> = ids.collect::<Option<_>>().unwrap_or_default();
         ids.sort_unstable();
         ids.dedup();
-        match (1..=IDS_MAX).contains(&ids.len()) {
-            true => Ok(Self::Selected(ids)),
-            false => Err(Problem::bad_request(
-                "no event was selected, or too many",
-                format!("go back and select 1 to {IDS_MAX} events"),
-            )),
+        if !(1..=IDS_MAX).contains(&ids.len()) {
+            let remedy = format!("go back and select 1 to {IDS_MAX} events");
+            return Err(Problem::bad_request("no event was selected, or too many", remedy));
         }
+        Ok(Self::Selected(ids))
     }
 
     /// The filter, limited to states that allow the action.
@@ -70,13 +66,11 @@ impl Target {
         let (filter, verb) = (query.filter()?, verb(action));
         let states: Vec<StateWord> =
             filter.states.iter().copied().filter(|state| verb.applies_to(*state)).collect();
-        match states.is_empty() {
-            false => Ok(FailedEventFilter { states, ..filter }),
-            true => Err(Problem::bad_request(
-                format!("{} is not possible for {} events", verb.as_str(), query.state_word()),
-                "choose other events",
-            )),
+        if states.is_empty() {
+            let what = format!("{} is not possible for {} events", verb.as_str(), query.state_word());
+            return Err(Problem::bad_request(what, "choose other events"));
         }
+        Ok(FailedEventFilter { states, ..filter })
     }
 
     async fn count(&self, action: Action, tx: &mut Tx) -> Result<Count, Problem> {
