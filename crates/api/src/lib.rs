@@ -3,22 +3,35 @@
 //!
 //! One file per noun. Fields are only ever added.
 
-pub mod pool;
-pub mod execution;
-pub mod job;
+pub mod alert;
 pub mod attached_table;
+pub mod audit;
+pub mod execution;
 pub mod failed_event;
+pub mod job;
 pub mod outbox;
+pub mod pool;
+pub mod process;
 pub mod render;
 pub mod schedule;
+pub mod token;
 
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// A type whose fields the command line can list.
 pub trait View: Serialize {
     /// The names of the fields, in their order.
     const FIELDS: &'static [&'static str];
+}
+
+/// The query string of a list without filters.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Maximum number of items. Default: 50, at most 500.
+    pub limit: Option<u32>,
 }
 
 /// A page of a list.

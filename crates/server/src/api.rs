@@ -1,11 +1,9 @@
-//! The API for programs: one file per noun, each with its wire types and handlers. What leaves here has types of
-//! its own; nothing of the domain is serialised.
+//! The HTTP API: one file of handlers per noun. Its types are in `tidemill-api`.
 
 pub mod alert;
 pub mod audit;
 pub mod execution;
 pub mod job;
-pub mod lease;
 pub mod outbox;
 pub mod pool;
 pub mod process;
@@ -29,13 +27,13 @@ use serde::de::DeserializeOwned;
 use tidemill_domain::code::Code;
 use utoipa::OpenApi;
 
-/// The description of the API.
+/// The OpenAPI document.
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tidemill", description = "Batch operations on the database you already have"),
     paths(
         process::list,
-        lease::list,
+        process::leases,
         audit::list,
         alert::list,
         job::list,
@@ -79,8 +77,8 @@ use utoipa::OpenApi;
         render::list,
         render::show,
         render::data,
-        render::attempt::list,
-        render::attempt::audit,
+        render::attempts,
+        render::audit,
         render::workers,
         render::mapping::list,
         render::mapping::save,
@@ -93,9 +91,9 @@ use utoipa::OpenApi;
     ),
     components(schemas(
         ProblemBody,
-        alert::CreateSilence,
-        alert::EndSilence,
-        alert::Silence,
+        tidemill_api::alert::CreateSilence,
+        tidemill_api::alert::EndSilence,
+        tidemill_api::alert::Silence,
         tidemill_api::execution::RestartExecution,
         operate::OptionalReason,
         operate::Order,
@@ -110,12 +108,11 @@ use utoipa::OpenApi;
 )]
 pub struct Api;
 
-/// The description as JSON.
 pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(Api::openapi())
 }
 
-/// A body of JSON, refused with a problem when it is none.
+/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -126,7 +123,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let (parts, body) = request.into_parts();
         let whole = Request::from_parts(parts.clone(), body);
         let bytes = Bytes::from_request(whole, state).await.map_err(|rejection| unread(&rejection))?;
-        // A list would be taken for the fields in their order, and an empty one for a request that says nothing.
+        // Serde would read a list as the fields in their order.
         if bytes.trim_ascii_start().first() == Some(&b'[') {
             let (status, why) = (StatusCode::UNPROCESSABLE_ENTITY, "the body is a list, not an object");
             return Err(Problem::with_status(status, Code::BadRequest, why, BODY_REMEDY));
@@ -138,39 +135,41 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-const BODY_REMEDY: &str = "send `Content-Type: application/json` and a body as /openapi.json describes it";
+const BODY_REMEDY: &str = "send `Content-Type: application/json` and a body as described in /openapi.json";
 
 fn unread(rejection: &BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return too_large();
     }
-    Problem::bad_request("the body did not arrive", "send it again")
+    Problem::bad_request("the body is incomplete", "send it again")
 }
 
 fn body_problem(rejection: &JsonRejection) -> Problem {
     let what = match rejection {
         JsonRejection::JsonSyntaxError(_) => "the body is not JSON",
-        JsonRejection::JsonDataError(_) => "the body is not as it is described",
-        _ => "the body is not declared as JSON",
+        JsonRejection::JsonDataError(_) => "the body has the wrong shape",
+        _ => "the content type is not JSON",
     };
     let why = in_words(what, &rejection.body_text());
     Problem::with_status(rejection.status(), Code::BadRequest, why, BODY_REMEDY)
 }
 
-/// What is wrong, and the part of the rejection that names the field and what was expected. That is about the
-/// caller's own words.
+/// What is wrong, and the part of the rejection that names the field. It quotes only what the caller sent.
 fn in_words(what: &str, rejection: &str) -> String {
     let Some((_, detail)) = rejection.split_once(": ") else { return what.to_owned() };
     let detail: String = detail.chars().filter(|c| !c.is_control()).take(300).collect();
     format!("{what}: {detail}")
 }
 
-/// The body is larger than anything that is accepted.
 pub(crate) fn too_large() -> Problem {
-    Problem::new(Code::TooLarge, "the body is larger than 1 MiB", "send less, or in several requests")
+    Problem::new(
+        Code::TooLarge,
+        "the body is larger than 1 MiB",
+        "send less, or split it into several requests",
+    )
 }
 
-/// The part of the address after `?`, refused with a problem when it is not understood.
+/// The query string.
 #[derive(Debug)]
 pub(crate) struct QueryString<T>(pub(crate) T);
 
@@ -186,20 +185,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryString<T>
 }
 
 fn query_problem(rejection: &QueryRejection) -> Problem {
-    let why = in_words("what stands behind the ? is not understood", &rejection.body_text());
-    Problem::bad_request(why, "see /openapi.json for what can be asked")
+    let why = in_words("invalid query string", &rejection.body_text());
+    Problem::bad_request(why, "see /openapi.json for its parameters")
 }
 
-/// How many rows of a list; bounded, so that nobody asks for everything.
-pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
-    match asked.unwrap_or(50) {
+/// The number of rows of a list: 50 by default, 500 at most.
+pub(crate) fn limit(given: Option<u32>) -> Result<u32, Problem> {
+    match given.unwrap_or(50) {
         limit @ 1..=500 => Ok(limit),
-        _ => Err(Problem::bad_request("limit is not from 1 to 500", "ask for at most 500 rows at once")),
+        _ => Err(Problem::bad_request("limit must be from 1 to 500", "use at most 500")),
     }
 }
 
-/// A page of a list, and what the next begins behind: `records` were asked for one more than `limit`, so they tell whether
-/// there is a next page.
+/// A page of a list, and the last id if there is a next page. `records` were read with one more than `limit`.
 pub(crate) fn page_of<R, T: From<R>, N>(
     mut records: Vec<R>,
     limit: u32,
@@ -211,12 +209,9 @@ pub(crate) fn page_of<R, T: From<R>, N>(
     (records.into_iter().map(T::from).collect(), next)
 }
 
-/// A number of the path, such as the id of an execution.
+/// An id in the path.
 pub(crate) fn id(text: &str) -> Result<i64, Problem> {
     text.parse().ok().filter(|id| *id > 0).ok_or_else(|| {
-        Problem::bad_request(
-            "the id in the address is not a whole number from 1 on",
-            "use an id as a list tells it",
-        )
+        Problem::bad_request("the id in the address is not a positive whole number", "use an id from a list")
     })
 }

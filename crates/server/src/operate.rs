@@ -1,8 +1,6 @@
-//! The actions of operators: one handler for programs, and one way to run an action for programs and forms alike.
-//! What is declared about an action stands in [`tidemill_domain::action`]; what it does stands with its noun.
+//! Actions of operators: the handler of the API, and one way to run an action for the API and for forms.
+//! [`tidemill_domain::action`] declares the actions; the file of each noun performs them.
 
-use crate::api::alert::{CreateSilence, EndSilence};
-use tidemill_api::execution::RestartExecution;
 use crate::api::{self, Body};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
@@ -14,7 +12,8 @@ use axum::routing::{MethodFilter, MethodRouter, delete, on, post};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::time::Duration;
+use tidemill_api::alert::{CreateSilence, EndSilence};
+use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{ChangeEvents, ChangeRows, EditEvent, RedirectEvent, RedirectEvents};
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::audit::{self, Actor};
@@ -25,19 +24,19 @@ use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::Selection;
 use utoipa::ToSchema;
 
-/// An order that needs no reason.
+/// The body of an action with an optional reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OptionalReason {
-    /// Why, for those who wonder later.
+    /// Kept in the audit log.
     reason: Option<String>,
 }
 
-/// An order that needs a reason.
+/// The body of an action that needs a reason.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// Why, for those who wonder later.
+    /// Kept in the audit log.
     reason: String,
 }
 
@@ -62,7 +61,7 @@ impl ActionBody for Order {
     }
 }
 
-/// What an action needs to know besides its object and the reason.
+/// What an action needs besides its object and the reason.
 #[derive(Debug)]
 pub(crate) enum Parameters {
     None,
@@ -76,17 +75,9 @@ pub(crate) enum Parameters {
     },
     /// Rows of an attached table.
     Rows(Vec<EventId>),
-    /// A silence; it has rules of its own for its reason.
-    Silence {
-        rule: String,
-        subject: Option<String>,
-        length: Duration,
-        reason: String,
-    },
-    EndOfSilence {
-        rule: String,
-        subject: Option<String>,
-    },
+    /// A silence checks its own reason.
+    Silence(CreateSilence),
+    EndSilence(EndSilence),
 }
 
 /// A request for an action, by a program or by a form.
@@ -96,7 +87,7 @@ pub(crate) struct ActionRequest<'a> {
     pub(crate) caller: &'a Caller,
     /// The whole request as text.
     pub(crate) what: String,
-    /// What the address has in its places; the last of them names the object.
+    /// The values of the path; the last one names the object.
     pub(crate) places: &'a [String],
     pub(crate) reason: Option<&'a str>,
     pub(crate) parameters: Parameters,
@@ -106,17 +97,15 @@ pub(crate) struct ActionRequest<'a> {
 pub(crate) type Outcome = Result<(StatusCode, Value), Problem>;
 
 impl ActionRequest<'_> {
-    /// Does it in a transaction, or answers as before.
+    /// Performs it in a transaction, or repeats the response of the same request.
     pub(crate) async fn run(&self) -> Result<(u16, String), Problem> {
         self.caller.once(&self.what, async |tx| perform(self, tx).await).await
     }
 
-    /// What names the object.
     pub(crate) fn object(&self) -> &str {
         self.places.last().map_or("", String::as_str)
     }
 
-    /// The number of the object.
     pub(crate) fn id(&self) -> Result<i64, Problem> {
         api::id(self.object())
     }
@@ -125,7 +114,6 @@ impl ActionRequest<'_> {
         self.caller.principal.actor()
     }
 
-    /// Refuses an object beyond the caller's scopes.
     pub(crate) fn check_scope(&self, object: &str) -> Result<(), Problem> {
         self.caller.principal.check_scope(object)
     }
@@ -135,9 +123,9 @@ impl ActionRequest<'_> {
         self.reason.unwrap_or_default()
     }
 
-    /// An action was sent to a noun that does not have it, or with what belongs to another.
+    /// A bug: the action does not belong to this handler.
     pub(crate) fn mistaken(&self) -> Problem {
-        Problem::new(Code::Unexpected, format!("{} is not done this way", self.action), "report it")
+        Problem::new(Code::Unexpected, format!("{} is not handled here", self.action), "report it")
     }
 }
 
@@ -215,7 +203,7 @@ async fn by_api<B: ActionBody>(
     Ok(mutation::answer(status, body))
 }
 
-/// The path that was called: `{…}` of the template replaced by what stood there.
+/// The requested path.
 fn with_places(template: &str, places: &[String]) -> String {
     let mut places = places.iter();
     let parts = template.split('/').map(|part| match part.starts_with('{') {
@@ -225,7 +213,7 @@ fn with_places(template: &str, places: &[String]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// A reason that says something and fits into the audit log.
+/// Checks that a reason is not empty and fits into the audit log.
 pub(crate) fn checked(reason: &str) -> Result<&str, Problem> {
     audit::reason(reason).map_err(|bad| Problem::bad_request(bad.to_string(), bad.fix()))
 }

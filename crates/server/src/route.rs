@@ -112,7 +112,7 @@ pub fn routes() -> Vec<Route> {
 fn others() -> Vec<Route> {
     use Access::Public;
     use Surface::{EmrAgent, Lambda};
-    use api::{alert, audit, execution, job, lease, outbox, pool, process, render, schedule, token};
+    use api::{alert, audit, execution, job, outbox, pool, process, render, schedule, token};
     vec![
         get("/healthz/live", Public, health::live),
         get("/healthz/ready", Public, health::ready),
@@ -121,7 +121,7 @@ fn others() -> Vec<Route> {
         get("/metrics", VIEW, health::metrics),
         get("/openapi.json", Public, api::openapi),
         get("/api/v1/processes", VIEW, process::list),
-        get("/api/v1/leases", VIEW, lease::list),
+        get("/api/v1/leases", VIEW, process::leases),
         get("/api/v1/audit", VIEW, audit::list),
         get("/api/v1/alerts", VIEW, alert::list),
         get("/api/v1/jobs", VIEW, job::list),
@@ -172,8 +172,8 @@ fn others() -> Vec<Route> {
         get("/api/v1/renders/{id}", VIEW, render::show),
         // It is the payload.
         get("/api/v1/renders/{id}/data", ADMINISTER, render::data),
-        get("/api/v1/renders/{id}/attempts", VIEW, render::attempt::list),
-        get("/api/v1/renders/{id}/audit", VIEW, render::attempt::audit),
+        get("/api/v1/renders/{id}/attempts", VIEW, render::attempts),
+        get("/api/v1/renders/{id}/audit", VIEW, render::audit),
         get("/api/v1/render-workers", VIEW, render::workers),
         get("/api/v1/render-mappings", VIEW, render::mapping::list),
         // Expressions are code that nodes run.

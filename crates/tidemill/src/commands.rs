@@ -11,7 +11,6 @@ mod explain;
 mod hint;
 mod init;
 mod job;
-mod lease;
 mod man;
 mod outbox;
 mod pool;
@@ -34,13 +33,13 @@ use tidemill_domain::code::Exit;
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// The database: its schema and migrations
+    /// Database schema and migrations
     #[command(subcommand)]
     Db(db::Db),
-    /// The configuration in force
+    /// Show and check the configuration
     #[command(subcommand)]
     Config(config::Config),
-    /// Who changed what, when and why
+    /// Audit log: who changed what, when and why
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Jobs: run them, look at them, act on their executions
@@ -59,33 +58,33 @@ pub(crate) enum Command {
     Outbox(outbox::OutboxCommand),
     /// Publish the outbox, together with the other relays, until told to stop
     Relay(relay::RelayArguments),
-    /// Renders: order them, look at them, act on them, and render
+    /// Renders: order, inspect and operate them, and run workers
     #[command(subcommand)]
     Render(render::RenderCommand),
     /// Why a run waits for units of a pool, or got what it got
     Why(why::Why),
     /// Run a command with units of pools, and give them back at every end
     Run(run::Run),
-    /// The processes that use this database
+    /// Processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
     /// Oracle hints: what they ask for, and the same with less
     #[command(subcommand)]
     Hint(hint::HintCommand),
-    /// Who may act for what
+    /// Leases: which process may do what
     #[command(subcommand)]
-    Lease(lease::LeaseCommand),
+    Lease(process::LeaseCommand),
     /// Serve the API and the dashboard
     Serve(serve::Serve),
-    /// API tokens: who may call the server
+    /// API tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// What is wrong, and who is told
+    /// Alerts, their rules and silences
     #[command(subcommand)]
     Alert(alert::AlertCommand),
-    /// Write a commented configuration and a job to begin with
+    /// Write a commented configuration and an example job
     Init(init::Init),
-    /// Check configuration, database, schema, clocks and disk, and the services that are configured
+    /// Check configuration, database, schema, clocks, disk and configured services
     Doctor,
     /// Show what is built, on a database of its own, and verify it
     Demo(demo::Demo),
@@ -95,11 +94,11 @@ pub(crate) enum Command {
     /// One relay of the demo
     #[command(hide = true)]
     DemoRelay(relay::RelayArguments),
-    /// The page of an error code, or the table of exit codes
+    /// Explain an error code, or list the exit codes
     Explain(explain::Explain),
-    /// A completion script for a shell
+    /// Print a completion script for a shell
     Completions(man::Completions),
-    /// Manual pages: that of the program, or one for every command
+    /// Print or write manual pages
     Man(man::Manual),
 }
 
@@ -188,7 +187,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),
-        Command::Lease(lease) => lease::run(&lease, context).await,
+        Command::Lease(lease) => process::leases(&lease, context).await,
         Command::Serve(_) => serve::run(context).await,
         Command::Token(token) => token::run(token, context).await,
         Command::Alert(alert) => alert::run(alert, context).await,

@@ -1,14 +1,12 @@
-//! Renders: ordering them and looking at them. What a render shows is told of one at a time, to those who may see
-//! payloads.
+//! Renders: order and inspect them. Their data has a permission of its own.
 
-pub mod attempt;
 pub mod mapping;
 pub mod operate;
 pub mod profile;
 
 use crate::api::{Body, QueryString, id, limit};
 use crate::mutation::Caller;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemBody};
 use crate::state::State;
 use axum::Json;
 use axum::extract::{Path, State as Given};
@@ -16,7 +14,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
-use tidemill_api::render::{ListRenders, OrderRender, OrderedRender, Render, RenderData, RenderWorker};
+use tidemill_api::render::{
+    ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderTransition,
+    RenderWorker,
+};
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::BadBroadcastDate;
 use tidemill_domain::render::{BroadcastDate, RenderId, Status};
@@ -26,8 +27,8 @@ use tidemill_engine::render::{BadMaterial, Material};
 use tidemill_store::Tx;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord, Submitted};
 
-/// Orders a render. What can be seen to be wrong with it is told before it waits for a worker.
-#[utoipa::path(post, path = "/api/v1/renders", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody)))]
+/// Order a render. Invalid data is refused at once, not when a worker claims the render.
+#[utoipa::path(post, path = "/api/v1/renders", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
 pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/renders {}", json!(body));
     let text = body.gfx_data.to_string();
@@ -37,7 +38,7 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
         .run_finding(&what, async |tx| {
             let material = Material::read(tx, &text, body.composition.as_deref()).await?;
             caller.principal.check_scope(&object(Some(&material.profile.composition)))?;
-            // What may be used is for the workers to say: this server need not know it.
+            // Only workers have the allow list.
             material.check(None)?;
             let order = NewRender {
                 composition: Some(material.profile.composition),
@@ -55,56 +56,70 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
         .await
 }
 
-/// The renders, without what they show.
+/// List renders, newest first, without their data.
 #[utoipa::path(get, path = "/api/v1/renders", params(ListRenders), responses((status = 200, body = Page<Render>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    QueryString(asked): QueryString<ListRenders>,
+    QueryString(query): QueryString<ListRenders>,
 ) -> Result<Json<Page<Render>>, Problem> {
-    let limit = limit(asked.limit)?;
+    let limit = limit(query.limit)?;
     let filter = RenderFilter {
-        status: asked.status.as_deref().map(status).transpose()?,
-        composition: asked.composition,
-        worker: asked.worker,
-        date: asked.date.as_deref().map(date).transpose()?,
+        status: query.status.as_deref().map(status).transpose()?,
+        composition: query.composition,
+        worker: query.worker,
+        date: query.date.as_deref().map(date).transpose()?,
     };
     let mut tx = state.read().await?;
-    let records = tx.renders().list(&filter, asked.before.map(RenderId::new), limit + 1).await?;
+    let records = tx.renders().list(&filter, query.before.map(RenderId::new), limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id().get())))
 }
 
-/// One render, without what it shows.
-#[utoipa::path(get, path = "/api/v1/renders/{id}", params(("id" = i64, Path, description = "Its id")), responses((status = 200, body = Render), (status = 404, body = crate::problem::ProblemBody)))]
+/// Show a render, without its data.
+#[utoipa::path(get, path = "/api/v1/renders/{id}", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Render), (status = 404, body = ProblemBody)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,
 ) -> Result<Json<Render>, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let mut tx = state.read().await?;
-    let record = find(&mut tx, id).await?;
+    let (_, record) = read(&state, &text).await?;
     Ok(Json(Render::from(&record)))
 }
 
-/// What one render shows.
-#[utoipa::path(get, path = "/api/v1/renders/{id}/data", params(("id" = i64, Path, description = "Its id")), responses((status = 200, body = RenderData), (status = 404, body = crate::problem::ProblemBody)))]
+/// Show the data of a render.
+#[utoipa::path(get, path = "/api/v1/renders/{id}/data", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = RenderData), (status = 404, body = ProblemBody)))]
 pub(crate) async fn data(
     Given(state): Given<State>,
     Path(text): Path<String>,
 ) -> Result<Json<RenderData>, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let mut tx = state.read().await?;
-    let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
+    let (mut tx, record) = read(&state, &text).await?;
+    let data = tx.renders().data(record.id()).await?.ok_or_else(|| unknown(record.id()))?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {
-        Problem::new(
-            Code::BadRenderData,
-            "the data of the render is not JSON",
-            "order it again, with other data",
-        )
+        let detail = "the data of the render is not JSON";
+        Problem::new(Code::BadRenderData, detail, "order it again with other data")
     })?;
     Ok(Json(RenderData { gfx_data }))
 }
 
-/// The workers that sent a heartbeat within the last minute.
+/// List the attempts of a render.
+#[utoipa::path(get, path = "/api/v1/renders/{id}/attempts", tag = "render::attempt", operation_id = "list", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderAttempt>), (status = 404, body = ProblemBody)))]
+pub(crate) async fn attempts(
+    Given(state): Given<State>,
+    Path(text): Path<String>,
+) -> Result<Json<Page<RenderAttempt>>, Problem> {
+    let (mut tx, record) = read(&state, &text).await?;
+    Ok(Json(Page::whole(&tx.renders().attempts(record.id()).await?)))
+}
+
+/// List the status changes of a render, including changes by SQL.
+#[utoipa::path(get, path = "/api/v1/renders/{id}/audit", tag = "render::attempt", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderTransition>), (status = 404, body = ProblemBody)))]
+pub(crate) async fn audit(
+    Given(state): Given<State>,
+    Path(text): Path<String>,
+) -> Result<Json<Page<RenderTransition>>, Problem> {
+    let (mut tx, record) = read(&state, &text).await?;
+    Ok(Json(Page::whole(&tx.renders().transitions(record.id()).await?)))
+}
+
+/// List the workers that sent a heartbeat within the last minute.
 #[utoipa::path(get, path = "/api/v1/render-workers", responses((status = 200, body = Page<RenderWorker>)))]
 pub(crate) async fn workers(Given(state): Given<State>) -> Result<Json<Page<RenderWorker>>, Problem> {
     let mut tx = state.read().await?;
@@ -112,16 +127,23 @@ pub(crate) async fn workers(Given(state): Given<State>) -> Result<Json<Page<Rend
     Ok(Json(Page::whole(&workers)))
 }
 
-/// A render that is there.
+/// The render with the id `text` of a path, and the transaction that read it.
+pub(crate) async fn read(state: &State, text: &str) -> Result<(Tx, RenderRecord), Problem> {
+    let id = RenderId::new(id(text)?);
+    let mut tx = state.read().await?;
+    let record = find(&mut tx, id).await?;
+    Ok((tx, record))
+}
+
 pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {
     tx.renders().find(id).await?.ok_or_else(|| unknown(id))
 }
 
 pub(crate) fn unknown(id: RenderId) -> Problem {
-    Problem::new(Code::RenderNotFound, format!("there is no render {id}"), "list the renders")
+    Problem::new(Code::RenderNotFound, format!("there is no render {id}"), "see the list of renders")
 }
 
-/// What an order about a render of this composition is about, for scopes.
+/// The object of a render for scopes of tokens.
 pub(crate) fn object(composition: Option<&str>) -> String {
     format!("render/{}", composition.unwrap_or_default())
 }
@@ -129,19 +151,18 @@ pub(crate) fn object(composition: Option<&str>) -> String {
 pub(crate) fn status(text: &str) -> Result<Status, Problem> {
     text.parse().map_err(|_| {
         let words = Status::ALL.map(Status::as_str).join(", ");
-        Problem::bad_request("there is no such status", format!("use one of {words}"))
+        Problem::bad_request("unknown status", format!("use one of {words}"))
     })
 }
 
 pub(crate) fn date(text: &str) -> Result<BroadcastDate, Problem> {
-    text.parse().map_err(|bad: BadBroadcastDate| {
-        Problem::new(bad.code(), bad.to_string(), "write year, month and day with dashes")
-    })
+    text.parse()
+        .map_err(|bad: BadBroadcastDate| Problem::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
 }
 
 fn instant(text: &str) -> Result<Timestamp, Problem> {
     text.parse()
-        .map_err(|_| Problem::bad_request("deadline is not an instant", "write it as 2026-11-15T18:00:00Z"))
+        .map_err(|_| Problem::bad_request("deadline is not a time", "use the form 2026-11-15T18:00:00Z"))
 }
 
 impl From<BadMaterial> for Problem {

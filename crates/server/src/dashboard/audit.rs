@@ -1,26 +1,27 @@
-//! The audit log: who changed what, when and why; by page, or as a file.
+//! The audit log: who changed what, when and why; as pages or as a CSV file.
 
 use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::event;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{empty_row, encoded, panel, table};
-use crate::dashboard::region::Page;
+use crate::dashboard::part::{list_table, plain_panel, query};
 use crate::problem::Problem;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use std::fmt::Write as _;
+use serde_json::{Value, json};
+use tidemill_api::View;
+use tidemill_api::audit::AuditEntry;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_store::audit::AuditFilter;
 
 const PAGE_ROWS: u32 = 50;
-/// Most rows of a file; whoever wants more asks the API page by page.
+/// Maximum rows of the CSV file. The API has pages for more.
 const FILE_ROWS: u32 = 5000;
 
-/// What to list. Fields that were left empty are as if they were not there.
+/// The query string. Empty fields do not filter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AuditQuery {
@@ -43,104 +44,79 @@ impl AuditQuery {
         }
     }
 
-    /// The part of the address that asks for the same again, with `more` at its end.
+    /// The query string of the same filter, with `more` at its end.
     fn query(&self, more: &str) -> String {
-        let mut query = String::new();
-        for (name, value) in [("actor", &self.actor), ("action", &self.action), ("object", &self.object)] {
-            if !value.is_empty() {
-                let _infallible = write!(query, "{name}={}&", encoded(value));
-            }
-        }
-        format!("?{query}{more}")
+        query([("actor", &*self.actor), ("action", &self.action), ("object", &self.object)], more)
     }
 }
 
-/// The page, or the file.
 pub(crate) async fn page(
     visit: PageContext,
-    QueryString(wanted): QueryString<AuditQuery>,
+    QueryString(filter): QueryString<AuditQuery>,
 ) -> Result<Response, Problem> {
-    let filter = wanted.filter();
-    if wanted.format == "csv" {
+    if filter.format == "csv" {
         let mut tx = visit.state.read().await?;
-        let records = tx.audit().entries(&filter, FILE_ROWS).await?;
+        let records = tx.audit().entries(&filter.filter(), FILE_ROWS).await?;
         return Ok(file(&records));
     }
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let mut records = tx.audit().entries(&filter, PAGE_ROWS + 1).await?;
+    let mut records = tx.audit().entries(&filter.filter(), PAGE_ROWS + 1).await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
     let times = visit.times(common.now);
-    let rows = html! {
-        tbody {
-            @if records.is_empty() {
-                (empty_row(event::COLUMNS.len(), &html! { "Nothing in the log is like this." }))
-            }
-            @for record in &records { (event::row(record, &times)) }
-        }
-    };
+    let rows = records.iter().map(|record| event::row(record, &times));
+    let empty = html! { "No entries match." };
     let older =
-        records.last().filter(|_| has_more).map(|record| wanted.query(&format!("before={}", record.id)));
+        records.last().filter(|_| has_more).map(|record| filter.query(&format!("before={}", record.id)));
     let address = visit.state.path("/settings/audit");
-    let nothing = html! {};
     let content = html! {
         h1 { "Audit log" }
-        (panel("filter", "Only", &nothing, &filter_form(&address, &wanted)))
-        (panel("entries", "Entries", &nothing, &html! {
-            (table("Audit log", event::COLUMNS, &rows))
+        (plain_panel("filter", "Filter", &filter_form(&address, &filter)))
+        (plain_panel("entries", "Entries", &html! {
+            (list_table("Audit log", event::COLUMNS, rows, &empty))
             div.row.body {
-                @if wanted.before.is_some() { a.button href={ (address) (wanted.query("")) } { "Newest" } }
+                @if filter.before.is_some() { a.button href={ (address) (filter.query("")) } { "Newest" } }
                 @if let Some(older) = older { a.button href={ (address) (older) } { "Older" } }
-                a href={ (address) (wanted.query("format=csv")) } { "Download as CSV" }
+                a href={ (address) (filter.query("format=csv")) } { "Download CSV" }
                 span.soft { "(at most " (FILE_ROWS) " entries)" }
             }
         }))
     };
-    let title = Some("Audit log");
-    let frame =
-        Frame { visit: &visit, common: &common, section: Section::Settings, title, page: Page::Other };
+    let frame = Frame::new(&visit, &common, Section::Settings).titled("Audit log");
     Ok(frame.render(&content).into_response())
 }
 
-fn filter_form(address: &str, wanted: &AuditQuery) -> Markup {
+fn filter_form(address: &str, filter: &AuditQuery) -> Markup {
     html! {
         form.body method="get" action=(address) {
             div.fields {
-                label { "Who" input name="actor" value=(wanted.actor) autocomplete="off"; }
-                label { "What, such as process.dead" input name="action" value=(wanted.action) autocomplete="off"; }
-                label { "To what, such as token/4Tq0" input name="object" value=(wanted.object) autocomplete="off"; }
+                label { "Actor" input name="actor" value=(filter.actor) autocomplete="off"; }
+                label { "Action, such as process.dead" input name="action" value=(filter.action) autocomplete="off"; }
+                label { "Object, such as token/4Tq0" input name="object" value=(filter.object) autocomplete="off"; }
             }
-            div.row { button.do { "Show" } " " a href=(address) { "Everything" } }
+            div.row { button.do { "Show" } " " a href=(address) { "Clear" } }
         }
     }
 }
 
 fn file(records: &[AuditRecord]) -> Response {
-    let mut text = String::from("id,at,actor,role,action,object,from,to,reason,request_id\r\n");
+    let mut lines = vec![AuditEntry::FIELDS.join(",")];
     for record in records {
-        let entry = &record.entry;
-        let maybe = |text: &Option<String>| text.clone().unwrap_or_default();
-        let fields = [
-            record.id.to_string(),
-            record.at.to_string(),
-            entry.actor.name.clone(),
-            entry.actor.role.as_str().to_owned(),
-            entry.action.clone(),
-            entry.object.clone(),
-            maybe(&entry.from),
-            maybe(&entry.to),
-            maybe(&entry.reason),
-            maybe(&entry.actor.request_id),
-        ];
-        text.push_str(&fields.map(|field| cell(&field)).join(","));
-        text.push_str("\r\n");
+        let entry = json!(AuditEntry::from(record));
+        let cells = AuditEntry::FIELDS.iter().map(|field| match &entry[*field] {
+            Value::String(text) => cell(text),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        });
+        lines.push(cells.collect::<Vec<_>>().join(","));
     }
+    let text: String = lines.into_iter().map(|line| line + "\r\n").collect();
     let name = "attachment; filename=\"tidemill-audit.csv\"";
     let headers = [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name)];
     (headers, text).into_response()
 }
 
-/// A field of a CSV file. What a spreadsheet would take for a formula is marked as text.
+/// A CSV field. An apostrophe keeps spreadsheets from running the text as a formula.
 fn cell(text: &str) -> String {
     let mark = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     let text = format!("{mark}{text}");
@@ -161,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_address_of_the_next_page_keeps_the_filter() {
-        let wanted = AuditQuery { actor: "a&b=c d/ä".into(), ..AuditQuery::default() };
-        assert_eq!(wanted.query("before=7"), "?actor=a%26b%3Dc%20d%2F%C3%A4&before=7");
+        let filter = AuditQuery { actor: "a&b=c d/ä".into(), ..AuditQuery::default() };
+        assert_eq!(filter.query("before=7"), "?actor=a%26b%3Dc%20d%2F%C3%A4&before=7");
     }
 }

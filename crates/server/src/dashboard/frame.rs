@@ -1,4 +1,4 @@
-//! What is around every page: navigation, header, footer, and the head that asks for nothing of anybody else.
+//! What is around every page: navigation, header, footer and the HTML head, which loads nothing from other sites.
 
 use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::page_snapshot::{self, PageSnapshot};
@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, html};
 use tidemill_domain::time::Timestamp;
 
 tidemill_domain::words! {
-    /// An entry of the navigation. Pillars that are not there are not in it.
+    /// An entry of the navigation.
     pub(crate) enum Section {
         Overview = "Overview",
         Jobs = "Jobs",
@@ -50,41 +50,56 @@ impl Section {
     }
 }
 
-/// A page's place in the frame.
+/// A page with its navigation, header and footer: `Frame::new(..).titled(..).live(..).render(&content)`.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) visit: &'a PageContext,
     pub(crate) common: &'a PageSnapshot,
     pub(crate) section: Section,
-    /// What the page is called below its section; none for the section's own page.
+    /// The title below that of the section; none for the section's own page.
     pub(crate) title: Option<&'a str>,
-    /// What changes on it by itself.
+    /// Which live updates it gets.
     pub(crate) page: Page,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// The section's own page, without live updates.
+    pub(crate) fn new(visit: &'a PageContext, common: &'a PageSnapshot, section: Section) -> Self {
+        Self { visit, common, section, title: None, page: Page::Other }
+    }
+
+    #[must_use]
+    pub(crate) fn titled(self, title: &'a str) -> Self {
+        Self { title: Some(title), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn live(self, page: Page) -> Self {
+        Self { page, ..self }
+    }
+
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
         self.render_in(self.title.unwrap_or(self.section.as_str()), content)
     }
 
-    /// The whole page, in a window that is called otherwise.
+    /// The page with another title of the window.
     pub(crate) fn render_in(&self, title: &str, content: &Markup) -> Html<String> {
         let (visit, state) = (self.visit, &self.visit.state);
         let events = state.path(&format!("/ui/events?page={}", part::encoded(&self.page.word())));
         let inside = html! {
             body.framed data-events=(events) {
-                a.skip href="#main" { "Skip to the content" }
+                a.skip href="#main" { "Skip to content" }
                 (self.header())
                 (self.navigation())
                 main #main.main tabindex="-1" {
                     (self.crumbs())
                     @if visit.preferences.read_only == ReadOnly::On && !visit.is_viewer() {
-                        p.banner { "Read-only mode is on: buttons that change something cannot be used." }
+                        p.banner { "Read-only mode is on: buttons that change something are disabled." }
                     }
                     (content)
-                    // The line below goes on; what is above it does not.
+                    // The footer is live on every page, so say that the content is not.
                     @if self.page == Page::Other {
-                        p.soft { "As of " (visit.times(self.common.now).at(self.common.now)) ". It does not change by itself." }
+                        p.soft { "As of " (visit.times(self.common.now).at(self.common.now)) ". This page does not update itself." }
                     }
                 }
                 (self.footer())
@@ -96,8 +111,8 @@ impl Frame<'_> {
             title: &format!("{title} – {}", state.inner().instance),
             preferences: visit.preferences,
             now: self.common.now,
-            // Nobody asks again for what a form was answered with.
-            is_fetched_again: visit.preferences.reload == Reload::On && !visit.is_answer,
+            // Reloading the answer to a form would send the form again.
+            reloads: visit.preferences.reload == Reload::On && !visit.is_answer,
         };
         document(state, &head, &inside)
     }
@@ -197,7 +212,7 @@ impl Frame<'_> {
     }
 }
 
-/// A button that goes through the words of a preference: by a form without the script, in place with it.
+/// A button that steps through the values of a preference: by a form without the script, in place with it.
 fn cycle(field: &str, label: &str, words: &[&'static str], now: &'static str) -> Markup {
     html! {
         button name=(field) value=(after(words, now)) data-cycle=(words.join(" ")) {
@@ -206,17 +221,16 @@ fn cycle(field: &str, label: &str, words: &[&'static str], now: &'static str) ->
     }
 }
 
-/// What the head of a document says.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     pub(super) title: &'a str,
     pub(super) preferences: Preferences,
     pub(super) now: Timestamp,
-    /// Whether it is fetched again by itself where there is no script.
-    pub(super) is_fetched_again: bool,
+    /// Whether browsers without scripts reload it.
+    pub(super) reloads: bool,
 }
 
-/// A document with our head.
+/// A whole HTML document.
 pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<String> {
     let preferences = head.preferences;
     let markup = html! {
@@ -228,11 +242,11 @@ pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<St
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (head.title) }
-                // Browsers ask for an icon by themselves; an empty one keeps them from asking.
+                // An empty icon keeps browsers from requesting /favicon.ico.
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href=(asset::url(state, &asset::STYLE));
                 script src=(asset::url(state, &asset::SCRIPT)) defer {}
-                @if head.is_fetched_again {
+                @if head.reloads {
                     noscript { meta http-equiv="refresh" content="15"; }
                 }
             }
@@ -242,7 +256,7 @@ pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<St
     Html(markup.into_string())
 }
 
-/// A document outside the frame: for those who are not in yet, and for what went wrong.
+/// A document without the frame: the login page and error pages.
 pub(super) fn alone(state: &State, title: &str, preferences: Preferences, content: &Markup) -> Html<String> {
     let now = state.inner().parts.clock.now();
     let body = html! {
@@ -255,7 +269,7 @@ pub(super) fn alone(state: &State, title: &str, preferences: Preferences, conten
         }
     };
     let title = format!("{title} – {}", state.inner().instance);
-    document(state, &Head { title: &title, preferences, now, is_fetched_again: false }, &body)
+    document(state, &Head { title: &title, preferences, now, reloads: false }, &body)
 }
 
 const KEYS: [(&str, &str); 12] = [
@@ -268,21 +282,21 @@ const KEYS: [(&str, &str); 12] = [
     ("g s", "go to the settings"),
     ("r", "live updates on or off"),
     ("t", "next theme"),
-    ("u", "next way to tell times"),
-    ("?", "this help"),
+    ("u", "next time format"),
+    ("?", "show this help"),
     ("Esc", "close"),
 ];
 
-/// The keys of the dashboard, in a dialog that is closed until somebody asks for it.
+/// The keyboard shortcuts, in a closed dialog.
 fn help(shortcuts: Shortcuts) -> Markup {
     html! {
         dialog #help aria-labelledby="help-heading" {
             h2 #help-heading { "Keyboard" }
             @if shortcuts == Shortcuts::Off {
-                p { "Shortcuts are off; they can be switched on in the settings." }
+                p { "Shortcuts are off. You can switch them on in the settings." }
             }
             table {
-                caption.unseen { "Keys and what they do" }
+                caption.unseen { "Keyboard shortcuts" }
                 tbody {
                     @for (keys, effect) in KEYS {
                         tr {

@@ -1,4 +1,4 @@
-//! Actions that are asked for by a form: one handler for all of them, and the page of the question before some.
+//! Actions by forms: one handler for all, and the page of the question before some of them.
 
 use super::execution;
 use super::form::{self, ActionForm, Fields};
@@ -24,16 +24,16 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use maud::html;
 use serde::Deserialize;
-use std::time::Duration;
+use tidemill_api::alert::{CreateSilence, EndSilence};
 use tidemill_api::execution::RestartExecution;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Confirmation, Reason};
 use tidemill_domain::job::ExecutionId;
 
-/// The reason that is recorded of a click: a button has no field to say why, and every change of a pool has a reason.
+/// The recorded reason of a click: a button has no field for a reason, and every change of a pool needs one.
 const ONE_CLICK: &str = "with one click on the dashboard";
 
-/// Who may open the page with the question before an action; none where there is no such page.
+/// The permission for the question page of an action; none if it has no such page.
 pub(crate) const fn asks(action: Action) -> Option<Permission> {
     match action {
         Action::LeaseRelease
@@ -46,7 +46,7 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
     }
 }
 
-/// The handler of the question.
+/// The handler of the question page.
 pub(crate) fn question(action: Action) -> MethodRouter<State> {
     match action {
         Action::EventsReplay | Action::EventsSkip => {
@@ -78,14 +78,13 @@ pub(crate) fn handler(action: Action) -> MethodRouter<State> {
     }
 }
 
-/// Where a question comes from.
+/// The page to return to.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Back {
     #[serde(default)]
     back: String,
 }
 
-/// The address, if it is one of ours.
 fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
     Some(back).filter(|back| is_ours(&home(state), back))
 }
@@ -129,7 +128,7 @@ async fn by_form(
     };
     match (done, action) {
         (Ok(address), _) => Ok(Redirect::to(&address).into_response()),
-        // What is refused comes back to the page of the execution, with the reason.
+        // A refusal is shown on the page of the execution.
         (Err(problem), Action::ExecutionRestart | Action::ExecutionStop | Action::ExecutionAbandon) => {
             let page = execution::page::show(&visit, execution_id(&places)?, Some(&problem)).await?;
             Ok((problem.status(), page).into_response())
@@ -142,7 +141,7 @@ fn execution_id(places: &[String]) -> Result<ExecutionId, Problem> {
     id(places.last().map_or("", String::as_str)).map(ExecutionId::new)
 }
 
-/// Does it; the address of the page that shows what came of it.
+/// Runs the action and returns the address of the page that shows the result.
 async fn run(
     action: Action,
     visit: &PageContext,
@@ -158,7 +157,7 @@ async fn run(
         form::confirmed(&fields.confirm, id(object)?)?;
     }
     let caller = match action {
-        // One form has the buttons of many pools, so its key alone does not name what was wanted.
+        // One form has the buttons of many pools, so its key alone does not identify the request.
         Action::PoolPause | Action::PoolResume if !fields.key.is_empty() => {
             visit.caller(&format!("{}/{}/{object}", fields.key, action.verb()))
         }
@@ -168,7 +167,7 @@ async fn run(
     let what = format!("form: {action} {places:?} {reason:?} {parameters:?}");
     let request = ActionRequest { action, caller: &caller, what, places, reason, parameters };
     match (request.run().await, action) {
-        // What has ended already need not be ended.
+        // It has already ended: the form has its effect.
         (Err(problem), Action::AlertUnsilence | Action::TokenRevoke)
             if problem.status() == StatusCode::NOT_FOUND => {}
         (done, _) => {
@@ -182,7 +181,7 @@ fn reason(action: Action, fields: &ActionForm) -> Result<Option<&str>, Problem> 
     let given = Some(fields.reason.as_str()).filter(|reason| !reason.trim().is_empty());
     match (action, action.declaration().reason, given) {
         (Action::PoolPause | Action::PoolResume, _, None) => Ok(Some(ONE_CLICK)),
-        // A silence has rules of its own for its reason.
+        // A silence checks its own reason.
         (Action::AlertSilence, ..) => Ok(None),
         (_, Reason::Required, _) => checked(&fields.reason).map(Some),
         (_, Reason::Optional | Reason::None, given) => given.map(checked).transpose(),
@@ -192,13 +191,13 @@ fn reason(action: Action, fields: &ActionForm) -> Result<Option<&str>, Problem> 
 fn parameters(action: Action, fields: &ActionForm) -> Parameters {
     let subject = Some(fields.subject.trim().to_owned()).filter(|subject| !subject.is_empty());
     match action {
-        Action::AlertSilence => Parameters::Silence {
+        Action::AlertSilence => Parameters::Silence(CreateSilence {
             rule: fields.rule.trim().to_owned(),
             subject,
-            length: Duration::from_secs(u64::from(fields.hours) * 3600),
+            minutes: fields.hours.saturating_mul(60),
             reason: fields.reason.clone(),
-        },
-        Action::AlertUnsilence => Parameters::EndOfSilence { rule: fields.rule.clone(), subject },
+        }),
+        Action::AlertUnsilence => Parameters::EndSilence(EndSilence { rule: fields.rule.clone(), subject }),
         _ => Parameters::None,
     }
 }

@@ -4,20 +4,19 @@ use crate::problem::Problem;
 use maud::{Markup, html};
 use std::fmt::Write as _;
 
-/// How something is doing. Told by a word, a shape and a colour, so that none of them is needed alone.
+/// The health of something. Pages show it by word, shape and colour, so that no reader depends on one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
     Ok,
-    /// Somebody may have to look.
     Warn,
     Bad,
     Busy,
-    /// Neither well nor ill: over, off, or not known.
+    /// Neither good nor bad: ended, off or unknown.
     Idle,
 }
 
 impl Health {
-    /// The class of its colour.
+    /// The CSS class of the colour.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -54,7 +53,7 @@ pub(crate) fn command(text: &str) -> Markup {
     }
 }
 
-/// A value in large letters that leads to what it tells of.
+/// A number in large letters that links to its details.
 pub(crate) fn tile(link: &str, value: &Markup, health: Health, label: &str) -> Markup {
     html! {
         div.tile {
@@ -66,22 +65,20 @@ pub(crate) fn tile(link: &str, value: &Markup, health: Health, label: &str) -> M
     }
 }
 
-/// How many there are, as far as was counted.
+/// How many there are. Counting stops at a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Count {
     Exactly(u64),
-    /// So many and more: nobody counted on.
     AtLeast(u64),
 }
 
 impl Count {
-    /// Of a list that was asked for at most `limit` rows.
+    /// Of a list; `is_cut` when there are more rows than were read.
     pub(crate) fn of(found: usize, is_cut: bool) -> Self {
         let found = u64::try_from(found).unwrap_or(u64::MAX);
         if is_cut { Self::AtLeast(found) } else { Self::Exactly(found) }
     }
 
-    /// Whether there is none.
     pub(crate) const fn is_zero(self) -> bool {
         matches!(self, Self::Exactly(0))
     }
@@ -96,21 +93,34 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// A table that scrolls within itself when the window is narrow. `rows` is its `tbody`.
-pub(crate) fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(caption) {
-            table {
-                caption.unseen { (caption) }
-                thead { tr { @for column in columns { th scope="col" { (column) } } } }
-                (rows)
-            }
-        }
-    }
+/// A table that scrolls within itself when the window is narrow. A column of numbers has `#` before its name.
+pub(crate) fn table(caption: &str, columns: &[&str], tbody: &Markup) -> Markup {
+    let columns = columns.iter().map(|column| match column.strip_prefix('#') {
+        Some(name) => (name, true),
+        None => (*column, false),
+    });
+    wide_table(caption, &columns.collect::<Vec<_>>(), tbody)
 }
 
-/// [`table`] with columns of which some are of numbers.
-pub(crate) fn wide_table(caption: &str, columns: &[(&str, bool)], rows: &Markup) -> Markup {
+/// [`table`] with rows that do not change by themselves; `empty` is the text when there are none.
+pub(crate) fn list_table(
+    caption: &str,
+    columns: &[&str],
+    rows: impl IntoIterator<Item = Markup>,
+    empty: &Markup,
+) -> Markup {
+    let mut rows = rows.into_iter().peekable();
+    let tbody = html! {
+        tbody {
+            @if rows.peek().is_none() { (empty_row(columns.len(), empty)) }
+            @for row in rows { (row) }
+        }
+    };
+    table(caption, columns, &tbody)
+}
+
+/// [`table`] with columns that say whether they are of numbers.
+pub(crate) fn wide_table(caption: &str, columns: &[(&str, bool)], tbody: &Markup) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
             table {
@@ -118,18 +128,23 @@ pub(crate) fn wide_table(caption: &str, columns: &[(&str, bool)], rows: &Markup)
                 thead { tr { @for (column, is_number) in columns {
                     th scope="col" class=[is_number.then_some("number")] { (column) }
                 } } }
-                (rows)
+                (tbody)
             }
         }
     }
 }
 
-/// The one row of a table that has none.
+/// The row of an empty table.
 pub(crate) fn empty_row(columns: usize, text: &Markup) -> Markup {
     html! { tr { td.empty colspan=(columns) { (text) } } }
 }
 
-/// A part of a page, with a heading and perhaps a word beside it.
+/// A part of a page that needs no text beside its heading.
+pub(crate) fn plain_panel(id: &str, heading: &str, content: &Markup) -> Markup {
+    panel(id, heading, &html! {}, content)
+}
+
+/// A part of a page; `aside` is beside the heading.
 pub(crate) fn panel(id: &str, heading: &str, aside: &Markup, content: &Markup) -> Markup {
     html! {
         section.panel id=(id) aria-labelledby={ (id) "-heading" } {
@@ -139,7 +154,7 @@ pub(crate) fn panel(id: &str, heading: &str, aside: &Markup, content: &Markup) -
     }
 }
 
-/// A number with its thousands apart, so that it can be read at a glance.
+/// A number with commas between thousands.
 pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -157,7 +172,7 @@ pub(crate) fn plural(count: impl Into<u64>, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
-/// Why something was refused, above the form that asked for it: in the same words as programs are told.
+/// Why the server refused a form, in the words of the API.
 pub(crate) fn refusal_banner(problem: &Problem) -> Markup {
     html! {
         div.banner.bad role="alert" {
@@ -167,7 +182,7 @@ pub(crate) fn refusal_banner(problem: &Problem) -> Markup {
     }
 }
 
-/// Says what cannot be done and why, in place of what would do it.
+/// A disabled button and the reason.
 pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     html! {
         button type="button" disabled { (action) }
@@ -176,7 +191,7 @@ pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     }
 }
 
-/// The part of an address that asks for these fields again, with `more` at its end. What was left empty is left out.
+/// A query string of the fields that are not empty, with `more` at its end.
 pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, more: &str) -> String {
     let given = fields.into_iter().map(|(name, value)| (name, value.trim()));
     let given = given.filter(|(_, value)| !value.is_empty());
@@ -185,7 +200,7 @@ pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, mo
     if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
 }
 
-/// A value in the part of an address after `?`.
+/// A percent-encoded value for a query string.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,20 +1,18 @@
-//! API tokens: the list, a new one whose secret is shown once, and the end of one.
+//! API tokens: list, create and revoke. The secret is shown once.
 
-use crate::api::token::{CreateToken, DAYS, make};
+use crate::api::token::{DAYS, create_by};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
-use crate::dashboard::region::Page;
+use crate::dashboard::part::{Health, command, list_table, plain_panel, refused, state as state_word};
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::problem::Problem;
-use axum::http::StatusCode;
 use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::json;
+use tidemill_api::token::{CreateToken, state as state_of};
 use tidemill_domain::access::{Permission, ROLES};
 use tidemill_domain::action::Reason;
 use tidemill_store::token::TokenRecord;
@@ -32,38 +30,25 @@ async fn show(visit: &PageContext, above: &Markup) -> Result<Html<String>, Probl
     let tokens = tx.tokens().list(TOKENS_MAX).await?;
     let times = visit.times(common.now);
     let refusal = visit.refusal(Permission::Administer);
-    let rows = html! {
-        tbody {
-            @if tokens.is_empty() {
-                (empty_row(COLUMNS.len(), &html! {
-                    "There is no token yet. At the command line: " (command("tidemill token create NAME --role viewer"))
-                }))
-            }
-            @for token in &tokens { (row(visit, token, &times, refusal.as_deref())) }
-        }
+    let rows = tokens.iter().map(|token| row(visit, token, &times, refusal.as_deref()));
+    let empty = html! {
+        "No tokens yet. At the command line: " (command("tidemill token create NAME --role viewer"))
     };
-    let nothing = html! {};
     let content = html! {
         h1 { "API tokens" }
         (above)
-        (panel("tokens", "Tokens", &nothing, &table("API tokens", COLUMNS, &rows)))
-        (panel("create", "Create a token", &nothing, &create_form(visit, refusal.as_deref())))
+        (plain_panel("tokens", "Tokens", &list_table("API tokens", COLUMNS, rows, &empty)))
+        (plain_panel("create", "Create a token", &create_form(visit, refusal.as_deref())))
     };
-    let title = Some("API tokens");
-    let frame = Frame { visit, common: &common, section: Section::Settings, title, page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(visit, &common, Section::Settings).titled("API tokens").render(&content))
 }
 
 fn row(visit: &PageContext, token: &TokenRecord, times: &Times, refusal: Option<&str>) -> Markup {
     let is_valid = token.is_valid(times.now());
-    let (health, word) = match (is_valid, token.revoked_at) {
-        (true, _) => (Health::Ok, "valid"),
-        (false, Some(_)) => (Health::Idle, "revoked"),
-        (false, None) => (Health::Idle, "expired"),
-    };
+    let health = if is_valid { Health::Ok } else { Health::Idle };
     html! {
         tr {
-            td { (state_word(health, word)) }
+            td { (state_word(health, state_of(token, times.now()))) }
             th.long scope="row" { (token.name) }
             td.still.mono { (token.id) }
             td { (token.role) }
@@ -87,7 +72,7 @@ fn revoke_form(visit: &PageContext, token: &TokenRecord) -> Markup {
     let sheet = Sheet {
         question: format!("Revoke “{}”?", token.name),
         consequence: html! {
-            p { "Programs that use it are refused at once, and sessions that were opened with it end. It cannot be made valid again." }
+            p { "Programs that use this token lose access at once, and its sessions end. This cannot be undone." }
         },
         form: SheetForm::Own { address, hidden: form::hidden(&visit.principal) },
         fields: reason_field(WHY, Reason::Optional, None),
@@ -116,7 +101,7 @@ fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
                 }
                 label { "Valid for (days)" input name="days" type="number" min="1" max="3650" value=(DAYS) disabled[is_off]; }
                 label.wide {
-                    "Scopes, separated by commas (all when empty)"
+                    "Scopes, separated by commas (empty for all)"
                     input name="scopes" placeholder="pool/etl*, job/nightly" disabled[is_off] autocomplete="off";
                 }
             }
@@ -130,9 +115,8 @@ fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
     }
 }
 
-/// The form for a new token.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Creating {
+pub(crate) struct CreateForm {
     name: String,
     role: String,
     #[serde(default)]
@@ -144,41 +128,30 @@ pub(crate) struct Creating {
     key: String,
 }
 
-/// Creates a token. This answer is the only one that ever shows its secret.
+/// Creates a token. Only this response shows the secret.
 pub(crate) async fn create(
     visit: PageContext,
-    Fields(fields): Fields<Creating>,
+    Fields(fields): Fields<CreateForm>,
 ) -> Result<Html<String>, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let scopes = fields.scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
-    let wanted = CreateToken {
+    let request = CreateToken {
         name: fields.name.trim().to_owned(),
         role: fields.role,
         scopes: scopes.map(str::to_owned).collect(),
         days: fields.days,
     };
-    let (new, secret) = (wanted.checked(&visit.principal)?, make()?);
-    let object = format!("token/{}", new.name);
-    let what = format!("form: create token {}", json!(wanted));
-    let mut is_new = false;
-    let caller = visit.caller(&fields.key);
-    caller
-        .run(&object, &what, async |tx| {
-            let record = tx.tokens().create(&secret, &new, &visit.principal.actor()).await?;
-            is_new = true;
-            Ok((StatusCode::CREATED, json!({ "token": record.id })))
-        })
-        .await?;
+    let (_, created) = create_by(&visit.caller(&fields.key), "form: create token", &request).await?;
     let above = html! {
-        @if is_new {
+        @if let Some(secret) = created.and_then(|created| created.secret) {
             div.banner.ok role="status" {
-                p { b { "The token “" (new.name) "” was created." } " Copy it now: it is never shown again." }
-                (command(&secret.expose()))
+                p { b { "The token “" (request.name) "” was created." } " Copy it now: it is never shown again." }
+                (command(&secret))
             }
         } @else {
             p.banner role="status" {
-                "This form was sent twice. The token exists; its secret was in the first answer. "
-                "If you did not see it, revoke the token and create another."
+                "This form was sent twice. The token exists, but only the first response showed its secret. "
+                "If you did not see it, revoke the token and create another one."
             }
         }
     };

@@ -1,53 +1,53 @@
-//! `tidemill alert`: what is wrong, what is watched, and keeping quiet about it for a while.
+//! `tidemill alert`: alerts, rules and silences.
 
 use crate::context::Context;
-use crate::output::Listing;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::time::Duration;
+use tidemill_api::alert::{Alert, Silence as SilenceView};
 use tidemill_domain::alert::Subject;
 use tidemill_domain::alert::silence::SilenceRequest;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 
-/// What is wrong, and who is told
+/// Alerts, their rules and silences
 #[derive(Subcommand, Debug)]
 pub(crate) enum AlertCommand {
-    /// The alerts, the firing first
+    /// List alerts, firing ones first
     List {
-        /// At most so many alerts
+        /// Maximum number of alerts
         #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// What is watched, by the configuration in force
+    /// List the configured rules
     Rules,
-    /// Tell nobody about a rule for a while; its alerts go on
+    /// Stop notifications about a rule for a while; its alerts stay in the list
     Silence(Silence),
-    /// End a silence before its time
+    /// End a silence early
     Unsilence(Unsilence),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Silence {
-    /// The rule
+    /// Name of the rule
     rule: String,
     /// Only this subject of the rule, as `alert list` shows it
     #[arg(long, value_parser = Subject::new)]
     subject: Option<Subject>,
-    /// For how long, such as 30m, 1h or 2d
+    /// Duration, such as 30m, 1h or 2d
     #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
     length: Duration,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long)]
     reason: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Unsilence {
-    /// The rule
+    /// Name of the rule
     rule: String,
-    /// The subject, if the silence was for one
+    /// Subject of the silence, if it has one
     #[arg(long, value_parser = Subject::new)]
     subject: Option<Subject>,
 }
@@ -65,20 +65,12 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let alerts = tx.alerts().list(limit).await?;
-    context.list("tidemill.alert_state/v1", "No rule has been breached yet.", &alerts).columns(&[
-        ("rule", |alert| json!(alert.rule)),
-        ("subject", |alert| json!(alert.subject.as_str())),
-        ("state", |alert| json!(alert.state.as_str())),
-        ("severity", |alert| json!(alert.severity.as_str())),
-        ("value", |alert| json!(alert.value)),
-        ("since", |alert| json!(alert.state.since().map(|since| since.to_string()))),
-        ("silenced_until", |alert| json!(alert.silence.as_ref().map(|silence| silence.until.to_string()))),
-        ("updated_at", |alert| json!(alert.updated_at.to_string())),
-    ])
+    let columns = "rule subject state severity value since silenced_until updated_at";
+    context.print_list::<Alert, _>("tidemill.alert_state/v1", "No alerts yet.", &alerts, columns)
 }
 
 fn rules(context: &Context) -> Result<Exit, Failure> {
-    context.list("tidemill.alert_rule/v1", "There are no rules.", &context.settings().alert.rules).columns(&[
+    context.list("tidemill.alert_rule/v1", "No rules.", &context.settings().alert.rules).columns(&[
         ("rule", |settings| json!(settings.rule.name())),
         ("signal", |settings| json!(settings.rule.signal())),
         ("condition", |settings| json!(settings.rule.condition().to_string())),
@@ -97,7 +89,7 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
         let known = known.collect::<Vec<_>>().join(", ");
         let what =
             format!("there is no alert rule {:?}", arguments.rule.chars().take(63).collect::<String>());
-        let fix = "name one of them; `tidemill alert rules` tells more";
+        let fix = "use one of these rules; `tidemill alert rules` lists them";
         return Err(
             Failure::new(Code::UnknownAlertRule, what, fix).because(&format!("the rules are {known}"))
         );
@@ -109,7 +101,7 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
         reason: arguments.reason,
         actor: context.actor(),
     };
-    // Refused before the database is touched, so that a slip costs nothing.
+    // Check before opening the database.
     request
         .check()
         .map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "see `tidemill alert silence --help`"))?;
@@ -118,14 +110,8 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
     tx.commit().await?;
     let silence =
         silence.map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "correct the arguments"))?;
-    let listing = Listing::one("tidemill.alert_silence/v1").with([
-        ("rule", json!(silence.rule)),
-        ("subject", json!(silence.subject.as_ref().map(Subject::as_str))),
-        ("until", json!(silence.until.to_string())),
-        ("reason", json!(silence.reason)),
-        ("by", json!(silence.by)),
-    ]);
-    listing.print(context.output())
+    let columns = "rule subject until reason by";
+    context.print_list::<SilenceView, _>("tidemill.alert_silence/v1", "", [&silence], columns)
 }
 
 async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Failure> {
@@ -139,10 +125,10 @@ async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Fai
     };
     if !ended {
         let fix =
-            "see SILENCED UNTIL in `tidemill alert list`; a silence of one subject is ended with --subject";
-        let what = format!("no silence for exactly the rule {about} is in force");
+            "see SILENCED UNTIL in `tidemill alert list`; use --subject to end the silence of one subject";
+        let what = format!("there is no silence of the rule {about}");
         return Err(Failure::new(Code::NotSilenced, what, fix));
     }
-    context.note(&format!("The silence for the rule {about} is over."));
+    context.note(&format!("The silence of the rule {about} has ended."));
     Ok(Exit::Ok)
 }

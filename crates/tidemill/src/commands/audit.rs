@@ -3,36 +3,36 @@
 use crate::context::Context;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
-use serde_json::json;
+use tidemill_api::audit::AuditEntry;
 use tidemill_domain::code::Exit;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::audit::AuditFilter;
 
-/// Who changed what, when and why
+/// Audit log: who changed what, when and why
 #[derive(Subcommand, Debug)]
 pub(crate) enum Audit {
-    /// The log, newest first
+    /// List entries, newest first
     List(List),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// At most so many entries
+    /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// Only entries before this id, for the next page
+    /// Only entries with a lower id, for the next page
     #[arg(long, value_name = "ID")]
     before: Option<i64>,
-    /// Only entries from this instant on, such as 2026-11-15T02:00:00Z
-    #[arg(long, value_name = "INSTANT")]
+    /// Only entries from this time on, such as 2026-11-15T02:00:00Z
+    #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
-    /// Only what this actor did
+    /// Only entries of this actor
     #[arg(long)]
     actor: Option<String>,
     /// Only this action, such as process.dead
     #[arg(long)]
     action: Option<String>,
-    /// Only what was done to this object, such as process/ID
+    /// Only entries about this object, such as process/ID
     #[arg(long)]
     object: Option<String>,
 }
@@ -46,18 +46,8 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
         action: arguments.action,
         object: arguments.object,
     };
-    let store = context.store().await?;
-    let records = store.read().await?.audit().entries(&filter, arguments.limit).await?;
-    context.list("tidemill.audit/v1", "No entries.", &records).columns(&[
-        ("id", |record| json!(record.id)),
-        ("at", |record| json!(record.at.to_string())),
-        ("actor", |record| json!(record.entry.actor.name)),
-        ("role", |record| json!(record.entry.actor.role.as_str())),
-        ("action", |record| json!(record.entry.action)),
-        ("object", |record| json!(record.entry.object)),
-        ("from", |record| json!(record.entry.from)),
-        ("to", |record| json!(record.entry.to)),
-        ("reason", |record| json!(record.entry.reason)),
-        ("request_id", |record| json!(record.entry.actor.request_id)),
-    ])
+    let mut tx = context.read().await?;
+    let records = tx.audit().entries(&filter, arguments.limit).await?;
+    let columns = "id at actor role action object from to reason request_id";
+    context.print_list::<AuditEntry, _>("tidemill.audit/v1", "No entries.", &records, columns)
 }

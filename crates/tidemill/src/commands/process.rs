@@ -1,18 +1,29 @@
-//! `tidemill process`: the processes that use this database.
+//! `tidemill process` and `tidemill lease`.
 
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Subcommand;
-use serde_json::json;
+use tidemill_api::process::{Lease, Process};
 use tidemill_domain::code::Exit;
 
-/// The processes that use this database
+/// Processes that use this database
 #[derive(Subcommand, Debug)]
 pub(crate) enum ProcessCommand {
-    /// The living first, then those that ended in the last week
+    /// List live processes, then those that ended in the last week
     List {
-        /// At most so many processes
+        /// Maximum number of processes
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+}
+
+/// Leases: which process may do what
+#[derive(Subcommand, Debug)]
+pub(crate) enum LeaseCommand {
+    /// List leases, held ones first
+    List {
+        /// Maximum number of leases
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
 }
@@ -25,19 +36,18 @@ pub(super) async fn run(
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes().list(*limit).await?;
-    let processes: Vec<_> = processes.iter().map(|process| (process, now)).collect();
-    let empty = "No process has used this database yet.";
-    context.list("tidemill.process/v1", empty, &processes).columns(&[
-        ("id", |(process, _)| json!(process.id.to_string())),
-        ("name", |(process, _)| json!(process.identity.name)),
-        ("host", |(process, _)| json!(process.identity.host)),
-        ("pid", |(process, _)| json!(process.identity.pid)),
-        ("version", |(process, _)| json!(process.identity.version)),
-        ("state", |(process, now)| json!(process.state.word(*now))),
-        ("started_at", |(process, _)| json!(process.started_at.to_string())),
-        ("heartbeat_age_seconds", |(process, now)| {
-            let age = now.since(process.heartbeat_at);
-            json!((age.as_secs_f64() * 10.0).round() / 10.0)
-        }),
-    ])
+    let processes = processes.iter().map(|process| (process, now));
+    let columns = "id name host pid version state started_at heartbeat_at";
+    context.print_list::<Process, _>("tidemill.process/v1", "No processes.", processes, columns)
+}
+
+#[crate::boxed(?Send)]
+pub(super) async fn leases(
+    LeaseCommand::List { limit }: &LeaseCommand,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let mut tx = context.read().await?;
+    let leases = tx.leases().list(*limit).await?;
+    let columns = "kind name state epoch owner acquired_at until";
+    context.print_list::<Lease, _>("tidemill.lease/v1", "No leases.", &leases, columns)
 }

@@ -39,7 +39,7 @@ async fn staged(scratch: &Scratch) -> (Stage, Store) {
 
 async fn what_fires_is_listed_and_can_be_silenced(scratch: Scratch) {
     let (stage, store) = staged(&scratch).await;
-    assert_eq!(stage.run(&["alert", "list"]).succeeds().stdout, "No rule has been breached yet.\n");
+    assert_eq!(stage.run(&["alert", "list"]).succeeds().stdout, "No alerts yet.\n");
     fire(&store, "all").await;
 
     let listed = items(&stage, &["alert", "list"]);

@@ -102,7 +102,7 @@ fn quiet_and_verbose_change_the_log_only() {
 fn empty_lists_say_so_to_people_and_are_empty_for_programs() {
     let stage = Stage::new();
 
-    assert_eq!(stage.run(&["lease", "list"]).stdout, "Nothing has been leased yet.\n");
+    assert_eq!(stage.run(&["lease", "list"]).stdout, "No leases.\n");
     assert_eq!(stage.run(&["lease", "list", "-o", "jsonl"]).stdout, "");
     let json: serde_json::Value =
         serde_json::from_str(&stage.run(&["lease", "list", "-o", "json"]).stdout).unwrap();

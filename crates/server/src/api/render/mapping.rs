@@ -1,9 +1,9 @@
-//! Field mappings: on which layers of a template the fields of renders are shown.
+//! Field mappings: which layer of a template shows which field.
 
 use super::object;
 use crate::api::{Body, QueryString};
 use crate::mutation::Caller;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemBody};
 use crate::state::State;
 use axum::Json;
 use axum::extract::{Path, State as Given};
@@ -15,24 +15,25 @@ use tidemill_api::render::{Changed, DeleteMapping, FieldMapping, Items, ListMapp
 use tidemill_domain::code::Code;
 use tidemill_domain::render::mapping::{self, MappingRow};
 
-/// The field mappings.
+/// List field mappings.
 #[utoipa::path(get, path = "/api/v1/render-mappings", params(ListMappings), responses((status = 200, body = Page<FieldMapping>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    QueryString(asked): QueryString<ListMappings>,
+    QueryString(query): QueryString<ListMappings>,
 ) -> Result<Json<Page<MappingRow>>, Problem> {
     let mut tx = state.read().await?;
-    let rows = tx.renders().field_mappings(asked.composition.as_deref()).await?;
+    let rows = tx.renders().field_mappings(query.composition.as_deref()).await?;
     Ok(Json(Page::whole(rows)))
 }
 
-/// Brings rows, all or none; those that are there for the same field are replaced.
-#[utoipa::path(post, path = "/api/v1/render-mappings", request_body = Items<FieldMapping>, responses((status = 200, body = Changed), (status = 400, body = crate::problem::ProblemBody)))]
+/// Import field mappings, all or none. Existing mappings of the same fields are replaced.
+#[utoipa::path(post, path = "/api/v1/render-mappings", request_body = Items<FieldMapping>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
 pub(crate) async fn save(caller: Caller, Body(body): Body<Items<MappingRow>>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-mappings {}", json!(body));
     let rows = body.items;
-    mapping::read(&rows)
-        .map_err(|bad| Problem::new(bad.code(), bad.to_string(), "correct these rows, counted from 1"))?;
+    mapping::read(&rows).map_err(|bad| {
+        Problem::new(bad.code(), bad.to_string(), "correct these rows; the first row is number 1")
+    })?;
     for row in &rows {
         caller.principal.check_scope(&object(Some(&row.composition)))?;
     }
@@ -44,22 +45,22 @@ pub(crate) async fn save(caller: Caller, Body(body): Body<Items<MappingRow>>) ->
         .await
 }
 
-/// Forgets the rows of a composition, or one of them.
-#[utoipa::path(delete, path = "/api/v1/render-mappings/{name}", params(("name" = String, Path, description = "The composition"), DeleteMapping), responses((status = 200, body = Changed), (status = 404, body = crate::problem::ProblemBody)))]
+/// Delete the field mappings of a composition, or one of them.
+#[utoipa::path(delete, path = "/api/v1/render-mappings/{name}", params(("name" = String, Path, description = "The composition"), DeleteMapping), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
 pub(crate) async fn remove(
     caller: Caller,
     Path(name): Path<String>,
-    QueryString(asked): QueryString<DeleteMapping>,
+    QueryString(query): QueryString<DeleteMapping>,
 ) -> Result<Response, Problem> {
-    let what = format!("DELETE /api/v1/render-mappings/{}", json!([name, asked.field]));
+    let what = format!("DELETE /api/v1/render-mappings/{}", json!([name, query.field]));
     caller
         .run(&object(Some(&name)), &what, async |tx| {
             let count = tx
                 .renders()
-                .delete_field_mappings(&name, asked.field.as_deref(), &caller.principal.actor())
+                .delete_field_mappings(&name, query.field.as_deref(), &caller.principal.actor())
                 .await?;
             if count == 0 {
-                let detail = format!("nothing of the composition {name:?} is mapped so");
+                let detail = format!("the composition {name:?} has no such mapping");
                 return Err(Problem::new(Code::UnknownComposition, detail, "list the mappings"));
             }
             Ok((StatusCode::OK, json!(Changed { count })))

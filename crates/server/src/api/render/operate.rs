@@ -1,5 +1,4 @@
-//! What an operator may do with renders: give one up, try it again, take it from a worker that has vanished; and let all
-//! workers look.
+//! Actions on renders: cancel, retry, recover, and wake all workers.
 
 use super::{find, object, unknown};
 use crate::operate::{ActionRequest, Outcome};
@@ -12,8 +11,8 @@ use tidemill_domain::render::RenderId;
 use tidemill_store::Tx;
 use tidemill_store::render::{Ordered, RENDER_WAITING};
 
-/// Cancels, retries or recovers a render, and answers with it as it is then: 202 while its worker has yet to hear of it.
-/// Whoever is limited to some compositions may do so with their renders only.
+/// Cancels, retries or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
+/// limited to some compositions.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = RenderId::new(request.id()?);
     let before = find(tx, id).await?;
@@ -30,8 +29,8 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     };
     match ordered {
         Ordered::Done { record, .. } => {
-            let is_heard = record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();
-            let status = if is_heard { StatusCode::OK } else { StatusCode::ACCEPTED };
+            let is_done = record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();
+            let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
             Ok((status, json!(Render::from(&*record))))
         }
         Ordered::Refused(refusal) => {

@@ -1,9 +1,9 @@
-//! Profiles: where the template of a composition is, and what its file has to be.
+//! Profiles: the template of a composition, and the requirements for its output file.
 
 use super::object;
 use crate::api::Body;
 use crate::mutation::Caller;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemBody};
 use crate::state::State;
 use axum::Json;
 use axum::extract::{Path, State as Given};
@@ -16,19 +16,18 @@ use tidemill_api::render::{Changed, Items, RenderProfile};
 use tidemill_domain::code::Code;
 use tidemill_domain::render::Profile;
 
-/// A profile of a request, checked.
 fn checked((number, profile): (usize, Value)) -> Result<Profile, Problem> {
     let composition = profile["composition"].as_str().unwrap_or_default().to_owned();
     let bad = |why: String| {
         let detail = format!("profile {number} ({composition:?}): {why}");
-        Problem::new(Code::BadProfile, detail, "correct it, and send all profiles again")
+        Problem::new(Code::BadProfile, detail, "correct it and send all profiles again")
     };
     let profile: Profile = serde_json::from_value(profile).map_err(|error| bad(error.to_string()))?;
     profile.check().map_err(|wrong| bad(wrong.to_string()))?;
     Ok(profile)
 }
 
-/// The profiles.
+/// List profiles.
 #[utoipa::path(get, path = "/api/v1/render-profiles", responses((status = 200, body = Page<RenderProfile>)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Profile>>, Problem> {
     let mut tx = state.read().await?;
@@ -36,8 +35,8 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Profile
     Ok(Json(Page::whole(profiles)))
 }
 
-/// Brings profiles, all or none; those of the same compositions are replaced.
-#[utoipa::path(post, path = "/api/v1/render-profiles", request_body = Items<RenderProfile>, responses((status = 200, body = Changed), (status = 400, body = crate::problem::ProblemBody)))]
+/// Import profiles, all or none. Existing profiles of the same compositions are replaced.
+#[utoipa::path(post, path = "/api/v1/render-profiles", request_body = Items<RenderProfile>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
 pub(crate) async fn save(caller: Caller, Body(body): Body<Items<Value>>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-profiles {}", json!(body));
     let numbered = (1_usize..).zip(body.items);
@@ -46,7 +45,7 @@ pub(crate) async fn save(caller: Caller, Body(body): Body<Items<Value>>) -> Resu
     for profile in &profiles {
         caller.principal.check_scope(&object(Some(&profile.composition)))?;
         if !seen.insert(&profile.composition) {
-            let detail = format!("there are two profiles of {:?}", profile.composition);
+            let detail = format!("there are two profiles for {:?}", profile.composition);
             return Err(Problem::new(Code::BadProfile, detail, "send one of them"));
         }
     }
@@ -58,14 +57,14 @@ pub(crate) async fn save(caller: Caller, Body(body): Body<Items<Value>>) -> Resu
         .await
 }
 
-/// Forgets a profile.
-#[utoipa::path(delete, path = "/api/v1/render-profiles/{name}", params(("name" = String, Path, description = "The composition")), responses((status = 200, body = Changed), (status = 404, body = crate::problem::ProblemBody)))]
+/// Delete a profile.
+#[utoipa::path(delete, path = "/api/v1/render-profiles/{name}", params(("name" = String, Path, description = "The composition")), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
 pub(crate) async fn remove(caller: Caller, Path(name): Path<String>) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-profiles/{}", json!(name));
     caller
         .run(&object(Some(&name)), &what, async |tx| {
             if !tx.renders().delete_profile(&name, &caller.principal.actor()).await? {
-                let detail = format!("there is no profile of the composition {name:?}");
+                let detail = format!("the composition {name:?} has no profile");
                 return Err(Problem::new(Code::UnknownComposition, detail, "list the profiles"));
             }
             Ok((StatusCode::OK, json!(Changed { count: 1 })))

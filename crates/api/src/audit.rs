@@ -1,0 +1,49 @@
+//! The audit log.
+
+use crate::views;
+use serde::Deserialize;
+use tidemill_domain::audit::AuditRecord;
+use tidemill_domain::time::Timestamp;
+use utoipa::IntoParams;
+
+views! {
+    /// An entry of the audit log.
+    pub struct AuditEntry from record: &AuditRecord {
+        /// Later entries have higher numbers.
+        id: i64 = record.id,
+        at: Timestamp = record.at,
+        /// The user or token that acted.
+        actor: String = record.entry.actor.name.clone(),
+        /// The role of the actor.
+        role: &'static str = record.entry.actor.role.as_str(),
+        /// Such as `pool.pause`.
+        action: String = record.entry.action.clone(),
+        /// Such as `pool/etl`.
+        object: String = record.entry.object.clone(),
+        /// State of the object before.
+        from: Option<String> = record.entry.from.clone(),
+        /// State of the object after.
+        to: Option<String> = record.entry.to.clone(),
+        reason: Option<String> = record.entry.reason.clone(),
+        request_id: Option<String> = record.entry.actor.request_id.clone(),
+    }
+}
+
+/// Which entries to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListAudit {
+    /// Maximum number of entries. Default: 50, at most 500.
+    pub limit: Option<u32>,
+    /// Only entries with a lower id: the `next` of the previous page.
+    pub before: Option<i64>,
+    /// Only entries from this time on.
+    pub since: Option<String>,
+    /// Only entries of this actor.
+    pub actor: Option<String>,
+    /// Only this action.
+    pub action: Option<String>,
+    /// Only entries about this object.
+    pub object: Option<String>,
+}

@@ -1,0 +1,59 @@
+//! API tokens.
+
+use crate::views;
+use serde::{Deserialize, Serialize};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::token::TokenRecord;
+use utoipa::ToSchema;
+
+views! {
+    /// A token, without its secret.
+    pub struct Token from (record, now): (&TokenRecord, Timestamp) {
+        /// The public part: the eight characters after `tm_`.
+        id: String = record.id.clone(),
+        name: String = record.name.clone(),
+        /// `viewer`, `operator`, `admin`, `worker` or `requester`.
+        role: &'static str = record.role.as_str(),
+        /// The objects that the token is limited to; empty for all.
+        scopes: Vec<String> = record.scopes.clone(),
+        /// `valid`, `expired` or `revoked`.
+        state: &'static str = state(record, now),
+        created_at: Timestamp = record.created_at,
+        created_by: String = record.created_by.clone(),
+        expires_at: Option<Timestamp> = record.expires_at,
+        /// Accurate to the minute.
+        last_used_at: Option<Timestamp> = record.last_used_at,
+        revoked_at: Option<Timestamp> = record.revoked_at,
+    }
+}
+
+/// `valid`, `expired` or `revoked`.
+pub fn state(token: &TokenRecord, now: Timestamp) -> &'static str {
+    match token.revoked_at {
+        _ if token.is_valid(now) => "valid",
+        Some(_) => "revoked",
+        None => "expired",
+    }
+}
+
+/// A request to create a token.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    pub name: String,
+    /// `viewer`, `operator`, `admin`, `worker` or `requester`.
+    pub role: String,
+    /// The objects that the token is limited to, such as `pool/etl*`; empty for all.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// How many days the token is valid. Default: 90.
+    pub days: Option<u32>,
+}
+
+/// A new token. Its secret is never shown again.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CreatedToken {
+    /// The whole token; null when a repeated request has the same idempotency key.
+    pub secret: Option<String>,
+    pub token: Token,
+}
