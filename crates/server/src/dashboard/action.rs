@@ -1,9 +1,9 @@
-//! The button of the program's extra action, and what is behind it.
+//! The button of the program's extra action, and its handler.
 
 use crate::action::CannotPerform;
 use crate::dashboard::form::{self, ActionForm, Fields};
 use crate::dashboard::page_context::{PageContext, home};
-use crate::dashboard::part::{panel, refused};
+use crate::dashboard::part::{plain_panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::problem::Problem;
 use crate::state::State;
@@ -15,13 +15,11 @@ use tidemill_domain::access::Permission;
 use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::Code;
 
-/// Where it is asked for.
 pub(crate) const PATH: &str = "/action";
 
 const FORM: &str = "do-action";
 
-/// The button, which changes by itself and is the same for everybody who may use it; none where the program has no such
-/// action.
+/// The live button, the same for all who may use it; none if the program has no extra action.
 pub(crate) fn region(state: &State) -> Option<Region> {
     let action = state.action()?;
     let markup = html! {
@@ -35,9 +33,9 @@ pub(crate) fn region(state: &State) -> Option<Region> {
     Some(Region::whole("action", Audience::On(&[Page::Overview]), markup))
 }
 
-/// The panel with the button; nothing where the program has no such action.
-pub(crate) fn panel_of(visit: &PageContext, button: Option<&Region>) -> Markup {
-    let Some((action, button)) = visit.state.action().zip(button) else { return html! {} };
+/// The panel with the button; nothing if the program has no extra action.
+pub(crate) fn panel_of(visit: &PageContext, button: &Markup) -> Markup {
+    let Some(action) = visit.state.action() else { return html! {} };
     let content = html! {
         div.body {
             p { (action.explanation()) }
@@ -45,15 +43,15 @@ pub(crate) fn panel_of(visit: &PageContext, button: Option<&Region>) -> Markup {
                 Some(reason) => p { (refused(action.title(), &reason)) },
                 None => {
                     form method="post" id=(FORM) action=(visit.state.path(PATH)) { (form::hidden(&visit.principal)) }
-                    (button.markup())
+                    (button)
                 }
             }
         }
     };
-    panel("action", "Try it", &html! {}, &content)
+    plain_panel("action", "Try it", &content)
 }
 
-/// Does it, and goes back to where its effect can be seen.
+/// Performs the action and returns to the page that shows its effect.
 pub(crate) async fn perform(
     visit: PageContext,
     Fields(fields): Fields<ActionForm>,

@@ -1,4 +1,4 @@
-//! The style and the script of the pages. Part of the program, so a page never asks anybody else for anything.
+//! The style and the script of the pages. They are part of the program, so a page loads nothing from other sites.
 
 use crate::problem::Problem;
 use crate::state::State;

@@ -1,4 +1,4 @@
-//! Forms: how they are read, and how a page's own are told from those of other sites.
+//! Forms: reading them, and rejecting forms of other sites.
 
 use crate::access::{Principal, Via};
 use crate::api::too_large;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tidemill_domain::code::Code;
 use tidemill_engine::SystemIds;
 
-/// The fields of a form, refused with a problem when they are not understood.
+/// The fields of a form. Invalid fields are a problem page.
 #[derive(Debug)]
 pub(crate) struct Fields<T>(pub(crate) T);
 
@@ -26,26 +26,24 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Fields<T> {
             Err(rejection) => {
                 let why: String =
                     rejection.body_text().chars().filter(|c| !c.is_control()).take(300).collect();
-                Err(Problem::bad_request(why, "fill in the form on the page again"))
+                Err(Problem::bad_request(why, "fill in the form again"))
             }
         }
     }
 }
 
-/// What somebody fills in to have something done, with the hidden fields of such a form. Which of them a page has depends
-/// on what it asks.
+/// The fields of all action forms. Each form has some of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ActionForm {
-    /// Why, for the audit log.
     pub(crate) reason: String,
-    /// What was typed to confirm.
+    /// The number typed as confirmation.
     pub(crate) confirm: String,
-    /// The page to go back to.
+    /// The page to return to.
     pub(crate) back: String,
-    /// `yes` to restart although the definition of the job has changed.
+    /// `yes` to restart although the job definition changed.
     pub(crate) accept_change: String,
-    /// What is silenced, and for how long.
+    /// For silences.
     pub(crate) rule: String,
     pub(crate) subject: String,
     pub(crate) hours: u32,
@@ -53,8 +51,7 @@ pub(crate) struct ActionForm {
     pub(crate) key: String,
 }
 
-/// The hidden fields of a form that changes something: proof that it is ours, and a key so that a double click
-/// has one effect.
+/// The hidden fields of a form that changes something: the form token, and a key so that a double click has one effect.
 pub(crate) fn hidden(principal: &Principal) -> Markup {
     html! {
         (token(principal))
@@ -62,34 +59,33 @@ pub(crate) fn hidden(principal: &Principal) -> Markup {
     }
 }
 
-/// The proof alone, for what may be done twice.
+/// The form token alone, for changes that can be repeated.
 pub(crate) fn token(principal: &Principal) -> Markup {
     html! { input type="hidden" name="form_token" value=(principal.form_token()); }
 }
 
-/// Refuses a form that was not on a page of this session. Other sites cannot read our pages, so they do not know
-/// the token.
+/// Rejects a form without the token of this session. Other sites cannot read our pages, so they do not know the token.
 pub fn check(principal: &Principal, form_token: &str) -> Result<(), Problem> {
     match principal.via {
         Via::Session { .. } if form_token != principal.form_token() => Err(Problem::new(
             Code::ForeignRequest,
             "the form does not belong to this session",
-            "open the page again and fill in its form; you may have logged in anew meanwhile",
+            "open the page again and fill in its form; your session may be a new one",
         )),
         Via::Session { .. } | Via::Open | Via::Bearer => Ok(()),
     }
 }
 
-/// Refuses what cannot be taken back unless its number was typed.
+/// Checks the number typed as confirmation of an action that cannot be undone.
 pub(crate) fn confirmed(typed: &str, number: i64) -> Result<(), Problem> {
     if typed.trim() == number.to_string() {
         return Ok(());
     }
-    let detail = format!("what was typed is not {number}");
-    Err(Problem::bad_request(detail, "type that number to confirm, so that nothing else is meant by mistake"))
+    let detail = format!("the confirmation is not {number}");
+    Err(Problem::bad_request(detail, "type that number to confirm"))
 }
 
-/// The form's key as the header that programs send.
+/// The key of a form as the header of the API.
 pub(crate) fn key_header(key: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let (false, Ok(value)) = (key.is_empty(), HeaderValue::from_str(key)) {

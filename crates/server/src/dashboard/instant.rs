@@ -1,39 +1,36 @@
-//! Instants on pages: a `<time>` element that reads well at once and that the script can put into the visitor's
-//! own words.
+//! Times on pages: a `<time>` element that is readable without the script, and that the script can reformat.
 
 use crate::dashboard::preferences::TimeMode;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::time::Timestamp;
 
-/// How instants are told on one page.
+/// How a page shows times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Times {
     mode: TimeMode,
     now: Timestamp,
-    is_for_everybody: bool,
+    is_shared: bool,
 }
 
 impl Times {
-    /// As a visitor likes it.
     pub(crate) fn new(mode: TimeMode, now: Timestamp) -> Self {
-        Self { mode, now, is_for_everybody: false }
+        Self { mode, now, is_shared: false }
     }
 
-    /// As everybody can read it: what is sent to many does not know who likes what. It does not depend on when it
-    /// was rendered either, so that only real changes are sent.
-    pub(crate) fn for_everybody(now: Timestamp) -> Self {
-        Self { mode: TimeMode::Utc, now, is_for_everybody: true }
+    /// For live regions, which go to many visitors. Does not depend on the current time, so that only real changes are sent.
+    pub(crate) fn shared(now: Timestamp) -> Self {
+        Self { mode: TimeMode::Utc, now, is_shared: true }
     }
 
-    /// The instant that the page tells of.
+    /// The time of the page's data.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
     pub(crate) fn at(&self, instant: Timestamp) -> Markup {
         let text = match self.mode {
-            // Without the script nobody knows the visitor's zone.
+            // Only the script knows the visitor's time zone.
             TimeMode::Utc | TimeMode::Local => utc(instant),
             TimeMode::Relative if instant > self.now => format!("in {}", span(instant.since(self.now))),
             TimeMode::Relative => format!("{} ago", span(self.now.since(instant))),
@@ -41,14 +38,13 @@ impl Times {
         html! { time datetime=(instant) title=(instant) { (text) } }
     }
 
-    /// How long it is since an instant, or until it. The script counts on.
+    /// The time since or until an instant. The script keeps it current.
     pub(crate) fn length(&self, instant: Timestamp) -> Markup {
         let length = if instant > self.now { instant.since(self.now) } else { self.now.since(instant) };
-        let text = if self.is_for_everybody { utc(instant) } else { span(length) };
+        let text = if self.is_shared { utc(instant) } else { span(length) };
         html! { time.length datetime=(instant) { (text) } }
     }
 
-    /// An instant that there may be none of.
     pub(crate) fn maybe(&self, instant: Option<Timestamp>, without: &str) -> Markup {
         match instant {
             Some(instant) => self.at(instant),
@@ -57,7 +53,7 @@ impl Times {
     }
 }
 
-/// To the second, with the zone's name, so that nobody takes it for local time.
+/// To the second, with the name of the zone.
 fn utc(instant: Timestamp) -> String {
     let text = instant.to_string();
     match (text.get(..10), text.get(10..11), text.get(11..19)) {
@@ -66,7 +62,7 @@ fn utc(instant: Timestamp) -> String {
     }
 }
 
-/// A length of time in its largest unit.
+/// A duration in its largest unit.
 pub(crate) fn span(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -76,7 +72,7 @@ pub(crate) fn span(length: Duration) -> String {
     }
 }
 
-/// How long something took, exact enough to compare.
+/// A duration in two units at most.
 pub(crate) fn took(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
@@ -127,11 +123,11 @@ mod tests {
     #[test]
     fn what_is_sent_to_many_depends_on_no_clock() {
         let instant = "2026-11-15T02:00:07Z".parse().unwrap();
-        let early = Times::for_everybody(Timestamp::EPOCH).at(instant).into_string();
-        let late = Times::for_everybody(instant.plus(Duration::from_secs(99))).at(instant).into_string();
+        let early = Times::shared(Timestamp::EPOCH).at(instant).into_string();
+        let late = Times::shared(instant.plus(Duration::from_secs(99))).at(instant).into_string();
         assert_eq!(early, late);
-        let early = Times::for_everybody(Timestamp::EPOCH).length(instant).into_string();
-        let late = Times::for_everybody(instant.plus(Duration::from_secs(99))).length(instant).into_string();
+        let early = Times::shared(Timestamp::EPOCH).length(instant).into_string();
+        let late = Times::shared(instant.plus(Duration::from_secs(99))).length(instant).into_string();
         assert_eq!(early, late);
     }
 

@@ -1,4 +1,4 @@
-//! Logging in with a token, and out again.
+//! Logging in with a token, and logging out.
 
 use crate::access::{Authentication, Principal, Via, session};
 use crate::dashboard::form::{self, Fields};
@@ -19,16 +19,14 @@ use tidemill_domain::code::Code;
 use tidemill_engine::clock::random_bytes;
 use tidemill_store::token::TokenRecord;
 
-/// The page where a token is pasted.
 pub(crate) async fn page(visit: PageContext) -> Response {
-    if is_needless(&visit.state, &visit.principal) {
+    if is_logged_in(&visit.state, &visit.principal) {
         return Redirect::to(&home(&visit.state)).into_response();
     }
     form_page(&visit, None).into_response()
 }
 
-/// Whether whoever asks is in already.
-fn is_needless(state: &State, principal: &Principal) -> bool {
+fn is_logged_in(state: &State, principal: &Principal) -> bool {
     matches!(state.inner().authentication, Authentication::None)
         || matches!(principal.via, Via::Session { .. })
 }
@@ -50,21 +48,21 @@ fn form_page(visit: &PageContext, complaint: Option<&str>) -> Html<String> {
                 }
                 div.row { button.do { "Log in" } }
             }
-            p.soft.apart { "No token? On the server: " (command("tidemill token create NAME --role viewer")) }
+            p.soft.apart { "No token? Create one on the server: " (command("tidemill token create NAME --role viewer")) }
         }
     };
     alone(&visit.state, "Log in", visit.preferences, &content)
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Pasted {
+pub(crate) struct LoginForm {
     token: String,
 }
 
-/// Without the token.
-impl std::fmt::Debug for Pasted {
+/// Keeps the token out of logs.
+impl std::fmt::Debug for LoginForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pasted(***)")
+        f.write_str("LoginForm(***)")
     }
 }
 
@@ -72,13 +70,13 @@ impl std::fmt::Debug for Pasted {
 pub(crate) async fn open(
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     visit: PageContext,
-    Fields(pasted): Fields<Pasted>,
+    Fields(form): Fields<LoginForm>,
 ) -> Result<Response, Problem> {
     let state = &visit.state;
     if matches!(state.inner().authentication, Authentication::None) {
         return Ok(Redirect::to(&home(state)).into_response());
     }
-    let Some((token, secret)) = opened(state, pasted.token.trim()).await? else {
+    let Some((token, secret)) = open_session(state, form.token.trim()).await? else {
         let address = peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.0.ip());
         state.inner().limits.note_failure(address, state.inner().parts.clock.monotonic())?;
         let complaint = "This token is not valid: it may be mistyped, expired or revoked.";
@@ -91,15 +89,15 @@ pub(crate) async fn open(
     Ok(with_cookie(Redirect::to(&home(state)), cookie))
 }
 
-/// The token's record and the secret of the session that was opened with it; none when the token is not valid.
-async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String)>, Problem> {
+/// The token's record and the secret of the new session; none when the token is not valid.
+async fn open_session(state: &State, text: &str) -> Result<Option<(TokenRecord, String)>, Problem> {
     let Ok(token) = text.parse::<Token>() else { return Ok(None) };
-    // Only read, until it is known to be right: who guesses does not keep others from writing.
+    // Check the token without a write lock, so that guessing attempts do not block writers.
     let mut tx = state.read().await?;
     let found = tx.tokens().authenticate(&token).await?;
     drop(tx);
     let Some(record) = found else { return Ok(None) };
-    let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
+    let failed = |_| Problem::new(Code::Unexpected, "the system has no random bytes", "try again");
     let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);
     let mut tx = state.store().begin().await?;
     tx.tokens().touch(&record.id).await?;
@@ -108,9 +106,8 @@ async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String
     Ok(Some((record, secret)))
 }
 
-/// The form to leave by.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Leaving {
+pub(crate) struct LogoutForm {
     #[serde(default)]
     form_token: String,
 }
@@ -118,9 +115,9 @@ pub(crate) struct Leaving {
 pub(crate) async fn close(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    Fields(leaving): Fields<Leaving>,
+    Fields(form): Fields<LogoutForm>,
 ) -> Result<Response, Problem> {
-    form::check(&principal, &leaving.form_token)?;
+    form::check(&principal, &form.form_token)?;
     if let Via::Session { secret } = &principal.via {
         let mut tx = state.store().begin().await?;
         tx.tokens().close_session(secret).await?;

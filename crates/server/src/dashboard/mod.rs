@@ -1,8 +1,8 @@
 //! The dashboard: pages rendered on the server, complete without JavaScript.
 //!
-//! Reading order: `frame` (what is around every page), `visit` (who looks, and how they like it), [`region`]
-//! (the parts that change by themselves), [`overview`] and its siblings (the pages), `part` (what they are made
-//! of), [`form`], `sheet` and `operate` (how they change things), [`asset`] (style and script).
+//! Reading order: `frame` (navigation, header, footer), `page_context` (the request), [`region`] (live regions),
+//! [`overview`] and its siblings (the pages), `part` (tables, panels, buttons), [`form`], `sheet` and `operate` (actions),
+//! [`asset`] (style and script).
 
 pub mod action;
 pub mod alert;

@@ -1,4 +1,4 @@
-//! Who looks at a page, where, and how they like it.
+//! The request for a page: visitor, preferences and address.
 
 use crate::access::{Principal, Via};
 use crate::dashboard::form;
@@ -13,21 +13,20 @@ use axum::http::request::Parts;
 use tidemill_domain::access::Permission;
 use tidemill_domain::time::Timestamp;
 
-/// Where the overview is: the base path, or the root when there is none.
+/// The address of the overview: the base path, or `/`.
 pub(crate) fn home(state: &State) -> String {
     let base = state.path("");
     if base.is_empty() { "/".to_owned() } else { base }
 }
 
-/// What every page knows about the request that asks for it.
 #[derive(Clone, Debug)]
 pub(crate) struct PageContext {
     pub(crate) state: State,
     pub(crate) principal: Principal,
     pub(crate) preferences: Preferences,
-    /// The address of the page, as the browser asks for it. What a form is sent to has none; it is about the page above it.
+    /// The address of the page. For a form, the page above its path.
     pub(crate) address: String,
-    /// Whether this is the answer to a form.
+    /// Whether this is the response to a form.
     pub(crate) is_answer: bool,
 }
 
@@ -55,19 +54,17 @@ impl FromRequestParts<State> for PageContext {
 }
 
 impl PageContext {
-    /// The visitor as who asks for a change by a form with this key.
+    /// The visitor as the caller of a change; `key` is the idempotency key of the form.
     pub(crate) fn caller(&self, key: &str) -> Caller {
         let (state, principal) = (self.state.clone(), self.principal.clone());
         Caller { state, principal, headers: form::key_header(key) }
     }
 
-    /// How instants are told to this visitor.
     pub(crate) fn times(&self, now: Timestamp) -> Times {
         Times::new(self.preferences.time, now)
     }
 
-    /// Why the visitor cannot do something, in words; none when it can. The server checks rights again when it is
-    /// asked to do it.
+    /// Why buttons for this permission are disabled; none when they are not. The server checks permissions again.
     pub(crate) fn refusal(&self, permission: Permission) -> Option<String> {
         if !self.principal.may(permission) {
             return Some(format!("The role {} may not {}.", self.principal.role, permission.as_str()));
@@ -75,28 +72,26 @@ impl PageContext {
         (self.preferences.read_only == ReadOnly::On).then(|| "Read-only mode is on.".to_owned())
     }
 
-    /// [`refusal`](Self::refusal) for what is done to one object: a visitor may be limited to some.
+    /// [`refusal`](Self::refusal) for one object: a visitor can be limited to some.
     pub(crate) fn refusal_of(&self, permission: Permission, object: &str) -> Option<String> {
         let limited = || self.principal.check_scope(object).err().map(|problem| problem.detail().to_owned());
         self.refusal(permission).or_else(limited)
     }
 
-    /// Whether buttons that need this can be used.
     pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
         Buttons::unless(self.refusal(permission).as_deref())
     }
 
-    /// [`buttons`](Self::buttons) for what is done to one object.
+    /// [`buttons`](Self::buttons) for one object.
     pub(crate) fn buttons_of(&self, permission: Permission, object: &str) -> Buttons {
         Buttons::unless(self.refusal_of(permission, object).as_deref())
     }
 
-    /// Whether nothing can be changed by this visitor anyway, so that there is nothing to be careful about.
+    /// Whether the visitor may change nothing, so that read-only mode makes no difference.
     pub(crate) fn is_viewer(&self) -> bool {
         !self.principal.may(Permission::Operate)
     }
 
-    /// Whether there is a session to end.
     pub(crate) fn has_session(&self) -> bool {
         matches!(self.principal.via, Via::Session { .. })
     }

@@ -1,4 +1,4 @@
-//! What every page knows of the whole: who runs, who holds what, what is wrong, how the database is doing.
+//! What every page shows: processes, leases, alerts and the latency of the database.
 
 use crate::dashboard::part::{Count, Health, state as state_word};
 use crate::dashboard::region::{Audience, Region};
@@ -14,12 +14,12 @@ use tidemill_store::lease::LeaseRecord;
 use tidemill_store::process::ProcessRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// Most rows that are read of anything; beyond, counts say "and more".
+/// Maximum rows of each list; larger counts end in `+`.
 const ROWS_MAX: u32 = 200;
-/// The lease whose owner does what only one of all servers does.
+/// The lease of the leader: the one server that evaluates alerts.
 const LEADER: (&str, &str) = ("alert", "evaluator");
 
-/// Rows as they were found, and whether there are more.
+/// Rows, and whether there are more.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed<T> {
     pub(crate) rows: Vec<T>,
@@ -27,7 +27,7 @@ pub(crate) struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Of an answer to a question for one row more than `limit`.
+    /// `rows` were read with one more than `limit`.
     fn new(mut rows: Vec<T>, limit: u32) -> Self {
         let limit = limit as usize;
         let is_cut = rows.len() > limit;
@@ -35,30 +35,27 @@ impl<T> Listed<T> {
         Self { rows, is_cut }
     }
 
-    /// How many meet a condition.
     pub(crate) fn count(&self, meets: impl Fn(&T) -> bool) -> Count {
         Count::of(self.rows.iter().filter(|row| meets(row)).count(), self.is_cut)
     }
 }
 
-/// The whole at an instant.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSnapshot {
     pub(crate) now: Timestamp,
-    /// How long the database took to give its first answer.
+    /// Time of the first query.
     pub(crate) latency: Duration,
-    /// The living first.
+    /// Live ones first.
     pub(crate) processes: Listed<ProcessRecord>,
-    /// The held first.
+    /// Held ones first.
     pub(crate) leases: Listed<LeaseRecord>,
-    /// That of the server that does what only one does.
     leader: Option<LeaseRecord>,
-    /// The firing first.
+    /// Firing ones first.
     pub(crate) alerts: Listed<AlertRecord>,
 }
 
 impl PageSnapshot {
-    /// Looks, and hands back the transaction so that the page can read on from the same snapshot.
+    /// Also returns the transaction, so that the page reads on from the same snapshot.
     #[crate::boxed]
     pub(crate) async fn read(state: &State) -> Result<(Self, Tx), StoreError> {
         let clock = &state.inner().parts.clock;
@@ -76,7 +73,6 @@ impl PageSnapshot {
         Ok((Self { now, latency, processes, leases, leader, alerts }, tx))
     }
 
-    /// What people call a process.
     pub(crate) fn name_of(&self, id: ProcessId) -> Option<&str> {
         self.processes
             .rows
@@ -85,7 +81,7 @@ impl PageSnapshot {
             .map(|process| process.identity.name.as_str())
     }
 
-    /// What people call the server that does what only one does, if one does.
+    /// Name of the leader, if there is one.
     fn leader(&self) -> Option<&str> {
         let led = self.leader.as_ref().filter(|lease| lease.is_live)?;
         match led.lease {
@@ -94,7 +90,7 @@ impl PageSnapshot {
         }
     }
 
-    /// How many alerts fire that nobody has silenced.
+    /// Firing alerts that are not silenced.
     fn failing(&self) -> usize {
         let is_failing = |alert: &&AlertRecord| {
             matches!(alert.state, AlertState::Firing { .. }) && alert.silence.is_none()
@@ -103,8 +99,7 @@ impl PageSnapshot {
     }
 }
 
-/// The status line's share of the server: the database, the leader, the version. Without a common the database did
-/// not answer.
+/// Database, leader and version in the footer. Without `common` the database did not answer.
 pub(crate) fn status(state: &State, common: Option<&PageSnapshot>) -> Markup {
     let leader = common.and_then(PageSnapshot::leader).unwrap_or("unknown");
     html! {
@@ -118,7 +113,7 @@ pub(crate) fn status(state: &State, common: Option<&PageSnapshot>) -> Markup {
     }
 }
 
-/// How many things fail behind an entry of the navigation; nothing when none does.
+/// The number of firing alerts in the navigation; nothing when there are none.
 pub(crate) fn failing(common: &PageSnapshot) -> Markup {
     let count = common.failing();
     html! {
@@ -128,14 +123,13 @@ pub(crate) fn failing(common: &PageSnapshot) -> Markup {
     }
 }
 
-/// The parts of every page that change by themselves.
+/// The live regions of every page.
 pub(crate) fn regions(state: &State, common: Option<&PageSnapshot>) -> Vec<Region> {
     let mut regions = vec![Region::whole("status", Audience::Everywhere, status(state, common))];
     regions.extend(common.map(|common| Region::whole("failing", Audience::Everywhere, failing(common))));
     regions
 }
 
-/// A short time, exact enough to see a trend.
 pub(crate) fn milliseconds(time: Duration) -> String {
     match time.as_millis() {
         0 => "under 1 ms".to_owned(),

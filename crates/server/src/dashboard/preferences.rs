@@ -1,5 +1,5 @@
-//! How somebody likes the pages: theme, times, read-only, shortcuts, reloading. Kept in the browser's own cookies, so that
-//! the server renders right at once and nothing has to be stored about anybody.
+//! Preferences of a visitor: theme, times, read-only mode, shortcuts, reloading. They are cookies, so that the first page is
+//! already right and the server stores nothing about visitors.
 
 use crate::access::Principal;
 use crate::access::session::{CookieName, value};
@@ -11,13 +11,13 @@ use axum::Extension;
 use axum::extract::State as Given;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 tidemill_domain::words! {
     #[derive(Default)]
     pub(crate) enum Theme {
-        /// As the operating system has it.
+        /// The theme of the operating system.
         #[default]
         Auto = "auto",
         Light = "light",
@@ -28,12 +28,12 @@ tidemill_domain::words! {
     pub(crate) enum TimeMode {
         #[default]
         Utc = "utc",
-        /// In the browser's zone; that takes the script, without it UTC is shown.
+        /// In the browser's time zone; UTC without the script.
         Local = "local",
         Relative = "relative",
     }
 
-    /// Whether buttons that change things are out of reach. A safety for the hand; rights are checked elsewhere.
+    /// Disables buttons that change something, against slips of the hand. Permissions are checked elsewhere.
     #[derive(Default)]
     pub(crate) enum ReadOnly {
         #[default]
@@ -41,7 +41,7 @@ tidemill_domain::words! {
         On = "on",
     }
 
-    /// Whether single keys do things.
+    /// Whether single-key shortcuts work.
     #[derive(Default)]
     pub(crate) enum Shortcuts {
         #[default]
@@ -49,8 +49,7 @@ tidemill_domain::words! {
         Off = "off",
     }
 
-    /// Whether pages are fetched again every 15 seconds where there is no script. Not unless it is asked for: what
-    /// somebody types or ticks would be gone.
+    /// Whether pages reload every 15 seconds without the script. Off by default, because a reload clears forms.
     #[derive(Default)]
     pub(crate) enum Reload {
         #[default]
@@ -59,7 +58,6 @@ tidemill_domain::words! {
     }
 }
 
-/// How somebody likes the pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Preferences {
     pub(crate) theme: Theme,
@@ -70,7 +68,7 @@ pub(crate) struct Preferences {
 }
 
 impl Preferences {
-    /// As the cookies say; what is not understood is as if it were not there.
+    /// Reads the cookies. Unknown values count as missing.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
             theme: of_cookie(headers, "tidemill_theme"),
@@ -86,68 +84,47 @@ fn of_cookie<T: FromStr + Default>(headers: &HeaderMap, name: &str) -> T {
     value(headers, name).and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
-/// The word after `one`, and after the last the first.
+/// The word after `one`; after the last word, the first.
 pub(crate) fn after(words: &[&'static str], one: &'static str) -> &'static str {
     let next = words.iter().skip_while(|known| **known != one).nth(1);
     next.or_else(|| words.first()).copied().unwrap_or(one)
 }
 
-/// What is to change; an absent field stays as it is.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Changes {
-    theme: Option<String>,
-    time: Option<String>,
-    read_only: Option<String>,
-    shortcuts: Option<String>,
-    reload: Option<String>,
-    back: Option<String>,
-    #[serde(default)]
-    form_token: String,
-}
+/// The fields of the form, and their words. Each is the cookie `tidemill_FIELD`.
+const FIELDS: [(&str, &[&str]); 5] = [
+    ("theme", Theme::NAMES),
+    ("time", TimeMode::NAMES),
+    ("read_only", ReadOnly::NAMES),
+    ("shortcuts", Shortcuts::NAMES),
+    ("reload", Reload::NAMES),
+];
 
-impl Changes {
-    fn cookies(&self) -> Result<Vec<(&'static str, &'static str)>, Problem> {
-        let given = [
-            ("tidemill_theme", &self.theme, Theme::NAMES),
-            ("tidemill_time", &self.time, TimeMode::NAMES),
-            ("tidemill_read_only", &self.read_only, ReadOnly::NAMES),
-            ("tidemill_shortcuts", &self.shortcuts, Shortcuts::NAMES),
-            ("tidemill_reload", &self.reload, Reload::NAMES),
-        ];
-        let given =
-            given.into_iter().filter_map(|(cookie, word, words)| Some((cookie, word.as_ref()?, words)));
-        given
-            .map(|(cookie, word, words)| {
-                let known = words.iter().find(|known| *known == word).ok_or_else(|| {
-                    Problem::bad_request("there is no such preference", "choose one on the settings page")
-                })?;
-                Ok((cookie, *known))
-            })
-            .collect()
-    }
-}
-
-/// Keeps what was chosen and goes back to where it was chosen.
+/// Sets a cookie for each field of the form and returns to the page of the form.
 pub(crate) async fn save(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    Fields(changes): Fields<Changes>,
+    Fields(form): Fields<BTreeMap<String, String>>,
 ) -> Result<Response, Problem> {
-    form::check(&principal, &changes.form_token)?;
+    form::check(&principal, form.get("form_token").map_or("", String::as_str))?;
     let secure = if state.inner().cookie == CookieName::Host { "; Secure" } else { "" };
     let home = home(&state);
-    let back = changes.back.as_deref().filter(|back| is_ours(&home, back));
+    let back = form.get("back").filter(|back| is_ours(&home, back));
     let mut response = Redirect::to(back.unwrap_or(&state.path("/settings"))).into_response();
-    for (cookie, word) in changes.cookies()? {
-        let text = format!("{cookie}={word}; Path={home}; Max-Age=31536000; SameSite=Lax; HttpOnly{secure}");
-        if let Ok(line) = HeaderValue::from_str(&text) {
+    for (field, words) in FIELDS {
+        let Some(word) = form.get(field) else { continue };
+        if !words.contains(&word.as_str()) {
+            return Err(Problem::bad_request("unknown preference", "choose one on the settings page"));
+        }
+        let cookie =
+            format!("tidemill_{field}={word}; Path={home}; Max-Age=31536000; SameSite=Lax; HttpOnly{secure}");
+        if let Ok(line) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, line);
         }
     }
     Ok(response)
 }
 
-/// Whether an address leads to one of our pages and cannot be read as another host's name.
+/// Whether an address is one of our pages. Rejects everything that a browser could read as another host.
 pub(crate) fn is_ours(home: &str, address: &str) -> bool {
     let rest = address.strip_prefix(home.trim_end_matches('/'));
     rest.is_some_and(|rest| {

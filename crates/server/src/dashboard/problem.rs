@@ -1,4 +1,4 @@
-//! The page for what went wrong: the same that programs are told, in the same words.
+//! The error page, in the words of the API.
 
 use crate::dashboard::frame::alone;
 use crate::dashboard::page_context::home;
@@ -9,8 +9,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 
-/// A page with the code, what went wrong, and what can be done about it. The status is kept. `headers` are those of the
-/// request.
+/// A page with the problem, its code and its remedy. `headers` are those of the request.
 pub(crate) fn page(state: &State, headers: &HeaderMap, problem: &Problem) -> Response {
     let title = sentence(problem.code().title());
     let content = html! {
@@ -26,21 +25,21 @@ pub(crate) fn page(state: &State, headers: &HeaderMap, problem: &Problem) -> Res
                 }
             }
             p {
-                @if let Some(back) = origin(state, headers) { a href=(back) { "Back to where you were" } " · " }
+                @if let Some(back) = origin(state, headers) { a href=(back) { "Back" } " · " }
                 a href=(home(state)) { "Go to the overview" }
             }
         }
     };
     let html = alone(state, &title, Preferences::of(headers), &content);
     let mut response = (problem.status(), html).into_response();
-    // When to come back is known to the problem's own answer only.
+    // Only the JSON response of the problem knows Retry-After.
     if let Some(wait) = problem.clone().into_response().headers_mut().remove(header::RETRY_AFTER) {
         response.headers_mut().insert(header::RETRY_AFTER, wait);
     }
     response
 }
 
-/// The page of ours that led here, if there is one.
+/// The page that linked here, if it is ours.
 fn origin(state: &State, headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let (_, address) = text(header::REFERER)?.split_once("://")?;
@@ -48,7 +47,7 @@ fn origin(state: &State, headers: &HeaderMap) -> Option<String> {
     is_ours(&home(state), path).then(|| path.to_owned())
 }
 
-/// With a capital at its beginning.
+/// With a capital first letter.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,18 +1,18 @@
-//! Regions: the parts of pages that change by themselves. The page and the live patch are rendered by the same
-//! function, and both carry `data-live` with the region's name, by which the script finds what to replace.
+//! Live regions: the parts of pages that update themselves. One function renders a region for the page and for its live
+//! patch. Both carry the region's name in `data-live`, so that the script finds what to replace.
 
 use crate::dashboard::execution::ExecutionsView;
 use crate::dashboard::job::JobsView;
+use crate::dashboard::part::empty_row;
 use crate::dashboard::pool::PoolPage;
 use maud::{Markup, PreEscaped, html};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::render::{RenderId, Status};
 
-/// A page, as far as live updates care.
+/// A page with its own live updates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Page {
     Overview,
-    /// The jobs, as somebody wants to see them.
     Jobs(JobsView),
     /// Executions: of all jobs, or of one.
     Executions(ExecutionsView),
@@ -20,20 +20,19 @@ pub enum Page {
     Pools(Buttons),
     Pool(PoolPage, Buttons),
     Outbox,
-    /// Events that were not taken.
     FailedEvents,
     Alerts,
-    /// The renders: all, or those of one status.
+    /// All renders, or those in one status.
     Renders(Option<Status>, Buttons),
     Render(RenderId, Buttons),
     RenderWorkers,
     Settings,
-    /// Any other: only what is around every page changes by itself.
+    /// Any other page: only the frame is live.
     Other,
 }
 
 tidemill_domain::words! {
-    /// Whether the buttons of a page can be used: what is sent to many is sent to those who may and to those who may not.
+    /// Whether the buttons of a page are enabled. A live patch goes to many visitors, so there is one for each case.
     #[derive(PartialOrd, Ord)]
     pub enum Buttons {
         On = "on",
@@ -42,14 +41,13 @@ tidemill_domain::words! {
 }
 
 impl Buttons {
-    /// On, unless there is a reason against it.
     pub(crate) const fn unless(refusal: Option<&str>) -> Self {
         if refusal.is_none() { Self::On } else { Self::Off }
     }
 }
 
 impl Page {
-    /// The word in addresses.
+    /// The page in addresses.
     pub fn word(&self) -> String {
         match self {
             Self::Overview => "overview".to_owned(),
@@ -71,7 +69,7 @@ impl Page {
         }
     }
 
-    /// The page of a word; what is not known has nothing of its own.
+    /// The page of a [`word`](Self::word); `Other` if it is unknown.
     pub fn of_word(word: &str) -> Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("overview", "") => Self::Overview,
@@ -100,7 +98,7 @@ impl Page {
         }
     }
 
-    /// Whether it is about something that most others are not about: then it is looked at only for those who are there.
+    /// Whether its regions are rendered only while a visitor has the page open.
     pub fn is_particular(&self) -> bool {
         !matches!(self, Self::Overview | Self::Alerts | Self::Settings | Self::Other)
     }
@@ -111,12 +109,11 @@ impl Page {
 pub enum Audience {
     Everywhere,
     On(&'static [Page]),
-    /// This one alone. Another page may have a region of the same name.
+    /// Only this page. Another page may have a region of the same name.
     At(Page),
 }
 
 impl Audience {
-    /// Whether a page is among them.
     pub fn includes(&self, page: &Page) -> bool {
         match self {
             Self::Everywhere => true,
@@ -126,20 +123,17 @@ impl Audience {
     }
 }
 
-/// A region as rendered. One with rows can change row by row: each row is a region too.
+/// A rendered region. A region with rows changes row by row: each row is a region too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
     pub name: String,
     pub audience: Audience,
-    /// What is before the rows, or all of it when there are none.
+    /// The HTML before the rows, or all of it.
     pub opening: String,
-    /// The rows by their names.
     pub rows: Vec<Row>,
-    /// What is after the rows.
     pub closing: String,
 }
 
-/// A row of a region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     pub name: String,
@@ -153,7 +147,27 @@ impl Region {
         Self { name: name.to_owned(), audience, opening, rows: Vec::new(), closing }
     }
 
-    /// A table's body. `without` stands in when there are no rows, `below` after the last.
+    /// A region that only `page` has; `markup` gets the name for its `data-live`.
+    pub(crate) fn at(page: &Page, what: &str, markup: impl FnOnce(&str) -> Markup) -> Self {
+        let name = format!("{what}@{}", page.word());
+        let markup = markup(&name);
+        Self::whole(&name, Audience::At(page.clone()), markup)
+    }
+
+    /// The body of a live table: `empty` is the text without rows, `note` the text below the last row.
+    pub(crate) fn rows(
+        name: &str,
+        audience: Audience,
+        columns: &[&str],
+        rows: Vec<Row>,
+        empty: &Markup,
+        note: Option<Markup>,
+    ) -> Self {
+        let below = html! { @if let Some(note) = note { tr { td.soft colspan=(columns.len()) { (note) } } } };
+        Self::table_body(name, audience, rows, empty_row(columns.len(), empty), below)
+    }
+
+    /// The body of a live table: `without` is its content without rows, `below` comes after the last row.
     pub(crate) fn table_body(
         name: &str,
         audience: Audience,
@@ -173,7 +187,7 @@ impl Region {
         }
     }
 
-    /// What tells it from all others, those of the same name on other pages included.
+    /// Unique among the regions of all pages.
     pub fn key(&self) -> String {
         match &self.audience {
             Audience::Everywhere | Audience::On(_) => self.name.clone(),
@@ -181,7 +195,6 @@ impl Region {
         }
     }
 
-    /// All of it, as a page has it.
     pub fn html(&self) -> String {
         let rows: usize = self.rows.iter().map(|row| row.html.len()).sum();
         let mut html = String::with_capacity(self.opening.len() + rows + self.closing.len());
@@ -193,10 +206,15 @@ impl Region {
         html
     }
 
-    /// All of it, to be put into a page.
     pub(crate) fn markup(&self) -> Markup {
         PreEscaped(self.html())
     }
+}
+
+/// The region `what` of a page, as its `data-live` names it without the page; nothing if the page has no such region.
+pub(crate) fn show(regions: &[Region], what: &str) -> Markup {
+    let is_it = |region: &&Region| region.name.split('@').next() == Some(what);
+    html! { @if let Some(region) = regions.iter().find(is_it) { (region.markup()) } }
 }
 
 impl Row {

@@ -1,11 +1,11 @@
-//! The settings: how the visitor likes the pages, and the way to tokens, audit log and configuration.
+//! The settings: preferences of the visitor, and links to the audit log, tokens and configuration.
 
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::process;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, table, wide_table};
+use crate::dashboard::part::{command, list_table, panel, plain_panel, table};
 use crate::dashboard::preferences::{ReadOnly, Reload, Shortcuts, Theme, TimeMode};
 use crate::dashboard::region::Page;
 use crate::problem::Problem;
@@ -17,23 +17,20 @@ pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
     let times = visit.times(common.now);
     let processes = process::region(&common, visit.state.inner().parts.process.id(), &times);
-    let nothing = html! {};
     let content = html! {
         h1 { "Settings" }
-        (panel("preferences", "Preferences", &nothing, &preferences(&visit)))
-        (panel("more", "Administration", &nothing, &links(&visit)))
-        (panel("processes", "Processes", &nothing, &wide_table("Processes", process::COLUMNS, &processes.markup())))
-        (panel("about", "About", &nothing, &html! {
+        (plain_panel("preferences", "Preferences", &preferences(&visit)))
+        (plain_panel("more", "Administration", &links(&visit)))
+        (plain_panel("processes", "Processes", &table("Processes", process::COLUMNS, &processes.markup())))
+        (plain_panel("about", "About", &html! {
             dl.body {
                 dt { "Version" } dd { (visit.state.inner().parts.version) }
-                dt { "Serving since" } dd { (times.at(visit.state.inner().started_at)) }
+                dt { "Running since" } dd { (times.at(visit.state.inner().started_at)) }
                 dt { "You are" } dd { (visit.principal.name) " (" (visit.principal.role) ")" }
             }
         }))
     };
-    let (section, page) = (Section::Settings, Page::Settings);
-    let frame = Frame { visit: &visit, common: &common, section, title: None, page };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Settings).live(Page::Settings).render(&content))
 }
 
 fn preferences(visit: &PageContext) -> Markup {
@@ -42,7 +39,7 @@ fn preferences(visit: &PageContext) -> Markup {
         form.body method="post" action=(visit.state.path("/settings/preferences")) {
             (form::token(&visit.principal))
             input type="hidden" name="back" value=(visit.state.path("/settings"));
-            p.soft { "Kept in this browser." }
+            p.soft { "Stored in this browser." }
             div.fields {
                 (choice("theme", "Theme", Theme::NAMES, now.theme.as_str()))
                 (choice("time", "Times", TimeMode::NAMES, now.time.as_str()))
@@ -71,11 +68,11 @@ fn choice(field: &str, label: &str, words: &[&str], now: &str) -> Markup {
 fn links(visit: &PageContext) -> Markup {
     let entries = [
         ("Audit log", "/settings/audit", "Who changed what, when and why.", Permission::View),
-        ("API tokens", "/settings/tokens", "For programs, and to log in with.", Permission::Administer),
+        ("API tokens", "/settings/tokens", "For programs and for logging in.", Permission::Administer),
         (
             "Configuration",
             "/settings/configuration",
-            "What is in force, and where it comes from.",
+            "All settings and their source.",
             Permission::Administer,
         ),
     ];
@@ -95,25 +92,20 @@ fn links(visit: &PageContext) -> Markup {
     }
 }
 
-/// The configuration in force, with the origin of every value. Secrets come masked.
+/// The settings in effect, with the origin of every value. Secrets are already masked.
 pub(crate) async fn configuration(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
-    let rows = html! {
-        tbody {
-            @for line in &visit.state.inner().parts.configuration {
-                tr {
-                    th.mono scope="row" { (line.key) }
-                    td.long.mono { (line.value) }
-                    td.long { (line.origin) }
-                }
+    let rows = visit.state.inner().parts.configuration.iter().map(|line| {
+        html! {
+            tr {
+                th.mono scope="row" { (line.key) }
+                td.long.mono { (line.value) }
+                td.long { (line.origin) }
             }
         }
-    };
-    let aside = html! { span.soft { "The same at the command line: " } (command("tidemill config show")) };
-    let table = table("Configuration", &["Key", "Value", "Where it comes from"], &rows);
-    let content = html! { h1 { "Configuration" } (panel("configuration", "In force", &aside, &table)) };
-    let title = Some("Configuration");
-    let frame =
-        Frame { visit: &visit, common: &common, section: Section::Settings, title, page: Page::Other };
-    Ok(frame.render(&content))
+    });
+    let aside = html! { span.soft { "At the command line: " } (command("tidemill config show")) };
+    let table = list_table("Configuration", &["Key", "Value", "Source"], rows, &html! { "No settings." });
+    let content = html! { h1 { "Configuration" } (panel("configuration", "In effect", &aside, &table)) };
+    Ok(Frame::new(&visit, &common, Section::Settings).titled("Configuration").render(&content))
 }

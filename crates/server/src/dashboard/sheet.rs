@@ -1,5 +1,5 @@
-//! The question before an action: what will happen, why it is done, and the way out. The script shows it as a dialog above
-//! the page; without the script it is a page of its own, or it unfolds in place.
+//! The question before an action: its consequence, a field for the reason, and a way back. The script shows it as a
+//! dialog; without the script it is a page or unfolds in place.
 
 use crate::access::Principal;
 use crate::dashboard::form;
@@ -10,46 +10,41 @@ use maud::{Markup, html};
 use tidemill_domain::action::Reason;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 
-/// What the field for the reason is called on most sheets.
-pub(crate) const WHY: &str = "Why (for the audit log)";
+/// Label of the field for the reason.
+pub(crate) const WHY: &str = "Reason (for the audit log)";
 
-/// A sheet, and the page that it is on without the script.
+/// A sheet on a page of its own.
 pub(crate) struct QuestionPage {
     pub(crate) section: Section,
     pub(crate) title: String,
-    /// What is above the sheet.
     pub(crate) heading: Markup,
     pub(crate) sheet: Sheet,
 }
 
 pub(crate) struct Sheet {
     pub(crate) question: String,
-    /// What will happen.
     pub(crate) consequence: Markup,
     pub(crate) form: SheetForm,
-    /// What has to be filled in.
     pub(crate) fields: Markup,
-    /// Where those go who think better of it, and the word for that.
+    /// Address and text of the link that cancels.
     pub(crate) back: String,
     pub(crate) leave: &'static str,
     pub(crate) button: String,
     pub(crate) weight: Weight,
-    /// Why it cannot be done now, as a sentence.
+    /// Why the action is not possible now, as a sentence.
     pub(crate) refusal: Option<String>,
-    /// The same at the command line.
+    /// The equivalent command.
     pub(crate) command: Option<String>,
 }
 
-/// The form of a sheet.
 pub(crate) enum SheetForm {
-    /// Around its fields, with the address that it is sent to and its hidden fields.
+    /// Around the fields.
     Own { address: String, hidden: Markup },
-    /// Elsewhere on the page, under this name: what is sent to many visitors has no form of its own, because a form
-    /// carries the secret of its session.
+    /// Elsewhere on the page, with this id. A live region goes to many visitors and cannot contain a form, because a form
+    /// carries the secret of one session.
     Named(&'static str),
 }
 
-/// Whether the button ends something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
     Normal,
@@ -57,7 +52,7 @@ pub(crate) enum Weight {
 }
 
 impl SheetForm {
-    /// A form of the visitor's own, which comes back to an address afterwards.
+    /// A form that returns to `back` afterwards.
     pub(crate) fn with_way_back(principal: &Principal, address: String, back: &str) -> Self {
         let hidden = html! {
             (form::hidden(principal))
@@ -87,7 +82,7 @@ impl Sheet {
         }
     }
 
-    /// The sheet behind a word that unfolds it.
+    /// The sheet, folded until a click on `word`.
     pub(crate) fn unfolding(&self, word: &str) -> Markup {
         html! {
             details.confirm {
@@ -115,7 +110,7 @@ impl Sheet {
     }
 }
 
-/// The field for the reason; `form` is the name of a form elsewhere on the page.
+/// The field for the reason; `form` is the id of a form elsewhere on the page.
 pub(crate) fn reason_field(label: &str, reason: Reason, form: Option<&str>) -> Markup {
     html! {
         label.wide {
@@ -126,7 +121,7 @@ pub(crate) fn reason_field(label: &str, reason: Reason, form: Option<&str>) -> M
     }
 }
 
-/// The field in which the number of an object has to be typed.
+/// The field to type the number of an object as confirmation.
 pub(crate) fn number_field(number: i64, form: Option<&str>) -> Markup {
     html! {
         label {
@@ -136,7 +131,7 @@ pub(crate) fn number_field(number: i64, form: Option<&str>) -> Markup {
     }
 }
 
-/// The button that opens a sheet; `label` says what it is about to those who do not see the row around it.
+/// The button that opens a sheet; `label` is for screen readers.
 pub(crate) fn ask_button(buttons: Buttons, address: &str, word: &str, label: &str) -> Markup {
     html! {
         @match buttons {

@@ -1,12 +1,12 @@
-//! The one task that looks at the database for all who listen, renders what pages render, and sends what changed.
+//! The task that reads the database for all live pages, renders their regions and sends what changed.
 
 use crate::dashboard::execution::list::Executions;
 use crate::dashboard::execution::page::Regions as Execution;
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
-use crate::dashboard::overview::page::{Regions, Snapshot};
+use crate::dashboard::overview::page::{Snapshot, regions as overview_regions};
 use crate::dashboard::region::{Page, Region};
-use crate::dashboard::render::board::{Board, Whole, address};
+use crate::dashboard::render::board::{Board, RenderSummary, address};
 use crate::dashboard::{alert, outbox, page_snapshot, pool, render};
 use crate::state::State;
 use std::time::Duration;
@@ -16,46 +16,46 @@ use tidemill_store::process::PROCESS_ENDED;
 use tidemill_store::wakeup::Woken;
 use tokio::sync::watch;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How soon it looks again when it is called, so that many calls at once are one look.
-const CALLED_PAUSE: Duration = Duration::from_millis(100);
-/// At so many pages about something particular it looks each time.
+const EVERY: Duration = Duration::from_secs(1);
+/// Joins wake-ups that come at the same time.
+const WOKEN_PAUSE: Duration = Duration::from_millis(100);
+/// Most pages with their own regions that are rendered per turn.
 const PAGES_AT_ONCE: usize = 20;
 
-/// Looks while somebody listens, until `shutdown` says true; then ends all streams.
+/// Runs while a page is open, until `shutdown` is true; then ends all streams.
 pub async fn run(state: State, mut shutdown: watch::Receiver<bool>) {
     let mut wakeup = state.store().wakeup(PROCESS_ENDED);
     let (mut is_down, mut turn) = (false, 0);
-    let looking = async {
+    let updating = async {
         loop {
             state.inner().live.listened().await;
-            is_down = look(&state, is_down, turn).await;
+            is_down = update(&state, is_down, turn).await;
             turn = turn.wrapping_add(1);
-            // A little more than a second, so that what was sent at the last look may be sent again.
-            let pause = LOOK_EVERY.mul_f64(0.1f64.mul_add(jitter_unit(), 1.0));
+            // A little more than a second, so that the rate limit of a region has passed.
+            let pause = EVERY.mul_f64(0.1f64.mul_add(jitter_unit(), 1.0));
             if wakeup.wait(pause).await == Woken::Called {
-                tokio::time::sleep(CALLED_PAUSE).await;
+                tokio::time::sleep(WOKEN_PAUSE).await;
             }
         }
     };
     tokio::select! {
-        // A sender that is gone is a server that is gone.
+        // A dropped sender means that the server has stopped.
         _ = shutdown.wait_for(|is_stopping| *is_stopping) => {}
-        () = looking => {}
+        () = updating => {}
     }
     state.inner().live.close();
 }
 
-/// Looks once; whether the database was silent.
-async fn look(state: &State, was_down: bool, turn: usize) -> bool {
+/// One turn; true if the database did not answer.
+async fn update(state: &State, was_down: bool, turn: usize) -> bool {
     let snapshot = Snapshot::read(state).await;
     let now = state.inner().parts.clock.monotonic();
     match snapshot {
         Ok(snapshot) => {
-            let times = Times::for_everybody(snapshot.common.now);
+            let times = Times::shared(snapshot.common.now);
             let mut regions = page_snapshot::regions(state, Some(&snapshot.common));
-            regions.extend(Regions::new(state, &snapshot, &times).into_vec());
-            regions.push(alert::list::region(state, &snapshot.common, &times));
+            regions.extend(overview_regions(state, &snapshot, &times));
+            regions.push(alert::region(state, &snapshot.common, &times));
             regions.extend(particular(state, turn, &times).await);
             state.inner().live.publish(regions, now);
             false
@@ -64,14 +64,14 @@ async fn look(state: &State, was_down: bool, turn: usize) -> bool {
             if !was_down {
                 tracing::warn!(%error, "live pages show old values, the database does not answer");
             }
-            // The rest stays as it was, and the status line says why.
+            // Pages keep their old values, and the status line says why.
             state.inner().live.publish(page_snapshot::regions(state, None), now);
             true
         }
     }
 }
 
-/// The regions of the pages about something particular that somebody looks at. When they are many, some at each turn.
+/// The regions of open pages that have their own. If there are many, each turn renders some of them.
 async fn particular(state: &State, turn: usize, times: &Times) -> Vec<Region> {
     let pages = state.inner().live.particular_pages();
     let first = (turn * PAGES_AT_ONCE).checked_rem(pages.len()).unwrap_or(0);
@@ -79,7 +79,7 @@ async fn particular(state: &State, turn: usize, times: &Times) -> Vec<Region> {
     for page in pages.iter().cycle().skip(first).take(pages.len().min(PAGES_AT_ONCE)) {
         match regions_of(state, page, times).await {
             Ok(found) => regions.extend(found),
-            // The page stays as it was; the next turn looks again.
+            // The page keeps its old values until the next turn.
             Err(error) => tracing::warn!(%error, "a live page could not be rendered"),
         }
     }
@@ -112,20 +112,21 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
         }
         Page::FailedEvents => outbox::failed_event::list::count_regions(&mut tx).await?,
         Page::Renders(status, buttons) => {
-            let (whole, board) = (Whole::read(&mut tx).await?, Board::read(&mut tx, *status).await?);
+            let (summary, board) =
+                (RenderSummary::read(&mut tx).await?, Board::read(&mut tx, *status).await?);
             let back = address(state, *status);
-            let look = whole.look(state, times, *buttons, &back);
-            render::board::Regions::new(&look, &whole, &board).into_vec()
+            let context = summary.context(state, times, *buttons, &back);
+            render::board::regions(&context, &summary, &board)
         }
         Page::Render(id, buttons) => {
-            let whole = Whole::read(&mut tx).await?;
-            let Some(one) = render::one::One::read(&mut tx, *id).await? else { return Ok(Vec::new()) };
+            let summary = RenderSummary::read(&mut tx).await?;
+            let Some(one) = render::one::RenderPage::read(&mut tx, *id).await? else { return Ok(Vec::new()) };
             let back = state.path(&format!("/render/{id}"));
-            let look = whole.look(state, times, *buttons, &back);
-            render::one::Regions::new(&look, &whole, &one).into_vec()
+            let context = summary.context(state, times, *buttons, &back);
+            render::one::regions(&context, &summary, &one)
         }
         Page::RenderWorkers => {
-            vec![render::worker::region(state, &render::worker::Crew::read(&mut tx).await?, times)]
+            vec![render::worker::region(state, &render::worker::WorkerList::read(&mut tx).await?, times)]
         }
         Page::Overview | Page::Alerts | Page::Settings | Page::Other => Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! What needs attention: the most severe first, then the oldest, with a link to each.
 
 use super::outbox::Outbox;
-use crate::dashboard::alert::list::rounded;
+use crate::dashboard::alert::rounded;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::home;
 use crate::dashboard::page_snapshot::PageSnapshot;

@@ -1,4 +1,4 @@
-//! The database: which, where, how quick, and whether its schema fits.
+//! The database: kind, place, latency, and the state of its schema.
 
 use crate::dashboard::page_snapshot::milliseconds;
 use crate::dashboard::part::{Health, state as state_word};
@@ -8,7 +8,6 @@ use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_store::migration::{MigrationState, MigrationStatus};
 
-/// What is told of the database.
 pub(super) fn region(state: &State, latency: Duration, migrations: &[MigrationStatus]) -> Region {
     let store = state.store();
     let markup = html! {
@@ -16,7 +15,7 @@ pub(super) fn region(state: &State, latency: Duration, migrations: &[MigrationSt
             dl {
                 dt { "Kind" } dd { (store.dialect()) }
                 dt { "Place" } dd { code { (store.place()) } }
-                dt { "Answers in" } dd { (milliseconds(latency)) }
+                dt { "Latency" } dd { (milliseconds(latency)) }
                 dt { "Migrations" } dd { (schema(migrations)) }
             }
         }
@@ -38,7 +37,7 @@ fn schema(migrations: &[MigrationStatus]) -> Markup {
             (state_word(Health::Ok, &format!("{applied} of {applied} applied")))
         }
         @if let Some(last) = last {
-            span.soft { ", the last is " (last.version) " (" (last.name) ")" }
+            span.soft { ", latest " (last.version) " (" (last.name) ")" }
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Rows of the audit log, for all pages that show them.
+//! Recent events: the newest entries of the audit log.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{command, empty_row};
+use crate::dashboard::part::command;
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::audit::AuditRecord;
@@ -10,12 +10,10 @@ pub(crate) const COLUMNS: &[&str] = &["Time", "Action", "Object", "Change", "Rea
 
 pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
     let rows = events.iter().map(|event| Row::new(name(event), row(event, times))).collect();
-    let text = html! { "No events yet. Try " (command("tidemill demo")) };
-    let without = empty_row(COLUMNS.len(), &text);
-    Region::table_body("events", Audience::On(&[Page::Overview]), rows, without, html! {})
+    let empty = html! { "No events yet. Try " (command("tidemill demo")) };
+    Region::rows("events", Audience::On(&[Page::Overview]), COLUMNS, rows, &empty, None)
 }
 
-/// The name of the row in patches.
 pub(crate) fn name(event: &AuditRecord) -> String {
     format!("event:{}", event.id)
 }

@@ -2,7 +2,7 @@
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, empty_row, state};
+use crate::dashboard::part::{Health, command, state};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::lease::Lease;
@@ -10,31 +10,18 @@ use tidemill_store::lease::LeaseRecord;
 
 const SHOWN: usize = 50;
 
-/// The columns, and whether they hold numbers.
-pub(crate) const COLUMNS: &[(&str, bool)] = &[
-    ("State", false),
-    ("Lease", false),
-    ("Owner", false),
-    ("Epoch", true),
-    ("Held since", false),
-    ("Until", false),
-];
+pub(crate) const COLUMNS: &[&str] = &["State", "Lease", "Owner", "#Epoch", "Held since", "Until"];
 
-/// Only leases that are held.
+/// The body of the table, without free leases.
 pub(crate) fn region(common: &PageSnapshot, times: &Times) -> Region {
     let is_held = |lease: &LeaseRecord| matches!(lease.lease, Lease::Held { .. });
     let held = common.leases.rows.iter().filter(|lease| is_held(lease));
     let rows: Vec<Row> =
         held.take(SHOWN).map(|lease| Row::new(name(lease), row(lease, common, times))).collect();
     let count = common.leases.count(is_held);
-    let below = html! {
-        @if !rows.is_empty() {
-            tr { td.soft colspan=(COLUMNS.len()) { (rows.len()) " of " (count) " leases are shown." } }
-        }
-    };
-    let text = html! { "No leases are held. To see some: " (command("tidemill demo")) };
-    let without = empty_row(COLUMNS.len(), &text);
-    Region::table_body("leases", Audience::On(&[Page::Overview]), rows, without, below)
+    let note = (!rows.is_empty()).then(|| html! { (rows.len()) " of " (count) " are shown." });
+    let empty = html! { "No leases. To see some, run " (command("tidemill demo")) };
+    Region::rows("leases", Audience::On(&[Page::Overview]), COLUMNS, rows, &empty, note)
 }
 
 fn name(lease: &LeaseRecord) -> String {

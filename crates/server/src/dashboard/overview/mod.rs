@@ -1,5 +1,4 @@
-//! The overview: what needs attention, how full pools are, what the outbox has to publish, what has just happened, who
-//! runs, who holds what, and how the database is.
+//! The overview: what needs attention, usage of pools, the outbox, recent events, processes, leases and the database.
 
 pub(crate) mod attention;
 pub(crate) mod database;

@@ -1,4 +1,4 @@
-//! The page itself, and its parts that change by themselves.
+//! The overview page and its live regions.
 
 use super::attention::{self, Sources};
 use super::outbox::{self, Outbox};
@@ -10,8 +10,8 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, table, wide_table};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::part::{command, panel, plain_panel, table, wide_table};
+use crate::dashboard::region::{Audience, Page, Region, show};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -27,10 +27,10 @@ use tidemill_store::render::RenderCounts;
 
 const EVENTS: u32 = 20;
 
-/// How long a failure is counted.
+/// Failures of this long are counted.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Among so many executions that failed those are looked for that nobody has gone on with.
+/// How many failed executions are searched for those that were never restarted.
 const FAILURES_AMONG: u32 = 50;
 
 #[derive(Debug)]
@@ -70,105 +70,66 @@ impl Snapshot {
         Ok(Self { migrations, ..snapshot })
     }
 
-    /// Whether nobody has used anything yet.
+    /// Whether the installation has never been used.
     fn is_new(&self) -> bool {
         !self.has_jobs && self.pools.is_empty() && self.renders.by_status.is_empty()
     }
 }
 
-/// The parts that change by themselves. The page is put together from the very same.
-#[derive(Debug)]
-pub(crate) struct Regions {
-    welcome: Region,
-    tiles: Region,
-    action: Option<Region>,
-    attention: Region,
-    pools: Region,
-    pool_graph: Region,
-    pool_events: Region,
-    outbox: Region,
-    events: Region,
-    processes: Region,
-    leases: Region,
-    database: Region,
+/// The live regions. The page is made of the same.
+pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<Region> {
+    let Snapshot { common, outbox, pools, failures, .. } = snapshot;
+    let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
+    let mut regions = vec![
+        welcome(snapshot),
+        tile::region(state, &counted, times),
+        attention::region(state, &Known { common, failures, pools, outbox }, times),
+        pool::region(state, pools),
+        pool::graph_region(state, snapshot.busiest.as_ref(), times),
+        pool::event_region(&snapshot.stories, times),
+        outbox::region(outbox, times),
+        event::region(&snapshot.events, times),
+        process::region(common, state.inner().parts.process.id(), times),
+        lease::region(common, times),
+        database::region(state, common.latency, &snapshot.migrations),
+    ];
+    regions.extend(action::region(state));
+    regions
 }
 
-impl Regions {
-    pub(crate) fn new(state: &State, snapshot: &Snapshot, times: &Times) -> Self {
-        let Snapshot { common, outbox, pools, failures, .. } = snapshot;
-        let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
-        Self {
-            welcome: welcome(snapshot),
-            tiles: tile::region(state, &counted, times),
-            action: action::region(state),
-            attention: attention::region(state, &Sources { common, failures, pools, outbox }, times),
-            pools: pool::region(state, pools),
-            pool_graph: pool::graph_region(state, snapshot.busiest.as_ref(), times),
-            pool_events: pool::event_region(&snapshot.stories, times),
-            outbox: outbox::region(outbox, times),
-            events: event::region(&snapshot.events, times),
-            processes: process::region(common, state.inner().parts.process.id(), times),
-            leases: lease::region(common, times),
-            database: database::region(state, common.latency, &snapshot.migrations),
-        }
-    }
-
-    /// As a list, for those who compare and send.
-    pub(crate) fn into_vec(self) -> Vec<Region> {
-        let mut all = vec![
-            self.welcome,
-            self.tiles,
-            self.attention,
-            self.pools,
-            self.pool_graph,
-            self.pool_events,
-            self.outbox,
-            self.events,
-            self.processes,
-            self.leases,
-            self.database,
-        ];
-        all.extend(self.action);
-        all
-    }
-
-    fn pools(&self) -> Markup {
-        html! {
-            (wide_table("Pools", pool::COLUMNS, &self.pools.markup()))
-            (self.pool_graph.markup())
-            h3 { "Recent events of pools" }
-            (table("Recent events of pools", pool::EVENT_COLUMNS, &self.pool_events.markup()))
-        }
-    }
-
-    fn content(&self, visit: &PageContext) -> Markup {
-        let (state, nothing) = (&visit.state, html! {});
-        let last = html! { span.soft { "The last " (EVENTS) ", the newest first." } };
-        let all = |path: &str| html! { a href=(state.path(path)) { "All" } };
-        html! {
-            h1 { "Overview" }
-            (self.welcome.markup())
-            (self.tiles.markup())
-            (action::panel_of(visit, self.action.as_ref()))
-            (panel("attention", "Needs attention", &nothing, &table("Needs attention", attention::COLUMNS, &self.attention.markup())))
-            (panel("pools", "Pools", &all("/pools"), &self.pools()))
-            (panel("outbox", "Outbox", &all("/outbox"), &self.outbox.markup()))
-            (panel("events", "Recent events", &last, &table("Recent events", event::COLUMNS, &self.events.markup())))
-            (panel("processes", "Processes", &nothing, &wide_table("Processes", process::COLUMNS, &self.processes.markup())))
-            (panel("leases", "Leases", &nothing, &wide_table("Leases", lease::COLUMNS, &self.leases.markup())))
-            (panel("database", "Database", &nothing, &self.database.markup()))
-        }
+fn content(visit: &PageContext, regions: &[Region]) -> Markup {
+    let live = |name: &str| show(regions, name);
+    let last = html! { span.soft { "The last " (EVENTS) ", newest first." } };
+    let all = |path: &str| html! { a href=(visit.state.path(path)) { "All" } };
+    let pools = html! {
+        (wide_table("Pools", pool::COLUMNS, &live("pools")))
+        (live("pool-graph"))
+        h3 { "Recent events of pools" }
+        (table("Recent events of pools", pool::EVENT_COLUMNS, &live("pool-events")))
+    };
+    html! {
+        h1 { "Overview" }
+        (live("welcome"))
+        (live("tiles"))
+        (action::panel_of(visit, &live("action")))
+        (plain_panel("attention", "Needs attention", &table("Needs attention", attention::COLUMNS, &live("attention"))))
+        (panel("pools", "Pools", &all("/pools"), &pools))
+        (panel("outbox", "Outbox", &all("/outbox"), &live("outbox")))
+        (panel("events", "Recent events", &last, &table("Recent events", event::COLUMNS, &live("events"))))
+        (plain_panel("processes", "Processes", &table("Processes", process::COLUMNS, &live("processes"))))
+        (plain_panel("leases", "Leases", &table("Leases", lease::COLUMNS, &live("leases"))))
+        (plain_panel("database", "Database", &live("database")))
     }
 }
 
-/// What to begin with, where nobody has begun.
+/// The first steps, on an installation that was never used.
 fn welcome(snapshot: &Snapshot) -> Region {
     let markup = html! {
         div data-live="welcome" {
             @if snapshot.is_new() {
                 div.banner {
-                    p { "Nothing has run yet. See all of it at work: " (command("tidemill demo")) }
-                    p { "Or begin with a job of your own: " (command("tidemill job run FILE")) }
+                    p { "Nothing has run yet. Try the demo: " (command("tidemill demo")) }
+                    p { "Or run your own job: " (command("tidemill job run FILE")) }
                 }
             }
         }
@@ -178,13 +139,7 @@ fn welcome(snapshot: &Snapshot) -> Region {
 
 pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let snapshot = Snapshot::read(&visit.state).await?;
-    let regions = Regions::new(&visit.state, &snapshot, &visit.times(snapshot.common.now));
-    let frame = Frame {
-        visit: &visit,
-        common: &snapshot.common,
-        section: Section::Overview,
-        title: None,
-        page: Page::Overview,
-    };
-    Ok(frame.render(&regions.content(&visit)))
+    let regions = regions(&visit.state, &snapshot, &visit.times(snapshot.common.now));
+    let frame = Frame::new(&visit, &snapshot.common, Section::Overview).live(Page::Overview);
+    Ok(frame.render(&content(&visit, &regions)))
 }

@@ -1,4 +1,4 @@
-//! The numbers at the top. Each leads to the list of what it counts.
+//! The numbers at the top. Each links to the list that it counts.
 
 use super::outbox::Outbox;
 use crate::dashboard::instant::Times;

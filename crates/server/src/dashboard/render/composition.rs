@@ -1,4 +1,4 @@
-//! What is known of compositions: profiles and field mappings, and what is wanted and not known.
+//! Profiles and field mappings of compositions, and which ones are missing.
 
 use super::page::tabs;
 use crate::api::QueryString;
@@ -6,9 +6,8 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
-    Health, command, empty_row, encoded, panel, plural, state as state_word, table,
+    Health, command, encoded, list_table, panel, plain_panel, plural, state as state_word,
 };
-use crate::dashboard::region::Page;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -22,38 +21,27 @@ use tidemill_domain::render::profile::{Audio, Decoding};
 use tidemill_store::render::RenderGap;
 
 const PROFILE_COLUMNS: &[&str] =
-    &["Composition", "Template", "Output module", "Picture", "Length", "File", "Sound", "Decoded"];
-const MAPPING_COLUMNS: &[&str] =
-    &["Composition", "Field", "Layer", "Property", "Becomes", "When it is missing"];
+    &["Composition", "Template", "Output module", "Picture", "Length", "File", "Audio", "Decoded"];
+const MAPPING_COLUMNS: &[&str] = &["Composition", "Field", "Layer", "Property", "Kind", "When it is missing"];
 
-/// Rows that a page shows.
+/// Maximum rows of a page.
 const SHOWN: usize = 500;
 
 pub(crate) async fn profiles(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let profiles = tx.renders().profiles().await?;
     let gaps = tx.renders().gaps().await?;
-    let rows = html! {
-        tbody {
-            @if profiles.is_empty() {
-                (empty_row(PROFILE_COLUMNS.len(), &html! {
-                    "Nothing is known of any composition. Bring what a file says: "
-                    (command("tidemill render profile import profiles.yaml"))
-                }))
-            }
-            @for profile in profiles.iter().take(SHOWN) { (profile_row(&visit.state, profile)) }
-        }
-    };
+    let rows = profiles.iter().take(SHOWN).map(|profile| profile_row(&visit.state, profile));
+    let empty = html! { "No profiles yet. Import a file: " (command("tidemill render profile import profiles.yaml")) };
+    let table = list_table("Render profiles", PROFILE_COLUMNS, rows, &empty);
     let content = html! {
         h1 { "Render profiles" }
         (tabs(&visit, "/render/profiles"))
         (gap_banner(&visit.state, &gaps))
-        (panel("profiles", "Profiles", &shown(profiles.len()), &table("Render profiles", PROFILE_COLUMNS, &rows)))
-        (files("profile", "profiles.yaml", "where the template of a composition is, and what its file has to be"))
+        (panel("profiles", "Profiles", &shown(profiles.len()), &table))
+        (files("profile", "profiles.yaml", "the template of a composition and the requirements for its output file"))
     };
-    let title = Some("Profiles");
-    let frame = Frame { visit: &visit, common: &common, section: Section::Render, title, page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Render).titled("Profiles").render(&content))
 }
 
 fn profile_row(state: &State, profile: &Profile) -> Markup {
@@ -84,14 +72,14 @@ fn profile_row(state: &State, profile: &Profile) -> Markup {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Chosen {
+pub(crate) struct MappingQuery {
     #[serde(default)]
     composition: String,
 }
 
 pub(crate) async fn mappings(
     visit: PageContext,
-    QueryString(chosen): QueryString<Chosen>,
+    QueryString(query): QueryString<MappingQuery>,
 ) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let all = tx.renders().field_mappings(None).await?;
@@ -100,55 +88,49 @@ pub(crate) async fn mappings(
     for row in &all {
         *compositions.entry(&row.composition).or_default() += 1;
     }
-    let wanted = chosen.composition.trim();
+    let chosen = query.composition.trim();
     let rows: Vec<&MappingRow> =
-        all.iter().filter(|row| wanted.is_empty() || row.composition == wanted).collect();
-    let body = html! {
-        tbody {
-            @if rows.is_empty() { (empty_row(MAPPING_COLUMNS.len(), &without(wanted))) }
-            @for row in rows.iter().take(SHOWN) { (mapping_row(row)) }
-        }
-    };
+        all.iter().filter(|row| chosen.is_empty() || row.composition == chosen).collect();
+    let shown_rows = rows.iter().take(SHOWN).map(|row| mapping_row(row));
+    let table = list_table("Field mappings", MAPPING_COLUMNS, shown_rows, &without(chosen));
     let content = html! {
         h1 { "Field mappings" }
         (tabs(&visit, "/render/mappings"))
         (gap_banner(&visit.state, &gaps))
-        @if compositions.len() > 1 || !wanted.is_empty() {
+        @if compositions.len() > 1 || !chosen.is_empty() {
             nav.chips aria-label="Compositions" {
-                a href=(visit.state.path("/render/mappings")) aria-current=[wanted.is_empty().then_some("true")] { "All" }
+                a href=(visit.state.path("/render/mappings")) aria-current=[chosen.is_empty().then_some("true")] { "All" }
                 @for (composition, count) in compositions.iter().take(SHOWN) {
-                    a href=(mappings_of(&visit.state, composition)) aria-current=[(*composition == wanted).then_some("true")] {
+                    a href=(mappings_of(&visit.state, composition)) aria-current=[(*composition == chosen).then_some("true")] {
                         (composition) " " b { (count) }
                     }
                 }
             }
         }
-        (panel("mappings", "Mappings", &shown(rows.len()), &table("Field mappings", MAPPING_COLUMNS, &body)))
-        (files("mapping", "mapping.csv", "on which layer of the template each field is shown"))
+        (panel("mappings", "Mappings", &shown(rows.len()), &table))
+        (files("mapping", "mapping.csv", "which layer of the template shows which field"))
     };
-    let title = Some("Mappings");
-    let frame = Frame { visit: &visit, common: &common, section: Section::Render, title, page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Render).titled("Mappings").render(&content))
 }
 
-fn without(wanted: &str) -> Markup {
+fn without(composition: &str) -> Markup {
     html! {
-        @if wanted.is_empty() { "No field is mapped. " } @else { "No field of “" (wanted) "” is mapped. " }
-        "Bring what a file says: " (command("tidemill render mapping import mapping.csv"))
+        @if composition.is_empty() { "No field mappings yet. " } @else { "“" (composition) "” has no field mappings. " }
+        "Import a file: " (command("tidemill render mapping import mapping.csv"))
     }
 }
 
 fn mapping_row(row: &MappingRow) -> Markup {
-    let (becomes, word) = match row.kind {
-        Kind::Text => ("a text", ""),
-        Kind::Image => ("an image", "from the folder "),
-        Kind::Expression => ("an expression", ""),
+    let (kind, word) = match row.kind {
+        Kind::Text => ("text", ""),
+        Kind::Image => ("image", "from the folder "),
+        Kind::Expression => ("expression", ""),
     };
     let missing = match (row.optional, row.unused) {
         (false, _) => "refused",
-        (true, Some(Unused::Leave)) => "left as the template has it",
+        (true, Some(Unused::Leave)) => "the template stays as it is",
         (true, Some(Unused::Clear)) => "cleared",
-        (true, None) => "cleared if it is a text",
+        (true, None) => "cleared if it is text",
     };
     html! {
         tr {
@@ -160,7 +142,7 @@ fn mapping_row(row: &MappingRow) -> Markup {
             }
             td { @match &row.property { Some(property) => (property), None => span.soft { "Source Text" } } }
             td.long {
-                (becomes)
+                (kind)
                 @if let Some(source) = &row.source { br; span.soft { (word) } code { (source) } }
             }
             td { (missing) }
@@ -176,19 +158,19 @@ fn shown(count: usize) -> Markup {
     html! { span.soft { @if count > SHOWN { "The first " (SHOWN) " of " (count) "." } @else { (count) } } }
 }
 
-/// What renders want and nobody has described.
+/// Compositions of waiting renders without a profile or a mapping.
 fn gap_banner(state: &State, gaps: &[RenderGap]) -> Markup {
     html! {
         @for gap in gaps {
             div.banner.bad[!gap.has_profile] {
                 @if gap.has_profile {
-                    (state_word(Health::Warn, "No field is mapped"))
+                    (state_word(Health::Warn, "No field mappings"))
                 } @else {
-                    (state_word(Health::Bad, "Without a profile"))
+                    (state_word(Health::Bad, "No profile"))
                 }
-                " of “" (gap.composition) "”, which "
-                (plural(gap.renders, "render wants", "renders want"))
-                @if gap.has_profile { ". " } @else { ": it is not rendered. " }
+                " for “" (gap.composition) "” of "
+                (plural(gap.renders, "render", "renders"))
+                @if gap.has_profile { ". " } @else { ", so they cannot render. " }
                 @if gap.has_profile {
                     (command("tidemill render mapping import mapping.csv"))
                 } @else {
@@ -201,16 +183,16 @@ fn gap_banner(state: &State, gaps: &[RenderGap]) -> Markup {
     }
 }
 
-/// How they are changed: by files, so that they can be kept and compared.
+/// How to change them: by files, which can be kept under version control.
 fn files(noun: &str, file: &str, what: &str) -> Markup {
     let content = html! {
         div.body {
-            p { "They are kept as files, and say " (what) ". All of them, as a file:" }
+            p { "You edit them as a file, which says " (what) ". Export the current file:" }
             p { (command(&format!("tidemill render {noun} export --format {} > {file}", file.rsplit('.').next().unwrap_or("csv")))) }
-            p { "What a file says, first as a trial and then in earnest:" }
+            p { "Check a file, then import it:" }
             p { (command(&format!("tidemill render {noun} import {file} --dry-run"))) }
             p { (command(&format!("tidemill render {noun} import {file}"))) }
         }
     };
-    panel("files", "To change them", &html! {}, &content)
+    plain_panel("files", "Change them", &content)
 }

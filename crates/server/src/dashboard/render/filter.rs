@@ -1,4 +1,4 @@
-//! Which renders a page is to show, as its address says it.
+//! The query string of the list of renders.
 
 use crate::api::render::{date, status};
 use crate::dashboard::part::query;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{RenderFilter, RenderRecord};
 
-/// What to list. Fields that were left empty are as if they were not there.
+/// Empty fields do not filter.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RenderQuery {
@@ -27,23 +27,20 @@ impl RenderQuery {
         given(&self.status).map(status).transpose()
     }
 
-    /// Whether only those in a status are asked for, or all of them: such a page changes by itself.
+    /// Whether there is no filter but the status: then the page is live.
     pub(super) fn is_plain(&self) -> bool {
         let others = [&self.composition, &self.text, &self.date];
         self.before.is_none() && others.into_iter().all(|text| given(text).is_none())
     }
 
-    /// Whether it is the first page.
     pub(super) fn is_first(&self) -> bool {
         self.before.is_none()
     }
 
-    /// The renders before this one.
     pub(super) fn before(&self) -> Option<RenderId> {
         self.before.map(RenderId::new)
     }
 
-    /// What the database is asked for.
     pub(super) fn filter(&self) -> Result<RenderFilter, Problem> {
         Ok(RenderFilter {
             status: self.status()?,
@@ -53,24 +50,22 @@ impl RenderQuery {
         })
     }
 
-    /// The text that is looked for.
     pub(super) fn text(&self) -> Option<&str> {
         given(&self.text)
     }
 
-    /// Whether a render is one of those, but for its status.
+    /// Whether a render matches, apart from its status.
     pub(super) fn meets(&self, record: &RenderRecord, filter: &RenderFilter) -> bool {
         let parts = [record.composition.as_deref(), record.cue_item.as_deref()];
         let error = record.render.reason.as_ref().map(|reason| reason.message.as_str());
         let mut texts = parts.into_iter().flatten().chain(error).map(str::to_lowercase);
-        let has_text =
-            self.text().is_none_or(|wanted| texts.any(|text| text.contains(&wanted.to_lowercase())));
+        let has_text = self.text().is_none_or(|part| texts.any(|text| text.contains(&part.to_lowercase())));
         has_text
             && (filter.composition.is_none() || filter.composition == record.composition)
             && (filter.date.is_none() || filter.date == record.broadcast_date)
     }
 
-    /// The part of the address that asks for the same in another status, with `more` at its end.
+    /// The query string of the same filter with another status, and `more` at its end.
     pub(super) fn query(&self, status: &str, more: &str) -> String {
         let fields = [
             ("status", status),
@@ -88,13 +83,13 @@ mod tests {
 
     #[test]
     fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
-        let wanted = RenderQuery { composition: "a&b".into(), date: " ".into(), ..RenderQuery::default() };
+        let query = RenderQuery { composition: "a&b".into(), date: " ".into(), ..RenderQuery::default() };
 
-        assert_eq!(wanted.query("failed", "before=7"), "?status=failed&composition=a%26b&before=7");
+        assert_eq!(query.query("failed", "before=7"), "?status=failed&composition=a%26b&before=7");
         assert_eq!(RenderQuery::default().query("", ""), "");
         assert!(
             RenderQuery { status: "failed".into(), date: " ".into(), ..RenderQuery::default() }.is_plain()
         );
-        assert!(!wanted.is_plain());
+        assert!(!query.is_plain());
     }
 }

@@ -1,9 +1,8 @@
-//! The pages of the renders: what waits, what is at work and what came of it; one render with all that was tried; who
-//! renders; and what is known of compositions.
+//! The pages of renders: the list, one render with its attempts, workers, profiles and field mappings.
 //!
-//! Reading order: `filter` (what is asked for), [`board`] (what is told, as regions), `row` (one render of it), [`page`],
-//! [`order`] (what can be done with a render); [`one`] (a single render) with `attempt`, `report`, `text` and [`poster`];
-//! [`worker`] and [`composition`].
+//! Reading order: `filter` (the query string), [`board`] (the live list), `row` (one render in it), [`page`], [`order`] (the
+//! question before an action); [`one`] (the page of one render) with `attempt`, `report`, `text` and [`poster`]; [`worker`]
+//! and [`composition`].
 
 pub(crate) mod board;
 pub(crate) mod composition;

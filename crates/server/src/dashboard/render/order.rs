@@ -1,4 +1,4 @@
-//! The question before something is done with a render: what becomes of it, or why not.
+//! The question before an action on a render: its consequence, or why it is not possible.
 
 use super::page::tabs;
 use super::row::title;
@@ -16,7 +16,7 @@ use tidemill_domain::render::{Render, RenderId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::Tx;
 
-/// What becomes of the render, or why not.
+/// The consequence of an action, or why it is not possible.
 fn means(action: Action, render: &Render, now: Timestamp) -> Result<&'static str, OrderRefusal> {
     match action {
         Action::RenderCancel => order::may_cancel(render).map(|()| order::cancel_means(render)),
@@ -39,9 +39,10 @@ pub(crate) async fn question(
     let back = back.unwrap_or(&address).to_owned();
     let word = action.label();
     let means = means(action, &record.render, now);
-    let refusal = visit
-        .refusal_of(Permission::Operate, &object(record.composition.as_deref()))
-        .or_else(|| means.err().map(|refusal| format!("Not now: {refusal}. Instead: {}.", refusal.fix())));
+    let refusal =
+        visit.refusal_of(Permission::Operate, &object(record.composition.as_deref())).or_else(|| {
+            means.err().map(|refusal| format!("Not possible: {refusal}. Instead: {}.", refusal.fix()))
+        });
     let own = format!("{address}/{}", action.verb());
     let sheet = Sheet {
         question: format!("{word} render {id}, “{}”?", title(&record)),
@@ -49,12 +50,12 @@ pub(crate) async fn question(
         form: SheetForm::with_way_back(&visit.principal, own, &back),
         fields: reason_field(WHY, Reason::Required, None),
         back,
-        leave: "Leave it",
+        leave: "Go back",
         button: format!("{word} render {id}"),
         weight: if action == Action::RenderCancel { Weight::Ends } else { Weight::Normal },
         refusal,
         command: Some(action.command_for(id)),
     };
-    let heading = html! { h1 { "Render" } (tabs(visit, "")) };
+    let heading = html! { h1 { "Renders" } (tabs(visit, "")) };
     Ok(QuestionPage { section: Section::Render, title: format!("{word} render {id}"), heading, sheet })
 }

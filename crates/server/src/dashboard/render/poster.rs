@@ -1,8 +1,7 @@
-//! The picture out of a film. Nobody says which file is read: its name is made of the number of the render, and it lies in
-//! the folder that the configuration names.
+//! The picture of a render. The file name follows from the id of the render and the folder from the configuration, so no
+//! request can name another file.
 
-use crate::api::id;
-use crate::api::render::find;
+use crate::api::render::read as read_render;
 use crate::dashboard::page_context::PageContext;
 use crate::problem::Problem;
 use crate::state::State;
@@ -15,22 +14,21 @@ use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::render::Uid;
 use tidemill_domain::render::output::staging_name;
-use tidemill_domain::render::{RenderId, Uid};
 use tidemill_store::render::RenderRecord;
 use tokio::sync::Semaphore;
 
-/// A frame as JPEG has some hundred kilobytes.
+/// A JPEG frame has some hundred kilobytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A NAS that hangs keeps whoever reads from it; others need the threads of the runtime too.
+/// A NAS that hangs blocks its readers. The limit keeps threads free for others.
 static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(16)));
 
-/// How long the NAS may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the picture of a render lies; none when it has none, or this server knows no folder for it. A row says where its
-/// picture is, and whoever can write rows could say anything: only the name that we would have given counts.
+/// The path of the picture; none without a picture or a configured folder. Anyone who can write the database could name
+/// any path there, so only the path that Tidemill itself would choose counts.
 pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
     let noted = record.poster_path.as_ref()?;
     let name = noted.rsplit('/').next()?.strip_suffix(".jpg")?;
@@ -41,14 +39,12 @@ pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
 }
 
 pub(crate) async fn file(visit: PageContext, Path(text): Path<String>) -> Result<Response, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let mut tx = visit.state.read().await?;
-    let record = find(&mut tx, id).await?;
+    let (tx, record) = read_render(&visit.state, &text).await?;
     drop(tx);
     let missing = || Problem::not_found("a picture of this render");
     let place = place(&visit.state, &record).ok_or_else(missing)?;
     let Ok(thread) = Arc::clone(&READERS).try_acquire_owned() else {
-        let remedy = "try again in a while, and look whether the folder of the pictures answers";
+        let remedy = "try again later, and check that the folder of the pictures is reachable";
         let detail = "the NAS does not answer";
         return Err(Problem::with_status(StatusCode::SERVICE_UNAVAILABLE, Code::Unexpected, detail, remedy));
     };
@@ -60,14 +56,14 @@ pub(crate) async fn file(visit: PageContext, Path(text): Path<String>) -> Result
     let bytes = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok).flatten();
     let bytes = bytes.ok_or_else(missing)?;
     let kind = kind(&bytes).ok_or_else(missing)?;
-    // A render that is tried again gets another picture under the same address.
+    // A retry changes the picture at the same address.
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=60")];
     Ok((headers, bytes).into_response())
 }
 
-/// A file that is one itself, and not larger than a picture.
+/// Reads a regular file of at most `BYTES_MAX` bytes.
 fn read(place: &str) -> Option<Vec<u8>> {
-    // Neither through a link nor waiting for whoever writes into a pipe.
+    // Do not follow links and do not wait for a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(place, OFlags::RDONLY | flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -78,7 +74,7 @@ fn read(place: &str) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
 }
 
-/// What the bytes themselves say that they are.
+/// The media type, from the first bytes.
 fn kind(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

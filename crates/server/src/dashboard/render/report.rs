@@ -1,14 +1,13 @@
-//! What the checks of a file have found: what is wrong, what is odd, and what is there.
+//! The results of the checks of a file: failures, warnings, and what passed.
 
-use crate::dashboard::part::{Health, panel, state as state_word, table};
+use crate::dashboard::part::{Health, list_table, panel, state as state_word};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tidemill_store::render::AttemptRecord;
 
-const COLUMNS: &[&str] = &["Verdict", "Check", "Expected", "Found"];
+const COLUMNS: &[&str] = &["Result", "Check", "Expected", "Actual"];
 
-/// One line of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
     health: Health,
@@ -18,40 +17,38 @@ struct Line {
     found: String,
 }
 
-/// The panel about the last file that was looked at; nothing when none was.
+/// The checks of the last file; nothing when no file was checked.
 pub(super) fn panel_of(attempts: &[AttemptRecord]) -> Markup {
     let last =
         attempts.iter().rev().find_map(|attempt| attempt.report.as_ref().map(|report| (attempt, report)));
     let Some((attempt, report)) = last else { return html! {} };
-    let lines = lines(report);
-    let rows = html! {
-        tbody {
-            @for line in &lines {
-                tr {
-                    td { (state_word(line.health, line.word)) }
-                    th scope="row" { (line.check) }
-                    td.long { (line.expected) }
-                    td.long { (line.found) }
-                }
+    let rows = lines(report).into_iter().map(|line| {
+        html! {
+            tr {
+                td { (state_word(line.health, line.word)) }
+                th scope="row" { (line.check) }
+                td.long { (line.expected) }
+                td.long { (line.found) }
             }
         }
-    };
+    });
+    let table = list_table("Checks of the file", COLUMNS, rows, &html! { "No checks." });
     let verdict = match report.get("is_good").and_then(Value::as_bool) {
         Some(true) => state_word(Health::Ok, "the file is good"),
-        Some(false) => state_word(Health::Bad, "the file was refused"),
+        Some(false) => state_word(Health::Bad, "the file failed"),
         None => state_word(Health::Idle, "unknown"),
     };
-    let aside = html! { (verdict) span.soft { "of attempt " (attempt.epoch) } };
-    panel("report", "What the checks found", &aside, &table("Checks of the file", COLUMNS, &rows))
+    let aside = html! { (verdict) span.soft { "attempt " (attempt.epoch) } };
+    panel("report", "Checks", &aside, &table)
 }
 
 fn lines(report: &Value) -> Vec<Line> {
     let bad = findings(report, "failures", Health::Bad, "failed");
-    let odd = findings(report, "warnings", Health::Warn, "odd");
+    let odd = findings(report, "warnings", Health::Warn, "warning");
     let named: BTreeSet<String> = bad.iter().chain(&odd).map(|line| line.check.clone()).collect();
-    // Where it is not even known which stream is meant, nothing of it was judged.
+    // With several video streams, the checks do not know which one to judge.
     let is_judged = !named.contains("video streams");
-    let (health, word) = if is_judged { (Health::Ok, "passed") } else { (Health::Idle, "not judged") };
+    let (health, word) = if is_judged { (Health::Ok, "passed") } else { (Health::Idle, "not checked") };
     let passed = facts(report)
         .into_iter()
         .filter(|(check, _)| !named.contains(*check))
@@ -77,7 +74,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What is there, under the names of the checks that looked at it.
+/// The facts about the file, under the names of their checks.
 fn facts(report: &Value) -> Vec<(&'static str, String)> {
     let given = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(shown);
     let video = report.pointer("/videos/0");
@@ -142,7 +139,7 @@ mod tests {
             told,
             [
                 "failed packets [50] 37",
-                "odd black [a part of it] 99 %",
+                "warning black [a part of it] 99 %",
                 "passed size [] 9000 bytes",
                 "passed codec [] h264",
                 "passed resolution [] 640x360",
@@ -157,6 +154,6 @@ mod tests {
             assert_eq!(lines(&report), [], "{report}");
         }
         let unclear = json!({ "failures": [{ "check": "video streams", "expected": "one", "actual": "2" }], "format": "mp4" });
-        assert_eq!(lines(&unclear)[1].word, "not judged");
+        assert_eq!(lines(&unclear)[1].word, "not checked");
     }
 }

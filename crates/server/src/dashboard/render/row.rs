@@ -1,8 +1,7 @@
-//! One render as a row: on the board, in lists and in patches.
+//! One render as a row of the live list, of search results and of patches.
 
 use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::encoded;
-use crate::dashboard::part::{Health, state as state_word};
+use crate::dashboard::part::{Health, encoded, state as state_word};
 use crate::dashboard::region::{Buttons, Row};
 use crate::state::State;
 use maud::{Markup, html};
@@ -15,26 +14,25 @@ use tidemill_domain::render::{Render, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
 
-/// What the table's columns are called.
-pub(super) const COLUMNS: &[&str] = &["State", "Render", "How it stands", "Urgency", "When", "Action"];
+pub(super) const COLUMNS: &[&str] = &["State", "Render", "Progress", "Urgency", "Time", "Action"];
 
-/// As much of an error as a row has.
+/// How much of an error message a row shows.
 const LINE_CHARS_MAX: usize = 200;
 
-/// What all rows of a page have in common.
+/// What all rows of a page share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct RowContext<'a> {
     pub(crate) state: &'a State,
     pub(crate) times: &'a Times,
     pub(crate) buttons: Buttons,
     pub(crate) hands: Hands,
-    /// How long a render takes about.
+    /// How long a render takes on average.
     pub(crate) pace: Option<Duration>,
-    /// The address of the page, to come back to.
+    /// The address of the page, to return to after an action.
     pub(crate) back: &'a str,
 }
 
-/// How many of those that wait are before one.
+/// How many renders are ahead in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ahead {
     Exactly(u64),
@@ -49,39 +47,38 @@ impl Ahead {
     }
 }
 
-pub(crate) fn row(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
-    let (times, id) = (look.times, record.id());
+pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
+    let (times, id) = (context.times, record.id());
     let (word, at) = moment(record);
     let name = format!("render:{id}");
     let markup = html! {
         tr role="row" data-live=(name) {
             td role="cell" { (state(&record.render, times.now())) }
             th.long role="rowheader" scope="row" {
-                a href=(look.state.path(&format!("/render/{id}"))) { (title(record)) }
+                a href=(context.state.path(&format!("/render/{id}"))) { (title(record)) }
                 br;
                 span.soft {
                     "#" (id)
                     @if let Some(cue) = &record.cue_item { " · " (cue) }
                 }
             }
-            td.long role="cell" { (standing(look, record, ahead)) }
+            td.long role="cell" { (progress(context, record, ahead)) }
             td.still role="cell" {
                 @if let Some(deadline) = record.render.deadline { span.soft { "on air " } (times.at(deadline)) br; }
                 @if record.priority != 0 { span.soft { "priority " } (record.priority) }
             }
             td role="cell" { span.soft { (word) } br; (times.maybe(at, "unknown")) }
-            td role="cell" { (actions(look, record)) }
+            td role="cell" { (actions(context, record)) }
         }
     };
     Row::new(name.clone(), markup)
 }
 
-/// What a render is called.
 pub(crate) fn title(record: &RenderRecord) -> &str {
     record.composition.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or("(no composition)")
 }
 
-/// Until when its worker may be silent; none when nobody has it.
+/// End of the worker's lease; none without a worker.
 pub(crate) fn lease_until(render: &Render) -> Option<Timestamp> {
     match render.lease {
         Lease::Held { until, .. } => until,
@@ -89,12 +86,11 @@ pub(crate) fn lease_until(render: &Render) -> Option<Timestamp> {
     }
 }
 
-/// Whether its worker has vanished.
+/// Whether its worker disappeared.
 pub(crate) fn is_lapsed(render: &Render, now: Timestamp) -> bool {
     order::may_recover(render, now).is_ok()
 }
 
-/// Its status, in a word.
 pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
     match render.status {
         Status::Completed => state_word(Health::Ok, "completed"),
@@ -106,22 +102,22 @@ pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
             html! { (state_word(Health::Bad, status.as_str())) br; span.soft { "worker is silent" } }
         }
         status if render.cancel_requested_at.is_some() => {
-            html! { (state_word(Health::Warn, status.as_str())) br; span.soft { "being cancelled" } }
+            html! { (state_word(Health::Warn, status.as_str())) br; span.soft { "cancelling" } }
         }
         status => state_word(Health::Ok, status.as_str()),
     }
 }
 
-fn standing(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
+fn progress(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
     let render = &record.render;
     match render.status {
-        Status::Pending => waiting(look, record, ahead),
+        Status::Pending => waiting(context, record, ahead),
         Status::Completed => finished(record),
         Status::Failed => html! { (failure(render)) },
         Status::Cancelled => html! {
             @match record.started_at {
-                Some(_) => { "It was " (render.phase.label()) " when it was cancelled." }
-                None => "It was cancelled before it began.",
+                Some(_) => { "Cancelled while " (render.phase.label()) "." }
+                None => "Cancelled before it started.",
             }
         },
         _ => html! {
@@ -129,14 +125,14 @@ fn standing(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
             br;
             span.soft {
                 (record.worker_name.as_deref().unwrap_or("unknown worker"))
-                @if let Some(since) = record.started_at { " · for " (look.times.length(since)) }
-                (lease(render, look.times))
+                @if let Some(since) = record.started_at { " · for " (context.times.length(since)) }
+                (lease(render, context.times))
             }
         },
     }
 }
 
-/// How far it is, for those who see the bar and those who do not.
+/// A progress bar and its value as text.
 pub(crate) fn bar(render: &Render) -> Markup {
     let percent = render.progress.get();
     html! {
@@ -148,20 +144,20 @@ pub(crate) fn bar(render: &Render) -> Markup {
 fn lease(render: &Render, times: &Times) -> Markup {
     html! {
         @match lease_until(render) {
-            Some(until) if until > times.now() => { " · lease for another " (times.length(until)) }
+            Some(until) if until > times.now() => { " · lease ends in " (times.length(until)) }
             Some(until) => { " · lease ended " (times.at(until)) }
             None => {}
         }
     }
 }
 
-/// The first line of why it failed, and the code.
+/// The error code and the first line of the message.
 pub(crate) fn failure(render: &Render) -> Markup {
     html! {
         @if let Some(reason) = &render.reason {
             code { (reason.code) } " " (first_line(&reason.message))
         } @else {
-            span.soft { "Nobody has said why." }
+            span.soft { "Unknown error." }
         }
     }
 }
@@ -181,12 +177,10 @@ fn finished(record: &RenderRecord) -> Markup {
     }
 }
 
-/// From the first claim to the published file.
 pub(crate) fn took(record: &RenderRecord) -> Option<Duration> {
     record.duration_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// A size as people read it.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded to three digits")]
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
@@ -197,13 +191,13 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Why it waits, its place in the queue, and when it begins about.
-pub(crate) fn waiting(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
-    let (render, times) = (&record.render, look.times);
-    let wait = why(render, ahead.least(), look.hands, times.now());
+/// The place in the queue, why the render waits, and when it may start.
+pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
+    let (render, times) = (&record.render, context.times);
+    let wait = why(render, ahead.least(), context.hands, times.now());
     let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
-    let begins = estimate(ahead.least(), look.hands, look.pace).filter(|begins| {
-        !is_put_off && ahead == Ahead::Exactly(ahead.least()) && *begins >= Duration::from_secs(1)
+    let starts = estimate(ahead.least(), context.hands, context.pace).filter(|starts| {
+        !is_put_off && ahead == Ahead::Exactly(ahead.least()) && *starts >= Duration::from_secs(1)
     });
     html! {
         @if !is_put_off {
@@ -212,44 +206,44 @@ pub(crate) fn waiting(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> M
                 Ahead::MoreThan(_) => {}
             }
         }
-        span data-why=(wait.as_str()) { (sentence(look, wait, ahead)) }
-        @if let Some(begins) = begins { " " span.soft { "Begins in about " (span(begins)) "." } }
+        span data-why=(wait.as_str()) { (sentence(context, wait, ahead)) }
+        @if let Some(starts) = starts { " " span.soft { "Starts in about " (span(starts)) "." } }
         @if render.reason.is_some() { br; (failure(render)) }
     }
 }
 
-fn sentence(look: &Look<'_>, wait: Wait, ahead: Ahead) -> Markup {
-    let workers = html! { a href=(look.state.path("/render/workers")) { "Workers" } };
+fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Ahead) -> Markup {
+    let workers = html! { a href=(context.state.path("/render/workers")) { "Workers" } };
     match wait {
-        Wait::NextAttempt { at } => html! { "It is tried again " (look.times.at(at)) "." },
-        Wait::NotBefore { at } => html! { "It is not wanted before " (look.times.at(at)) "." },
-        Wait::NoWorker => html! { (state_word(Health::Bad, "No worker runs.")) },
+        Wait::NextAttempt { at } => html! { "Next attempt " (context.times.at(at)) "." },
+        Wait::NotBefore { at } => html! { "Not before " (context.times.at(at)) "." },
+        Wait::NoWorker => html! { (state_word(Health::Bad, "No worker is running.")) },
         Wait::NobodyTakes => {
             html! { (state_word(Health::Warn, "No worker takes renders:")) " see " (workers) "." }
         }
-        Wait::NoPlace { places: 1 } => html! { "No licence is free: the only place at the farm is taken." },
+        Wait::NoPlace { places: 1 } => html! { "The only place at the farm is busy." },
         Wait::NoPlace { places } => {
-            html! { "No licence is free: all " (places) " places at the farm are taken." }
+            html! { "All " (places) " places at the farm are busy." }
         }
         Wait::Behind { .. } => match ahead {
-            Ahead::Exactly(1) => html! { "One is before it." },
-            Ahead::Exactly(ahead) => html! { (ahead) " are before it." },
-            Ahead::MoreThan(ahead) => html! { "More than " (ahead) " are before it." },
+            Ahead::Exactly(1) => html! { "One render is ahead." },
+            Ahead::Exactly(ahead) => html! { (ahead) " renders are ahead." },
+            Ahead::MoreThan(ahead) => html! { "More than " (ahead) " renders are ahead." },
         },
-        Wait::Next => html! { "A worker takes it at its next look." },
+        Wait::Next => html! { "A worker takes it at its next poll." },
     }
 }
 
-/// What last happened to it, and when.
+/// The last change, and its time.
 fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
     match record.render.status {
         Status::Pending => ("ordered", Some(record.created_at)),
         status if status.is_terminal() => ("ended", record.ended_at.or(Some(record.updated_at))),
-        _ => ("begun", record.started_at),
+        _ => ("started", record.started_at),
     }
 }
 
-/// What can be done with a render now.
+/// The actions that are possible now.
 pub(crate) fn actions_now(render: &Render, now: Timestamp) -> Vec<Action> {
     let is_put_off = render.status == Status::Pending && render.run_after > now;
     let has_failed = matches!(render.status, Status::Failed | Status::Cancelled);
@@ -261,22 +255,22 @@ pub(crate) fn actions_now(render: &Render, now: Timestamp) -> Vec<Action> {
     all.into_iter().filter_map(|(action, is_possible)| is_possible.then_some(action)).collect()
 }
 
-/// Buttons that lead to a question: a page without the script, a dialog with it.
-fn actions(look: &Look<'_>, record: &RenderRecord) -> Markup {
+/// Buttons that open a question: a dialog, or a page without the script.
+fn actions(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
     html! {
         div.acts {
-            @for action in actions_now(&record.render, look.times.now()) { (button(look, record, action)) }
+            @for action in actions_now(&record.render, context.times.now()) { (button(context, record, action)) }
         }
     }
 }
 
-pub(crate) fn button(look: &Look<'_>, record: &RenderRecord, action: Action) -> Markup {
+pub(crate) fn button(context: &RowContext<'_>, record: &RenderRecord, action: Action) -> Markup {
     let (id, text) = (record.id(), format!("{}…", action.label()));
-    let question = format!("/render/{id}/{}?back={}", action.verb(), encoded(look.back));
+    let question = format!("/render/{id}/{}?back={}", action.verb(), encoded(context.back));
     html! {
-        @match look.buttons {
+        @match context.buttons {
             Buttons::On => {
-                a.button data-ask href=(look.state.path(&question))
+                a.button data-ask href=(context.state.path(&question))
                     aria-label={ (text) " render " (id) } { (text) }
             }
             Buttons::Off => button type="button" disabled aria-describedby="buttons-off" { (text) },

@@ -1,9 +1,7 @@
-//! JSON with line breaks, for people. Nothing of it is read and written anew, so that every number is as it was given; what
-//! is no JSON stays readable all the same.
+//! Indents JSON text without parsing it, so that every number keeps its digits. Text that is not JSON stays readable.
 
 const INDENT: &str = "  ";
 
-/// The text with a line for each value.
 pub(super) fn indented(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
@@ -23,7 +21,7 @@ pub(super) fn indented(json: &str) -> String {
             '{' | '[' => {
                 out.push(letter);
                 while letters.next_if(|next| next.is_whitespace()).is_some() {}
-                // What is empty stays on its line.
+                // Keep {} and [] on one line.
                 match letters.next_if(|next| matches!(next, '}' | ']')) {
                     Some(end) => out.push(end),
                     None => {
@@ -51,7 +49,7 @@ pub(super) fn indented(json: &str) -> String {
 
 fn new_line(out: &mut String, depth: usize) {
     out.push('\n');
-    // A text that is nothing but brackets would otherwise become as wide as it is long.
+    // Limits the size of text that is nothing but brackets.
     out.extend(std::iter::repeat_n(INDENT, depth.min(40)));
 }
 

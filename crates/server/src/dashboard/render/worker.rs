@@ -1,4 +1,4 @@
-//! Who renders: every worker that was heard of lately, what it has in hand, and how it fares.
+//! The page of render workers: their state, current renders and results.
 
 use super::page::tabs;
 use super::row::{bar, title};
@@ -6,7 +6,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::{PageSnapshot, milliseconds};
-use crate::dashboard::part::{Health, command, empty_row, panel, state as state_word, table};
+use crate::dashboard::part::{Health, command, plain_panel, state as state_word, table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -20,22 +20,21 @@ use tidemill_store::render::{RenderRecord, WorkerRecord, WorkerState, WorkerTall
 use tidemill_store::{StoreError, Tx};
 
 const COLUMNS: &[&str] =
-    &["State", "Worker", "At work on", "Places", "nexrender", "Last copy", "Last 24 h", "Heard of"];
+    &["State", "Worker", "Renders", "Places", "nexrender", "Last copy", "Last 24 h", "Last heartbeat"];
 
-/// Workers are forgotten after this.
+/// Workers without a heartbeat for this long are not listed.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
 const SHOWN: usize = 100;
 
-/// The workers, and what they have.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerList {
     workers: Vec<WorkerRecord>,
     at_work: Vec<RenderRecord>,
     tallies: Vec<WorkerTally>,
 }
 
-impl Crew {
+impl WorkerList {
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         Ok(Self {
             workers: tx.renders().workers(KEPT_FOR).await?,
@@ -45,22 +44,13 @@ impl Crew {
     }
 }
 
-/// The table's body, on the page and in its patch.
-pub(crate) fn region(state: &State, crew: &Crew, times: &Times) -> Region {
-    let shown = crew.workers.iter().take(SHOWN);
-    let rows = shown.map(|worker| Row::new(name(worker), row(state, crew, worker, times))).collect();
-    let without = empty_row(
-        COLUMNS.len(),
-        &html! {
-            "No worker has been heard of in the last 24 hours. Start one: " (command("tidemill render worker"))
-        },
-    );
-    let below = html! {
-        @if crew.workers.len() > SHOWN {
-            tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) " of " (crew.workers.len()) "." } }
-        }
-    };
-    Region::table_body("render-workers", Audience::On(&[Page::RenderWorkers]), rows, without, below)
+pub(crate) fn region(state: &State, list: &WorkerList, times: &Times) -> Region {
+    let shown = list.workers.iter().take(SHOWN);
+    let rows = shown.map(|worker| Row::new(name(worker), row(state, list, worker, times))).collect();
+    let empty = html! { "No worker in the last 24 hours. Start one: " (command("tidemill render worker")) };
+    let count = list.workers.len();
+    let note = (count > SHOWN).then(|| html! { "The first " (SHOWN) " of " (count) "." });
+    Region::rows("render-workers", Audience::On(&[Page::RenderWorkers]), COLUMNS, rows, &empty, note)
 }
 
 fn name(worker: &WorkerRecord) -> String {
@@ -71,7 +61,7 @@ fn is_silent(worker: &WorkerRecord, now: Timestamp) -> bool {
     now > worker.seen_at && now.since(worker.seen_at) > WORKER_SEEN_WITHIN
 }
 
-fn row(state: &State, crew: &Crew, worker: &WorkerRecord, times: &Times) -> Markup {
+fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -> Markup {
     let (health, word) = match worker.state {
         _ if is_silent(worker, times.now()) => (Health::Bad, "silent"),
         WorkerState::Paused => (Health::Warn, "paused"),
@@ -81,21 +71,21 @@ fn row(state: &State, crew: &Crew, worker: &WorkerRecord, times: &Times) -> Mark
         WorkerState::Working => (Health::Ok, "idle"),
     };
     let has = |record: &&RenderRecord| matches!(record.render.lease, Lease::Held { fence, .. } if fence.owner == worker.process);
-    let tally = crew.tallies.iter().find(|tally| tally.worker == worker.name);
+    let tally = list.tallies.iter().find(|tally| tally.worker == worker.name);
     let (completed, failed) = tally.map_or((0, 0), |tally| (tally.completed, tally.failed));
     html! {
         tr data-live=(name(worker)) {
             td.long { (state_word(health, word)) (why(state, worker)) }
             th.long scope="row" title=(worker.process) { (worker.name) }
             td.long {
-                @for record in crew.at_work.iter().filter(has) {
+                @for record in list.at_work.iter().filter(has) {
                     div {
                         a href=(state.path(&format!("/render/{}", record.id()))) { (title(record)) " #" (record.id()) }
                         " " (bar(&record.render)) " " span.soft { (record.render.phase.label()) }
                     }
                 }
             }
-            td.still { (worker.in_flight) " of " (worker.capacity) " taken" }
+            td.still { (worker.in_flight) " of " (worker.capacity) " busy" }
             td.still { (maybe(worker.farm.map(milliseconds))) }
             td.still { (maybe(worker.copy.map(span))) }
             td.still {
@@ -112,39 +102,33 @@ fn maybe(text: Option<String>) -> Markup {
     html! { @match text { Some(text) => (text), None => span.soft { "unknown" } } }
 }
 
-/// Why the worker of this very process takes nothing; others say it in their logs.
+/// Why a worker is paused: known for the worker of this process, in the log of any other.
 fn why(state: &State, worker: &WorkerRecord) -> Markup {
     let own = state.inner().parts.render.worker.as_ref().map(|handle| handle.health());
     let paused = own.filter(|health| health.process == worker.process).and_then(|health| health.paused);
     html! {
         @if let Some(paused) = paused { br; code { (paused.code) } " " (paused.message) }
-        @else if worker.state == WorkerState::Paused { br; span.soft { "its log says why" } }
+        @else if worker.state == WorkerState::Paused { br; span.soft { "see its log" } }
     }
 }
 
 pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let crew = Crew::read(&mut tx).await?;
+    let list = WorkerList::read(&mut tx).await?;
     let times = visit.times(common.now);
-    let body = region(&visit.state, &crew, &times);
+    let body = region(&visit.state, &list, &times);
     let more = html! {
         div.body {
-            p { "A place is the right to have one job at the farm. A worker that is asked to end brings to its end what is about to be published, and gives back the rest." }
-            p { "Another worker: " (command("tidemill render worker --capacity 2")) }
+            p { "Each place allows one job at the farm. A worker that stops finishes the files it is publishing; other workers take over the rest." }
+            p { "Start another worker: " (command("tidemill render worker --capacity 2")) }
             p { "At the command line: " (command("tidemill render workers")) }
         }
     };
     let content = html! {
         h1 { "Render workers" }
         (tabs(&visit, "/render/workers"))
-        (panel("workers", "Workers", &html! {}, &html! { (table("Render workers", COLUMNS, &body.markup())) (more) }))
+        (plain_panel("workers", "Workers", &html! { (table("Render workers", COLUMNS, &body.markup())) (more) }))
     };
-    let frame = Frame {
-        visit: &visit,
-        common: &common,
-        section: Section::Render,
-        title: Some("Workers"),
-        page: Page::RenderWorkers,
-    };
+    let frame = Frame::new(&visit, &common, Section::Render).titled("Workers").live(Page::RenderWorkers);
     Ok(frame.render(&content))
 }

@@ -68,7 +68,7 @@ fn an_alert_is_silenced_and_heard_again() {
     page.wait_until(SOON, |page| has_row(page, SILENCES, &["process_died", "moving house"])).unwrap();
 
     page.click("#silences form button").unwrap();
-    page.wait_until(SOON, |page| has_row(page, SILENCES, &["Nothing is silenced."])).unwrap();
+    page.wait_until(SOON, |page| has_row(page, SILENCES, &["No silences."])).unwrap();
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
 }
 

@@ -51,13 +51,13 @@ fn a_film_is_watched_from_its_order_to_its_file() {
 
     runtime.block_on(describe(&store));
     let id = runtime.block_on(order(&store, COMPOSITION, "cue-17", 5));
-    wait_for(page, &["pending", COMPOSITION, "cue-17", "No. 1", "No worker runs"]);
+    wait_for(page, &["pending", COMPOSITION, "cue-17", "No. 1", "No worker is running"]);
     assert!(page.text(".banner.bad").unwrap().contains("tidemill render worker"));
     let stop = start_worker(&store, &nas, &farm);
     wait_for(page, &["rendering", "waiting for a render node", "renderer-1"]);
     for percent in [30.0, 65.0] {
         farm.render_to(percent);
-        wait_for(page, &["rendering", &format!("{percent} %"), "lease for another"]);
+        wait_for(page, &["rendering", &format!("{percent} %"), "lease ends in"]);
     }
     let value = "return document.querySelector('#renders progress').value";
     assert_eq!(page.execute(value).unwrap(), 65);
@@ -104,7 +104,7 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     let question = page.text("dialog[open]").unwrap();
     assert!(question.contains("licence stays busy until then"), "{question}");
     let focused = "return document.activeElement.textContent";
-    assert_eq!(page.execute(focused).unwrap(), "Leave it");
+    assert_eq!(page.execute(focused).unwrap(), "Go back");
     page.click("dialog[open] [data-close]").unwrap();
     page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")?)).unwrap();
     assert_eq!(page.execute(focused).unwrap(), "Cancel…");
@@ -116,7 +116,7 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
     page.fill("dialog[open] [name=reason]", "wrong name").unwrap();
     page.click("dialog[open] button.end").unwrap();
-    wait_for(page, &["cancelled", "It was rendering when it was cancelled."]);
+    wait_for(page, &["cancelled", "Cancelled while rendering."]);
     assert_eq!(scene.path(), "/render");
 
     scene.visit(&format!("/render/{id}"));
@@ -127,7 +127,7 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     page.fill("dialog[open] [name=reason]", "right name").unwrap();
     page.click("dialog[open] button.do").unwrap();
     // The node renders the first one on, and there is only one place.
-    page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("the only place at the farm is taken")))
+    page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("The only place at the farm is busy")))
         .unwrap();
     farm.finish();
     page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("waiting for a render node"))).unwrap();

@@ -9,7 +9,7 @@ async fn an_empty_queue_says_how_to_order_the_first_render() {
     let page = look(&app, "/render").await;
 
     assert!(page.contains("<code>tidemill render submit data.json --cue-item cue-1</code>"), "{page}");
-    assert!(page.contains("Nothing is at work.") && !page.contains("No worker runs"));
+    assert!(page.contains("No active renders.") && !page.contains("No worker is running"));
     assert!(page.contains("aria-current=\"page\">Render</a>") && page.contains("data-key=\"r\""));
 }
 
@@ -41,7 +41,7 @@ async fn each_render_says_how_it_stands() {
     let text = row_text(&page, running);
     assert!(text.contains("● rendering Chip Count #3"), "{text}");
     assert!(
-        text.contains("37 % rendering") && text.contains("worker-1 · for 20 s · lease for another 40 s"),
+        text.contains("37 % rendering") && text.contains("worker-1 · for 20 s · lease ends in 40 s"),
         "{text}"
     );
     assert!(
@@ -50,10 +50,10 @@ async fn each_render_says_how_it_stands() {
         )
     );
     let text = row_text(&page, first);
-    assert!(text.contains("No. 1 No licence is free: the only place at the farm is taken."), "{text}");
-    assert!(text.contains("Begins in about 2 min."), "{text}");
+    assert!(text.contains("No. 1 The only place at the farm is busy."), "{text}");
+    assert!(text.contains("Starts in about 2 min."), "{text}");
     let text = row_text(&page, second);
-    assert!(text.contains("No. 2") && text.contains("Begins in about 5 min."), "{text}");
+    assert!(text.contains("No. 2") && text.contains("Starts in about 5 min."), "{text}");
     let text = row_text(&page, done);
     assert!(text.contains("● completed") && text.contains("took 2 min · 18.4 MB"), "{text}");
     assert!(text.contains("\\\\NAS\\output\\film.mp4"), "{text}");
@@ -69,21 +69,24 @@ async fn who_is_needed_and_missing_is_told_above_all() {
 
     let alone = look(&app, "/render").await;
     assert!(alone.contains("<code>tidemill render worker</code>"), "{alone}");
-    assert!(row_text(&alone, id).contains("No. 1 ✖ No worker runs."), "{}", row_text(&alone, id));
+    assert!(row_text(&alone, id).contains("No. 1 ✖ No worker is running."), "{}", row_text(&alone, id));
 
     beat(&app, "worker-1", 4, 0, WorkerState::Paused).await;
     let paused = look(&app, "/render").await;
-    assert!(paused.contains("each is paused or about to end"), "{paused}");
+    assert!(paused.contains("all are paused or stopping"), "{paused}");
     assert!(row_text(&paused, id).contains("No worker takes renders"), "{}", row_text(&paused, id));
 
     beat(&app, "worker-2", 4, 0, WorkerState::Working).await;
     let ready = look(&app, "/render").await;
     assert!(!ready.contains("class=\"banner"), "{ready}");
-    assert!(row_text(&ready, id).contains("A worker takes it at its next look."));
+    assert!(row_text(&ready, id).contains("A worker takes it at its next poll."));
     assert!(ready.contains("data-why=\"next\""));
 
     app.clock.advance(Duration::from_secs(120));
-    assert!(look(&app, "/render").await.contains("No worker runs"), "nobody was heard of for two minutes");
+    assert!(
+        look(&app, "/render").await.contains("No worker is running"),
+        "nobody was heard of for two minutes"
+    );
 }
 
 #[tokio::test]
@@ -98,7 +101,7 @@ async fn what_is_put_off_says_until_when_and_has_no_place_in_the_queue() {
     let page = look(&app, "/render").await;
 
     let text = row_text(&page, id);
-    assert!(text.contains("▲ pending") && text.contains("It is tried again 2026-11-15 02:0"), "{text}");
+    assert!(text.contains("▲ pending") && text.contains("Next attempt 2026-11-15 02:0"), "{text}");
     assert!(text.contains("TM1520 connection refused") && !text.contains("No. "), "{text}");
     assert!(row_text(&page, next).contains("No. 1"), "{}", row_text(&page, next));
     assert!(page.contains("Retry…"), "nobody has to wait for it");
@@ -164,7 +167,7 @@ async fn renders_are_found_by_composition_text_and_day() {
     }
     for query in ["composition=Main", "text=100%25", "date=2026-11-21", "date=2026-11-20&status=failed"] {
         let page = look(&app, &format!("/render?{query}")).await;
-        assert!(ids(&page).is_empty() && page.contains("No render is like this."), "{query}");
+        assert!(ids(&page).is_empty() && page.contains("No renders match."), "{query}");
     }
     let kept = look(&app, "/render?composition=Main+%26+Co&text=&date=").await;
     assert!(kept.contains("value=\"Main &amp; Co\""));

@@ -32,17 +32,17 @@ async fn a_render_is_shown_with_all_that_was_tried_and_found() {
 
     assert!(page.contains("<title>completed Chip Count #1 – test</title>"), "{page}");
     for part in [
-        "Ordered for cue-17",
+        "Cue item cue-17",
         "On air 2026-11-15 18:00:00 UTC",
         "Priority 7",
         "Path \\\\NAS\\output\\film.mp4",
         "Size 18.4 MB (18400000 bytes)",
         "SHA-256 abcdef0123456789",
         "1 worker-1",
-        "▲ to be tried again TM1527 aerender died exit code 9",
+        "▲ retried TM1527 aerender died exit code 9",
         "2 worker-2",
-        "● the file is good of attempt 2",
-        "▲ odd black a part of it 99 %",
+        "● the file is good attempt 2",
+        "▲ warning black a part of it 99 %",
         "● passed resolution 1920x1080",
         "● passed decoding whole",
         "uploading → completed",
@@ -68,7 +68,7 @@ async fn a_render_that_waits_has_its_place_and_one_that_failed_all_of_its_error(
     beat(&app, "w", 1, 1, WorkerState::Working).await;
 
     let waits = look(&app, "/render/3").await;
-    assert!(words(&waits).contains("No. 3 No licence is free"), "{}", words(&waits));
+    assert!(words(&waits).contains("No. 3 The only place at the farm is busy"), "{}", words(&waits));
     assert!(waits.contains("/render/3/cancel?back=%2Frender%2F3"));
     fail(&app, &claim(&app, "w").await, "the template is gone\nD:\\templates\\x.aep").await;
     let failed = look(&app, "/render/1").await;

@@ -37,7 +37,7 @@ async fn whoever_cancels_a_running_render_is_told_what_that_means_and_asked_why(
     assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/render"));
     assert!(find(&app, id).await.render.cancel_requested_at.is_some());
     let list = operator.get("/render").await.text;
-    assert!(row_text(&list, id).contains("being cancelled"), "{}", row_text(&list, id));
+    assert!(row_text(&list, id).contains("cancelling"), "{}", row_text(&list, id));
     assert!(!list.contains("data-ask"), "it cannot be cancelled twice");
     let audit = operator.get("/settings/audit?action=render.cancel").await.text;
     assert!(audit.contains("wrong name") && audit.contains("the operator"), "{audit}");
@@ -102,7 +102,10 @@ async fn a_viewer_sees_the_buttons_and_why_they_are_off() {
     let page = viewer.get("/render").await.text;
 
     assert!(page.contains("disabled aria-describedby=\"buttons-off\">Cancel…</button>"), "{page}");
-    assert!(page.contains("id=\"buttons-off\">Buttons are off. The role viewer may not operate."), "{page}");
+    assert!(
+        page.contains("id=\"buttons-off\">Buttons are disabled. The role viewer may not operate."),
+        "{page}"
+    );
     assert!(!page.contains("data-ask") && page.contains("page=renders%3Aall%3Aoff"));
     let path = format!("/render/{id}/cancel");
     assert_eq!(viewer.get(&path).await.status, StatusCode::FORBIDDEN);
@@ -112,7 +115,9 @@ async fn a_viewer_sees_the_buttons_and_why_they_are_off() {
     let open = App::open().await;
     ordered(&open, "A").await;
     let read_only = open.ask(Method::GET, "/render", &[("cookie", "tidemill_read_only=on")], "").await.text;
-    assert!(read_only.contains("Buttons are off. Read-only mode is on.") && !read_only.contains("data-ask"));
+    assert!(
+        read_only.contains("Buttons are disabled. Read-only mode is on.") && !read_only.contains("data-ask")
+    );
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ fn renders_are_read_and_cancelled_without_javascript() {
     page.fill("[name=reason]", "wrong name").unwrap();
     page.click("button.end").unwrap();
 
-    page.wait_until(SOON, |page| Ok(page.text("main")?.contains("being cancelled"))).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("main")?.contains("cancelling"))).unwrap();
     assert_eq!(scene.path(), "/render?status=rendering");
     runtime.block_on(store.close());
 }
