@@ -7,16 +7,16 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 
-/// The configuration in force
+/// Show and check the configuration
 #[derive(Subcommand, Debug)]
 pub(crate) enum Config {
-    /// Every key with its value; secrets are masked
+    /// List every key with its value; secrets are masked
     Show {
-        /// Also tell where each value comes from
+        /// Also show where each value comes from
         #[arg(long)]
         origin: bool,
     },
-    /// Read the configuration and report every problem, without touching the database
+    /// Check the configuration without opening the database
     Check,
 }
 

@@ -9,22 +9,21 @@ use tidemill_domain::code::Exit;
 use tidemill_store::migration::{MigrationState, schema_sql};
 use tidemill_store::url::Dialect;
 
-/// The database: its schema and migrations
+/// Database schema and migrations
 #[derive(Subcommand, Debug)]
 pub(crate) enum Db {
-    /// Apply the missing migrations; safe to repeat, to interrupt and to run twice at once
+    /// Apply missing migrations; safe to repeat, to interrupt and to run twice at once
     Migrate,
-    /// Which migrations are applied, missing or unknown; ends with 5 if the schema cannot be used
+    /// List migrations; exits with 5 if the schema cannot be used
     Status,
-    /// Print the SQL of the schema, for people who apply it by hand
+    /// Print the SQL of the schema, to apply it by hand
     Schema {
-        /// For which database, if not for the configured one
+        /// Kind of database. Default: the configured one
         #[arg(long = "for", value_name = "DATABASE")]
         dialect: Option<DialectName>,
     },
 }
 
-/// The databases, as arguments name them.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum DialectName {
     Postgres,
@@ -53,7 +52,7 @@ async fn migrate(context: &Context) -> Result<Exit, Failure> {
         Listing::new("tidemill.migration/v1", &["version", "name"], "The schema is up to date.");
     store
         .migrate(&context.actor(), |migration| {
-            // Told at once: a later one may take long.
+            // Report each one at once: the next one may take long.
             context.note(&format!("applied migration {} ({})", migration.version, migration.name));
             listing.push(vec![json!(migration.version), json!(migration.name)]);
         })

@@ -1,4 +1,4 @@
-//! `tidemill doctor`: one line per check, each with a remedy when it is not in order.
+//! `tidemill doctor`: one line per check, with a fix when something is wrong.
 
 mod database;
 mod service;
@@ -26,19 +26,18 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
 fn configuration(context: &Context) -> Check {
     let files = &context.loaded().files;
     let read = match files.as_slice() {
-        [] => "no file, defaults and environment only".to_owned(),
+        [] => "no file; defaults and environment only".to_owned(),
         files => files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     Check { name: "configuration", verdict: Verdict::Good(read) }
 }
 
-/// One thing that was looked at, and what was seen.
 struct Check {
     name: &'static str,
     verdict: Verdict,
 }
 
-/// What was seen. What is not in order comes with what helps.
+/// The result of a check. A warning and a failure have a fix.
 enum Verdict {
     Good(String),
     Warning { detail: String, fix: String },
@@ -60,13 +59,12 @@ impl Verdict {
         Self::Bad { detail: detail.into(), fix: fix.into() }
     }
 
-    /// Something failed, in the words in which a command would say so.
     fn of(failure: &Failure) -> Self {
         Self::bad(failure.summary(), failure.fix())
     }
 }
 
-/// For people a line each, with the remedy below it.
+/// In a table each check has a line, with the fix below it.
 fn print(checks: &[Check], output: Output) -> Result<Exit, Failure> {
     let mut listing = Listing::new("tidemill.check/v1", &["check", "status", "detail", "fix"], "No checks.");
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `tidemill init`: a folder to begin in, with a configuration that says of every key what it is for, and a job that runs.
+//! `tidemill init`: a folder with a commented configuration and a job that runs.
 
 mod configuration;
 
@@ -14,13 +14,13 @@ use tidemill_domain::code::{Code, Exit};
 const JOB: &str = include_str!("init/payments.yaml");
 const ROWS: &str = include_str!("init/payments.csv");
 
-/// Write a commented configuration and a job to begin with
+/// Write a commented configuration and an example job
 #[derive(Args, Debug)]
 pub(crate) struct Init {
-    /// The folder to write to; it is made if need be
+    /// Folder to write to; created if it does not exist
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Replace files of these names that are there already
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
@@ -36,29 +36,29 @@ pub(super) fn run(arguments: &Init) -> Result<Exit, Failure> {
         options.create(true).truncate(true);
     } else {
         refuse_to_replace(folder, &files.map(|(name, _)| name))?;
-        // Somebody may make one of them after we have looked.
+        // Another program may create one of them after the check.
         options.create_new(true);
     }
     for (name, text) in files {
         let path = folder.join(name);
         write(&options, &path, text).map_err(|error| {
-            let what = format!("{} could not be written", path.display());
-            let fix = "name a folder that may be written: `tidemill init FOLDER`";
+            let what = format!("cannot write {}", path.display());
+            let fix = "choose a writable folder: `tidemill init FOLDER`";
             Failure::new(Code::OutputFailed, what, fix).because(&error.to_string())
         })?;
     }
     write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
 }
 
-/// All that is in the way is told at once, and nothing is written then.
+/// Lists all existing files at once, before anything is written.
 fn refuse_to_replace(folder: &Path, names: &[&str]) -> Result<(), Failure> {
-    let is_there = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
-    let there: Vec<&str> = names.iter().filter(is_there).copied().collect();
-    if there.is_empty() {
+    let exists = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
+    let existing: Vec<&str> = names.iter().filter(exists).copied().collect();
+    if existing.is_empty() {
         return Ok(());
     }
-    let what = format!("there already: {} in {}", there.join(", "), folder.display());
-    let fix = "name another folder, `tidemill init FOLDER`, or replace them with --force";
+    let what = format!("already exists in {}: {}", folder.display(), existing.join(", "));
+    let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
     Err(Failure::new(Code::FileInTheWay, what, fix).because("nothing was written"))
 }
 
@@ -82,7 +82,7 @@ fn next_steps(folder: &Path, names: &[&str]) -> String {
     text
 }
 
-/// As a shell takes it for one word.
+/// Quotes text for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }

@@ -1,4 +1,4 @@
-//! What the command line tells of itself: `tidemill man`, manual pages, and `tidemill completions`, a script for a shell.
+//! `tidemill man` and `tidemill completions`.
 
 use crate::app;
 use crate::output::write_stdout;
@@ -9,10 +9,10 @@ use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 use tidemill_domain::code::{Code, Exit};
 
-/// Manual pages: that of the program, or one for every command
+/// Print or write manual pages
 #[derive(Args, Debug)]
 pub(crate) struct Manual {
-    /// Write the pages of all commands into this folder, such as ~/.local/share/man/man1
+    /// Write a page for every command to this folder, such as ~/.local/share/man/man1
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -38,20 +38,16 @@ fn write_all(folder: &Path) -> Result<(), Failure> {
     let written =
         std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command_line(), folder));
     written.map_err(|error| {
-        let what = format!("the manual pages could not be written to {}", folder.display());
-        Failure::new(
-            Code::OutputFailed,
-            what,
-            "name a folder that may be written, with room for a hundred files",
-        )
-        .because(&error.to_string())
+        let what = format!("cannot write the manual pages to {}", folder.display());
+        let fix = "choose a writable folder with space for a hundred files";
+        Failure::new(Code::OutputFailed, what, fix).because(&error.to_string())
     })
 }
 
-/// A completion script for a shell
+/// Print a completion script for a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Name of the shell
     shell: Shell,
 }
 

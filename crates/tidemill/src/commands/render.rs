@@ -1,4 +1,4 @@
-//! `tidemill render`: from an order to a verified file on the NAS, through nexrender.
+//! `tidemill render`: order renders, and turn them into verified files on the NAS with nexrender.
 
 mod file;
 mod look;
@@ -18,38 +18,39 @@ use clap::Subcommand;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::RenderId;
 use tidemill_engine::render::BadMaterial;
+use tidemill_store::Tx;
 
 pub(super) use setup::Setup;
 
-/// From an order to a verified file on the NAS
+/// Renders: order, inspect and operate them, and run workers
 #[derive(Subcommand, Debug)]
 pub(crate) enum RenderCommand {
     /// Order a render
     Submit(submit::Submit),
-    /// The renders, the newest first
+    /// List renders, newest first
     List(look::List),
-    /// All about one render: where it is, what was tried, and what has happened to it
+    /// Show a render with its attempts and status changes
     Show(look::Show),
-    /// Give renders up; what a node is rendering goes on there, and its file is thrown away
+    /// Cancel renders; a node that is rendering finishes, but its file is discarded
     Cancel(operate::Orders),
-    /// Try renders again at once that failed, were cancelled, or wait for another attempt
+    /// Retry renders that failed, were cancelled or wait for their next attempt
     Retry(operate::Orders),
-    /// Take renders from workers that have vanished, without waiting for the next look
+    /// Recover renders whose worker disappeared, without waiting for the next check
     Recover(operate::Recover),
-    /// Show the job that nexrender would get, without ordering anything
+    /// Print the job that nexrender would get, without ordering a render
     Plan(plan::Plan),
-    /// Let all workers look for renders at once
+    /// Wake all workers
     Poll,
-    /// Render, together with the other workers, until told to stop
+    /// Run a render worker until it is stopped
     Worker(worker::WorkerArguments),
-    /// The workers that render
+    /// List the workers
     Workers,
-    /// Encrypt data anew that is stored in clear or under another key than the current one
+    /// Encrypt data that is in clear or under an old key with the current key
     Reseal,
-    /// On which layers fields are shown
+    /// Field mappings: which layer shows which field
     #[command(subcommand)]
     Mapping(mapping::MappingCommand),
-    /// What is known of compositions
+    /// Profiles of compositions
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
 }
@@ -83,8 +84,8 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
     }
 }
 
-/// Whoever brings the environment of an older worker has to be told that its database is another setting here. Without
-/// that, an empty file beside the program would be taken for the queue.
+/// An environment made for Supabase's HTTP API does not configure the database of Tidemill. Without this error the
+/// program would use an empty SQLite file as its queue.
 pub(super) fn refuse_supabase(context: &Context) -> Result<(), Failure> {
     let is_default = |path: &str| {
         let value = context.loaded().values.iter().find(|value| value.key.path == path);
@@ -104,13 +105,12 @@ pub(super) fn refuse_supabase(context: &Context) -> Result<(), Failure> {
         "set TIDEMILL_DATABASE_URL to {} and TIDEMILL_DATABASE_PASSWORD to the password of the database",
         database_of(&url.unwrap_or_default())
     );
-    let what = format!("{name} is set, and no database");
-    Err(Failure::new(Code::SupabaseNotSpoken, what, fix).because(
-        "the queue is read and written in transactions, which the HTTP interface of Supabase does not have",
-    ))
+    let what = format!("{name} is set, but no database is configured");
+    Err(Failure::new(Code::SupabaseNotSpoken, what, fix)
+        .because("Tidemill needs transactions, which the HTTP API of Supabase does not have"))
 }
 
-/// The database of the project that an address of Supabase names.
+/// The database URL of the project in a Supabase URL.
 fn database_of(url: &str) -> String {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', ':', '?']).next();
     let project = host.and_then(|host| host.strip_suffix(".supabase.co"));
@@ -119,13 +119,24 @@ fn database_of(url: &str) -> String {
     format!("postgres://postgres@db.{project}.supabase.co:5432/postgres")
 }
 
+/// Commits, or rolls back a dry run.
+async fn finish(tx: Tx, is_dry: bool, context: &Context) -> Result<(), Failure> {
+    if is_dry {
+        tx.rollback().await?;
+        context.note("dry run: nothing changed");
+    } else {
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
 fn unknown(id: RenderId) -> Failure {
     Failure::new(Code::RenderNotFound, format!("there is no render {id}"), "see `tidemill render list`")
 }
 
 fn render_id(text: &str) -> Result<RenderId, String> {
     let id = text.parse().ok().filter(|id: &i64| *id > 0);
-    id.map(RenderId::new).ok_or_else(|| "write a whole number from 1 on".to_owned())
+    id.map(RenderId::new).ok_or_else(|| "use a whole number from 1 on".to_owned())
 }
 
 impl From<BadMaterial> for Failure {
@@ -137,7 +148,7 @@ impl From<BadMaterial> for Failure {
                 Self::new(error.code(), error.to_string(), error.fix()).because_of(error)
             }
             (_, [_, _, ..]) => {
-                let what = format!("the render has {} faults", problems.len());
+                let what = format!("the render has {} problems", problems.len());
                 Self::new(bad.code(), what, fix).because(&problems.join("\n"))
             }
             _ => Self::new(bad.code(), problems.join("; "), fix),

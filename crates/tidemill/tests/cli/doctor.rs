@@ -109,7 +109,7 @@ fn a_nas_says_how_much_room_it_has_and_whether_it_is_mounted() {
     assert_eq!((text(&unmounted, "status"), code), ("failed", Some(1)), "{unmounted}");
     assert!(text(&unmounted, "detail").contains("nothing is mounted"), "{unmounted}");
     assert!(text(&unmounted, "fix").contains("render.mount"), "{unmounted}");
-    assert!(text(&here, "detail").contains("can be written, "), "{here}");
+    assert!(text(&here, "detail").contains("is writable, "), "{here}");
     assert!(text(&here, "detail").ends_with(" MiB free"), "{here}");
     assert!(text(&farm, "fix").starts_with("start nexrender"), "{farm}");
 }

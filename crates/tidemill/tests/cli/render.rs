@@ -102,7 +102,7 @@ async fn a_render_is_ordered_listed_shown_cancelled_and_tried_again(database: Sc
     stage.run(&["render", "show", "1", "--job"]).fails("TM1546", 3);
 
     let dry = stage.run(&["render", "cancel", "1", "--dry-run", "--reason", "wrong name"]);
-    assert!(dry.succeeds().stderr.contains("nothing was changed"));
+    assert!(dry.succeeds().stderr.contains("nothing changed"));
     assert_eq!(statuses(&stage, &["--status", "cancelled"]), []);
     stage.run(&["render", "cancel", "1", "--reason", "wrong name"]).succeeds();
     assert_eq!(statuses(&stage, &["--status", "cancelled"]), [(1, "cancelled".into())]);
@@ -243,7 +243,9 @@ fn settings_that_cannot_work_are_told_all_at_once() {
     let ran = stage.run(&["render", "plan", "ivey.json"]);
 
     ran.fails("TM1549", 2);
-    for part in ["render.zone", "\"nonsense\" is not written NODE=/LOCAL", "render.staging_folder: no line"] {
+    for part in
+        ["render.zone", "\"nonsense\" does not have the form NODE=/LOCAL", "render.staging_folder: no line"]
+    {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     Stage::new().run(&["render", "worker"]).fails("TM1549", 2);

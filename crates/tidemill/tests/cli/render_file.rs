@@ -103,7 +103,7 @@ fn what_is_not_there_or_cannot_be_told_is_refused() {
     stage.run(&["render", "mapping", "delete", MAIN]).fails("TM1547", 3);
     stage.run(&["render", "profile", "delete", MAIN]).succeeds();
     stage.run(&["render", "profile", "delete", MAIN]).fails("TM1547", 3);
-    assert!(stage.run(&["render", "profile", "list"]).succeeds().stdout.contains("No composition is known"));
+    assert!(stage.run(&["render", "profile", "list"]).succeeds().stdout.contains("No profiles"));
     // Without a mapping every field is one that nobody has mapped.
     stage.run(&["render", "profile", "import", "profiles.yaml"]).succeeds();
     stage.run(&["render", "submit", "ivey.json"]).fails("TM1503", 2);

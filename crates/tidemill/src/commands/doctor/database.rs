@@ -1,4 +1,4 @@
-//! The database: whether it answers, has our schema, can be written, agrees about the time, and has room.
+//! Checks of the database: connection, schema, write access, clocks, wake-ups and disk space.
 
 use super::{Check, Verdict};
 use crate::context::Context;
@@ -10,10 +10,10 @@ use tidemill_store::migration::MigrationState;
 use tidemill_store::url::Dialect;
 use tidemill_store::{Store, StoreError};
 
-/// A host whose clock differs by more makes logs hard to read; leases are not decided by it.
+/// A larger difference makes logs hard to read. Leases use the clock of the database.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// Below this the embedded database soon cannot write.
+/// With less free space, SQLite soon cannot write.
 const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
 pub(super) async fn look(context: &Context) -> Vec<Check> {
@@ -32,7 +32,7 @@ pub(super) async fn look(context: &Context) -> Vec<Check> {
         }
         Err(failure) => checks.push(Check { name: "database", verdict: Verdict::of(&failure) }),
     }
-    // A disk without room may be why it could not be opened.
+    // A full disk may be why the database cannot be opened.
     checks.extend(disk(context).map(|verdict| Check { name: "disk", verdict }));
     checks
 }
@@ -60,14 +60,14 @@ async fn schema(store: &Store) -> Result<Verdict, StoreError> {
     } else if pending > 0 && store.dialect() == Dialect::Postgres {
         Verdict::bad(format!("migrations missing: {pending}"), "run `tidemill db migrate`")
     } else if pending > 0 {
-        let detail = format!("migrations missing: {pending}; they are applied at the first use");
-        Verdict::warning(detail, "run `tidemill db migrate` to do it now")
+        let detail = format!("migrations missing: {pending}; the next command applies them");
+        Verdict::warning(detail, "run `tidemill db migrate` to apply them now")
     } else {
         Verdict::Good(format!("migrations applied: {}", status.len()))
     })
 }
 
-/// Writes for real, and takes it back.
+/// Writes a row and rolls back.
 async fn writing(store: &Store, context: &Context) -> Result<Verdict, StoreError> {
     let mut tx = store.begin().await?;
     tx.processes().register(SystemIds.process(), &context.identity(), Duration::from_secs(1)).await?;
@@ -80,29 +80,29 @@ async fn clocks(store: &Store) -> Result<Verdict, StoreError> {
     let before = clock.now();
     let database = now(store).await?;
     let after = clock.now();
-    // The database looked at its clock somewhere between our two looks.
+    // The database read its clock between our two readings.
     let skew = before.since(database).max(database.since(after));
     if skew <= SKEW_MAX {
         return Ok(Verdict::Good(format!("differ by at most {} ms", skew.as_millis().max(1))));
     }
     let detail = format!("this host's clock differs from the database's by {:.1} s", skew.as_secs_f64());
-    Ok(Verdict::warning(detail, "synchronise the clocks; leases are safe, but log times do not match"))
+    Ok(Verdict::warning(detail, "synchronise the clocks; leases are safe, but times in logs differ"))
 }
 
 fn wakeups(store: &Store) -> Verdict {
     match (store.dialect(), store.is_behind_transaction_pooler()) {
         (Dialect::Sqlite, _) => {
-            Verdict::Good("within a process at once, between processes by polling".into())
+            Verdict::Good("immediate within a process, by polling between processes".into())
         }
         (Dialect::Postgres, false) => Verdict::Good("by notification".into()),
         (Dialect::Postgres, true) => Verdict::warning(
-            "behind a transaction pooler: by polling only",
+            "by polling only, because of the transaction pooler",
             "connect directly or through a session pooler",
         ),
     }
 }
 
-/// Free space where an embedded database lies; a server's disk cannot be seen from here.
+/// Free space beside an SQLite database. The disk of a database server is not visible from here.
 fn disk(context: &Context) -> Option<Verdict> {
     let url = context.database_url().ok()?;
     let path = url.file()?;
@@ -111,7 +111,10 @@ fn disk(context: &Context) -> Option<Verdict> {
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let detail = format!("{} MiB free in {}", free / (1024 * 1024), folder.display());
     if free < FREE_BYTES_MIN {
-        return Some(Verdict::warning(detail, "free space, or move the database by database.url"));
+        return Some(Verdict::warning(
+            detail,
+            "free some space, or move the database and change database.url",
+        ));
     }
     Some(Verdict::Good(detail))
 }

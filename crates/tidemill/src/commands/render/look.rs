@@ -1,4 +1,4 @@
-//! What people see of renders: `render list`, `show` and `workers`.
+//! `render list`, `show` and `workers`.
 
 use super::{render_id, submit, unknown};
 use crate::context::Context;
@@ -11,46 +11,43 @@ use tidemill_domain::render::{RenderId, Status};
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::RenderFilter;
 
-/// Which renders to list.
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Only those in this status, such as failed
+    /// Only renders in this status, such as failed
     #[arg(long, value_parser = status)]
     status: Option<Status>,
-    /// Only those of this composition
+    /// Only renders of this composition
     #[arg(long, value_name = "NAME")]
     composition: Option<String>,
-    /// Only those of the worker of this name
+    /// Only renders of this worker
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Only those of this day, such as 2026-11-15
+    /// Only renders of this broadcast date, such as 2026-11-15
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Only renders before this one, for the next page
+    /// Only renders with a lower id, for the next page
     #[arg(long, value_name = "RENDER", value_parser = render_id)]
     before: Option<RenderId>,
-    /// At most so many renders
+    /// Maximum number of renders
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 
-/// Which render, and what of it.
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// Its number
+    /// Id of the render
     #[arg(value_name = "RENDER", value_parser = render_id)]
     id: RenderId,
-    /// Print what it shows (gfx_data) instead
+    /// Print the data (gfx_data) instead
     #[arg(long, conflicts_with = "job")]
     data: bool,
-    /// Print the job that nexrender got last instead
+    /// Print the last job sent to nexrender instead
     #[arg(long)]
     job: bool,
 }
 
 fn status(text: &str) -> Result<Status, String> {
-    let words = || Status::ALL.map(Status::as_str).join(", ");
-    text.parse().map_err(|_| format!("write one of {}", words()))
+    text.parse().map_err(|_| format!("use one of {}", Status::ALL.map(Status::as_str).join(", ")))
 }
 
 pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Failure> {
@@ -64,9 +61,9 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     let renders = tx.renders().list(&filter, arguments.before, arguments.limit).await?;
     let columns =
         "id status phase progress composition priority worker attempts created_at error_code output_path";
-    context.print_list::<Render, _>("tidemill.render/v1", "No such renders.", &renders, columns)?;
+    context.print_list::<Render, _>("tidemill.render/v1", "No renders match.", &renders, columns)?;
     if let Some(last) = renders.last().filter(|_| renders.len() == arguments.limit as usize) {
-        context.note(&format!("there may be more: go on with --before {}", last.id()));
+        context.note(&format!("there may be more: add --before {}", last.id()));
     }
     Ok(Exit::Ok)
 }
@@ -87,8 +84,8 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
             None => None,
         };
         let document = document.ok_or_else(|| {
-            let fix = "wait until a worker has made one, or see `tidemill render plan`";
-            Failure::new(Code::RenderNotFound, format!("no job was made of render {id} yet"), fix)
+            let fix = "wait until a worker claims it, or use `tidemill render plan`";
+            Failure::new(Code::RenderNotFound, format!("render {id} has no nexrender job yet"), fix)
         })?;
         return write_stdout(format!("{document:#}\n"));
     }

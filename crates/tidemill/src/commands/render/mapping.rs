@@ -1,6 +1,7 @@
-//! `render mapping`: on which layers of a template the fields of renders are shown.
+//! `render mapping`: which layer of a template shows which field.
 
 use super::file::{FileFormat, read_table};
+use super::finish;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
@@ -12,42 +13,42 @@ use tidemill_declare::render::{read_mapping, write_mapping};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::mapping::MappingRow;
 
-/// On which layers fields are shown
+/// Field mappings: which layer shows which field
 #[derive(Subcommand, Debug)]
 pub(crate) enum MappingCommand {
-    /// Bring the rows of a file; those that are there for the same field are replaced
+    /// Import mappings from a file; existing mappings of the same fields are replaced
     Import {
-        /// A CSV or YAML file; standard input if it is -
+        /// CSV or YAML file; - for standard input
         file: PathBuf,
-        /// How it is written, if its name does not tell
+        /// Format of the file, if its name does not tell
         #[arg(long)]
         format: Option<FileFormat>,
-        /// Also forget the rows of the same compositions that the file does not have
+        /// Delete mappings of the same compositions that are not in the file
         #[arg(long)]
         replace: bool,
-        /// Only tell what would change
+        /// Show what would change, without changing it
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write rows as a file
+    /// Print mappings in a format that can be imported
     Export {
-        /// Only those of this composition
+        /// Only mappings of this composition
         #[arg(long, value_name = "NAME")]
         composition: Option<String>,
-        /// How it is written
+        /// Output format
         #[arg(long, default_value = "csv")]
         format: FileFormat,
     },
-    /// The rows, by composition and field
+    /// List mappings by composition and field
     List {
-        /// Only those of this composition
+        /// Only mappings of this composition
         composition: Option<String>,
     },
-    /// Forget the rows of a composition, or one of them
+    /// Delete the mappings of a composition, or one of them
     Delete {
-        /// Its name
+        /// Name of the composition
         composition: String,
-        /// Only the row of this field
+        /// Only the mapping of this field
         #[arg(long, value_name = "FIELD")]
         field: Option<String>,
     },
@@ -60,7 +61,7 @@ pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Ex
             import(&rows, Import { replace, dry_run }, context).await
         }
         MappingCommand::Export { composition, format } => {
-            let rows = stored(composition.as_deref(), context).await?;
+            let rows = context.read().await?.renders().field_mappings(composition.as_deref()).await?;
             write_stdout(write_mapping(&rows, format.into()))
         }
         MappingCommand::List { composition } => list(composition.as_deref(), context).await,
@@ -75,14 +76,13 @@ struct Import {
     dry_run: bool,
 }
 
-/// Brings all rows, or none.
+/// Imports all rows or none.
 async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
     let actor = context.actor();
     let compositions: BTreeSet<&str> = rows.iter().map(|row| row.composition.as_str()).collect();
     let columns = &["composition", "added", "changed", "unchanged", "removed"];
-    let mut listing =
-        Listing::new("tidemill.render_mapping_import/v1", columns, "There was nothing to import.");
+    let mut listing = Listing::new("tidemill.render_mapping_import/v1", columns, "Nothing to import.");
     for composition in compositions {
         let known: BTreeMap<String, MappingRow> = tx
             .renders()
@@ -109,25 +109,14 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
         }
     }
     tx.renders().save_field_mappings(rows, &actor).await?;
-    if how.dry_run {
-        tx.rollback().await?;
-        context.note("a dry run: nothing was changed");
-    } else {
-        tx.commit().await?;
-    }
+    finish(tx, how.dry_run, context).await?;
     listing.print(context.output())
 }
 
-async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<MappingRow>, Failure> {
-    let mut tx = context.read().await?;
-    let rows = tx.renders().field_mappings(composition).await?;
-    Ok(rows)
-}
-
 async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let rows = stored(composition, context).await?;
+    let rows = context.read().await?.renders().field_mappings(composition).await?;
     let columns = "composition field_name kind layer_name layer_composition property source optional";
-    context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "Nothing is mapped.", rows, columns)
+    context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "No mappings.", rows, columns)
 }
 
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
@@ -135,10 +124,10 @@ async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Re
     let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
     tx.commit().await?;
     if count == 0 {
-        let what = format!("nothing of the composition {composition:?} is mapped so");
+        let what = format!("the composition {composition:?} has no such mapping");
         let fix = "see `tidemill render mapping list`";
         return Err(Failure::new(Code::UnknownComposition, what, fix));
     }
-    context.note(&format!("{count} rows of the composition {composition:?} are gone"));
+    context.note(&format!("deleted {count} mappings of the composition {composition:?}"));
     Ok(Exit::Ok)
 }

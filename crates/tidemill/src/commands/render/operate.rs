@@ -1,4 +1,4 @@
-//! What people do with renders: `render cancel`, `retry`, `recover`, `poll` and `reseal`.
+//! `render cancel`, `retry`, `recover`, `poll` and `reseal`.
 
 use super::{Setup, render_id, unknown};
 use crate::commands::job::reason;
@@ -13,33 +13,31 @@ use tidemill_store::render::{Ordered, RENDER_WAITING};
 use tidemill_store::url::Dialect;
 use tidemill_store::{StoreError, Tx};
 
-/// So many renders are taken from workers in one transaction.
+/// Renders per transaction.
 const BATCH: u32 = 100;
 
-/// Which renders, and why.
 #[derive(Args, Debug)]
 pub(crate) struct Orders {
-    /// These renders
+    /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
     ids: Vec<RenderId>,
-    /// Only tell what would be done
+    /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
     reason: String,
 }
 
-/// Which renders, and why.
 #[derive(Args, Debug)]
 pub(crate) struct Recover {
-    /// These renders
+    /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present = "all")]
     ids: Vec<RenderId>,
-    /// All whose worker has vanished
+    /// All renders whose worker disappeared
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Why, for those who wonder later
+    /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
     reason: String,
 }
@@ -80,7 +78,6 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
     listing.print(context.output())
 }
 
-/// Which renders, and whether it is meant.
 struct Run<'a> {
     ids: &'a [RenderId],
     is_dry: bool,
@@ -88,7 +85,7 @@ struct Run<'a> {
 
 fn changes() -> Listing {
     let columns = &["render", "from", "status", "refused"];
-    Listing::new("tidemill.render_change/v1", columns, "Nothing.")
+    Listing::new("tidemill.render_change/v1", columns, "No renders changed.")
 }
 
 /// A line of [`changes`]: the status before and after, or why it was refused.
@@ -97,7 +94,7 @@ fn row(id: RenderId, change: Option<(Status, Status)>, refusal: Option<String>) 
     vec![json!(id.get()), json!(from), json!(to), json!(refusal)]
 }
 
-/// Gives an order about each render, in a transaction of its own. A dry run is the same, but that nothing is committed.
+/// Runs one transaction per render. A dry run rolls back.
 async fn order(
     run: Run<'_>,
     context: &Context,
@@ -128,7 +125,7 @@ async fn order(
         listing.push(row(id, change, refusal));
     }
     if run.is_dry {
-        context.note("a dry run: nothing was changed");
+        context.note("dry run: nothing changed");
     }
     match refusals.len() {
         0 => {}
@@ -148,17 +145,19 @@ pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     tx.wake(RENDER_WAITING);
     tx.commit().await?;
-    let is_heard = store.dialect() == Dialect::Postgres && !store.is_behind_transaction_pooler();
-    context.note(match is_heard {
-        true => "all workers look for renders now",
-        false => "this database carries no wake-ups between processes: workers look at their next turn",
+    let has_wakeups = store.dialect() == Dialect::Postgres && !store.is_behind_transaction_pooler();
+    context.note(match has_wakeups {
+        true => "workers look for renders now",
+        false => {
+            "this database has no wake-ups between processes: workers find the renders at their next poll"
+        }
     });
     Ok(Exit::Ok)
 }
 
 pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
     if context.settings().render_keys.is_empty() {
-        let what = "there is no key for the data of renders";
+        let what = "no key for render data is configured";
         return Err(Failure::new(Code::BadRenderKey, what, "add [render.keys.NAME] to the configuration"));
     }
     let store = context.store().await?;

@@ -1,4 +1,4 @@
-//! `render plan`: the job that nexrender would get, or all that is wrong with it. Nothing is ordered.
+//! `render plan`: prints the job that nexrender would get, or all problems with it. Nothing is ordered.
 
 use super::file::{FileFormat, read_data, read_table};
 use super::{Setup, render_id, submit};
@@ -17,27 +17,26 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_engine::render::{BadMaterial, Material};
 
-/// What to plan
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
-    /// A file with what is shown (gfx_data, as JSON); standard input if it is -
+    /// JSON file with the data (gfx_data); - for standard input
     file: PathBuf,
-    /// The composition, if the data does not name it
+    /// Composition, if the data does not name it
     #[arg(long, value_name = "NAME")]
     composition: Option<String>,
-    /// The day of the broadcast, such as 2026-11-15; today when not given
+    /// Broadcast date, such as 2026-11-15. Default: today
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// The number that the render is to have in the job
+    /// Id of the render in the job
     #[arg(long, value_name = "RENDER", value_parser = render_id, default_value = "1")]
     id: RenderId,
-    /// A file of profiles instead of those in the database
+    /// File of profiles, instead of those in the database
     #[arg(long, value_name = "FILE", requires = "mapping")]
     profiles: Option<PathBuf>,
-    /// A file of a field mapping instead of that in the database
+    /// File of field mappings, instead of those in the database
     #[arg(long, value_name = "FILE", requires = "profiles")]
     mapping: Option<PathBuf>,
-    /// How these files are written, if their names do not tell
+    /// Format of these files, if their names do not tell
     #[arg(long)]
     format: Option<FileFormat>,
 }
@@ -66,12 +65,12 @@ pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Fai
     .map_err(BadMaterial::from)?;
     let today = || BroadcastDate::of(SystemClock::new().now(), &setup.zone);
     let date = given_date.or_else(today).ok_or_else(|| {
-        Failure::new(Code::BadBroadcastDate, "there is no day of today", "give one with --date")
+        Failure::new(Code::BadBroadcastDate, "today has no date in render.zone", "add --date")
     })?;
     let output = setup.places.output(uid, &material.profile.composition, extension, date);
     let published = setup.places.published(&output).map_err(bad_place)?;
     write_stdout(format!("{document:#}\n"))?;
-    context.note(&format!("the node leaves its file at {}, which is {} here", staged.node, staged.local));
+    context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
     if let Err(failure) = setup.check_nodes() {
         context.note(&format!("a worker would not start: {}", failure.summary()));

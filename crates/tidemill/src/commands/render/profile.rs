@@ -1,6 +1,7 @@
-//! `render profile`: where the template of a composition is, and what its file has to be.
+//! `render profile`: the template of a composition, and the requirements for its output file.
 
 use super::file::{FileFormat, read_table};
+use super::finish;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
@@ -11,34 +12,34 @@ use tidemill_declare::render::{read_profiles, write_profiles};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::Profile;
 
-/// What is known of compositions
+/// Profiles of compositions
 #[derive(Subcommand, Debug)]
 pub(crate) enum ProfileCommand {
-    /// Bring the profiles of a file; those of the same compositions are replaced
+    /// Import profiles from a file; existing profiles of the same compositions are replaced
     Import {
-        /// A CSV or YAML file; standard input if it is -
+        /// CSV or YAML file; - for standard input
         file: PathBuf,
-        /// How it is written, if its name does not tell
+        /// Format of the file, if its name does not tell
         #[arg(long)]
         format: Option<FileFormat>,
-        /// Only tell what would change
+        /// Show what would change, without changing it
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write profiles as a file
+    /// Print profiles in a format that can be imported
     Export {
-        /// Only that of this composition
+        /// Only the profile of this composition
         #[arg(long, value_name = "NAME")]
         composition: Option<String>,
-        /// How it is written
+        /// Output format
         #[arg(long, default_value = "csv")]
         format: FileFormat,
     },
-    /// The profiles, by composition
+    /// List profiles by composition
     List,
-    /// Forget a profile
+    /// Delete a profile
     Delete {
-        /// The composition
+        /// Name of the composition
         composition: String,
     },
 }
@@ -50,7 +51,7 @@ pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Ex
             import(&profiles, dry_run, context).await
         }
         ProfileCommand::Export { composition, format } => {
-            let mut profiles = stored(context).await?;
+            let mut profiles = context.read().await?.renders().profiles().await?;
             profiles.retain(|profile| composition.as_ref().is_none_or(|name| *name == profile.composition));
             write_stdout(write_profiles(&profiles, format.into()))
         }
@@ -59,12 +60,11 @@ pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Ex
     }
 }
 
-/// Brings all profiles, or none.
+/// Imports all profiles or none.
 async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
     let columns = &["composition", "result"];
-    let mut listing =
-        Listing::new("tidemill.render_profile_import/v1", columns, "There was nothing to import.");
+    let mut listing = Listing::new("tidemill.render_profile_import/v1", columns, "Nothing to import.");
     for profile in profiles {
         let result = match tx.renders().profile(&profile.composition).await? {
             None => "added",
@@ -74,25 +74,14 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
         listing.push(vec![json!(profile.composition), json!(result)]);
     }
     tx.renders().save_profiles(profiles, &context.actor()).await?;
-    if is_dry {
-        tx.rollback().await?;
-        context.note("a dry run: nothing was changed");
-    } else {
-        tx.commit().await?;
-    }
+    finish(tx, is_dry, context).await?;
     listing.print(context.output())
 }
 
-async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
-    let mut tx = context.read().await?;
-    let profiles = tx.renders().profiles().await?;
-    Ok(profiles)
-}
-
 async fn list(context: &Context) -> Result<Exit, Failure> {
-    let profiles = stored(context).await?;
+    let profiles = context.read().await?.renders().profiles().await?;
     let columns = "composition template width height rate duration extension output_module";
-    let empty = "There are no profiles.";
+    let empty = "No profiles.";
     context.print_list::<Profile, _>("tidemill.render_profile/v1", empty, profiles, columns)
 }
 
@@ -101,9 +90,9 @@ async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
     let was_there = tx.renders().delete_profile(composition, &context.actor()).await?;
     tx.commit().await?;
     if !was_there {
-        let what = format!("there is no profile of the composition {composition:?}");
+        let what = format!("the composition {composition:?} has no profile");
         return Err(Failure::new(Code::UnknownComposition, what, "see `tidemill render profile list`"));
     }
-    context.note(&format!("the profile of {composition:?} is gone"));
+    context.note(&format!("deleted the profile of {composition:?}"));
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! What the configuration says about renders, read: paths, lists, times. All that is wrong is told at once.
+//! The render settings, parsed and checked. All problems are reported at once.
 
 use crate::config::Render;
 use crate::report::Failure;
@@ -14,18 +14,15 @@ use tidemill_engine::render::Places;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Where the NAS is mounted.
     pub(crate) mount: LocalPath,
-    /// Where files are published, as this host sees it.
+    /// Where files are published, as a path of this host.
     pub(crate) output: LocalPath,
-    /// Where nodes leave files, as this host sees it.
+    /// Where nodes write files, as a path of this host.
     pub(crate) staging: LocalPath,
-    /// All places, as nodes and this host see them.
+    /// All places, as paths of the nodes and of this host.
     pub(crate) places: Places,
     pub(crate) allow: AllowList,
-    /// What is tried again, and when.
     pub(crate) policy: Policy,
-    /// How long things may take.
     pub(crate) clocks: Clocks,
     pub(crate) polling: Polling,
     /// The zone of broadcast dates.
@@ -41,21 +38,19 @@ impl Faults {
         self.0.push(format!("{key}: {why}"));
     }
 
-    /// What was read, if it could be.
+    /// The value, or none after adding the error.
     fn kept<T>(&mut self, key: &str, read: Result<T, impl Display>) -> Option<T> {
         read.map_err(|why| self.add(key, why)).ok()
     }
 
     fn failure(self) -> Failure {
-        let fix = "correct these settings; `tidemill config show --origin` tells where each comes from";
+        let fix = "correct these settings; `tidemill config show --origin` shows where each one comes from";
         match self.0.as_slice() {
             [one] => Failure::new(Code::BadRenderSettings, one.clone(), fix),
-            many => Failure::new(
-                Code::BadRenderSettings,
-                format!("{} settings of renders are wrong", many.len()),
-                fix,
-            )
-            .because(&many.join("\n")),
+            many => {
+                let what = format!("{} render settings are wrong", many.len());
+                Failure::new(Code::BadRenderSettings, what, fix).because(&many.join("\n"))
+            }
         }
     }
 }
@@ -96,14 +91,13 @@ impl Setup {
         })
     }
 
-    /// Whether nodes can leave files where they are told to. Windows takes `/mnt/nas` for a folder of its own disk, in which
-    /// nobody would ever look.
+    /// Checks that nodes can write to the staging folder. Windows would take `/mnt/nas` for a folder of its own disk.
     pub(crate) fn check_nodes(&self) -> Result<(), Failure> {
         let windows = self.allow.template_folders.iter().find(|folder| folder.is_of_windows());
         let Some(folder) = windows.filter(|_| !self.places.staging.is_of_windows()) else { return Ok(()) };
         let mut faults = Faults::default();
         let why = format!(
-            "nodes that have their templates in {folder} run Windows, and do not find {}; say what they call that folder, \
+            "nodes with templates in {folder} run Windows and cannot open {}; map that folder to a Windows path, \
              such as \\\\NAS\\broadcast={}",
             self.places.staging, self.mount,
         );
@@ -111,26 +105,26 @@ impl Setup {
         Err(faults.failure())
     }
 
-    /// Only what jobs may use.
+    /// Only the allow list.
     pub(crate) fn allow(settings: &Render) -> Result<AllowList, Failure> {
         let mut faults = Faults::default();
         let allow = allow(settings, &mut faults);
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
     }
 
-    /// Only where pictures out of files are; none when nobody has said where the NAS is.
+    /// Only the folder of posters; none when `render.mount` is not set or wrong.
     pub(crate) fn posters(settings: &Render) -> Option<LocalPath> {
         folders(settings, &mut Faults::default()).map(|folders| folders.posters)
     }
 
-    /// Only what is tried again, and when.
+    /// Only the retry policy.
     pub(crate) fn policy(settings: &Render) -> Result<Policy, Failure> {
         let mut faults = Faults::default();
         policy(settings, &mut faults).ok_or_else(|| faults.failure())
     }
 }
 
-/// The folders of this host.
+/// Paths of this host.
 struct Folders {
     mount: LocalPath,
     output: LocalPath,
@@ -140,11 +134,11 @@ struct Folders {
 
 fn folders(settings: &Render, faults: &mut Faults) -> Option<Folders> {
     let Some(mount) = &settings.mount else {
-        faults.add("render.mount", "nobody has said where the NAS is mounted");
+        faults.add("render.mount", "set it to the mount point of the NAS");
         return None;
     };
     let mount = faults.kept("render.mount", LocalPath::parse(mount))?;
-    // It always lies below the mount, whether or not it begins with a slash.
+    // Relative to the mount, with or without a leading slash.
     let parts: Vec<&str> = settings.output_folder.split('/').filter(|part| !part.is_empty()).collect();
     let below = |parts: &[&str]| parts.iter().try_fold(mount.clone(), |path, part| path.join(part));
     let output = faults.kept("render.output_folder", below(&parts))?;
@@ -165,18 +159,18 @@ fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<P
     };
     let paths = faults.kept("render.paths", PathMap::new(lines))?;
     let staging = faults.kept("render.staging_folder", paths.to_node(&folders.staging));
-    // People read where the file is; who has no other name for it reads that of this host.
+    // Only shown to people, so the path of this host is good enough.
     let output = paths.to_node(&folders.output).or_else(|_| NodePath::parse(&folders.output.to_string()));
     let output = faults.kept("render.output_folder", output);
     Some(Places { staging: staging?, output: output?, posters: Some(folders.posters.clone()), paths })
 }
 
-/// `NODE=LOCAL;NODE=LOCAL`. What is before the equals sign may have one too, and what is behind it begins with a slash.
+/// Parses `NODE=/LOCAL;NODE=/LOCAL`. NODE may contain `=`.
 fn lines(text: &str, faults: &mut Faults) -> Vec<PathLine> {
     let mut lines = Vec::new();
     for line in list(text, ';') {
         let Some((node, local)) = line.find("=/").map(|at| (&line[..at], &line[at + 1..])) else {
-            faults.add("render.paths", format!("{line:?} is not written NODE=/LOCAL"));
+            faults.add("render.paths", format!("{line:?} does not have the form NODE=/LOCAL"));
             continue;
         };
         let node = faults.kept("render.paths", NodePath::parse(node.trim()));
@@ -186,7 +180,7 @@ fn lines(text: &str, faults: &mut Faults) -> Vec<PathLine> {
     lines
 }
 
-/// Nodes see folders as this host does, where nobody says otherwise.
+/// Without a map, nodes use the paths of this host.
 fn same(folders: &Folders, faults: &mut Faults) -> Vec<PathLine> {
     let mut lines = Vec::new();
     let mut line = |local: &LocalPath| {
@@ -309,7 +303,7 @@ pub(super) mod tests {
         for part in ["render.paths: \"D:\\\\a\"", "contains ..", "render.template_folders", "render.zone"] {
             assert!(all.contains(part), "{part}: {all}");
         }
-        assert!(wrong(&[]).contains("render.mount: nobody has said"));
+        assert!(wrong(&[]).contains("render.mount: set it"));
         assert!(wrong(&[("render.mount", "nas")]).contains("render.mount"));
         let outside = wrong(&[("render.mount", "/mnt/nas"), ("render.output_folder", "../secret")]);
         assert!(outside.contains("render.output_folder"), "{outside}");

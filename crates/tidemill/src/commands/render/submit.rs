@@ -1,4 +1,4 @@
-//! `render submit`: orders a render. What can be seen to be wrong with it is told before it waits for a worker.
+//! `render submit`: orders a render. Problems are reported before a worker sees it.
 
 use super::Setup;
 use super::file::read_data;
@@ -15,27 +15,26 @@ use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::Material;
 use tidemill_store::render::{NewRender, Submitted};
 
-/// The order
 #[derive(Args, Debug)]
 pub(crate) struct Submit {
-    /// A file with what is shown (gfx_data, as JSON); standard input if it is -
+    /// JSON file with the data (gfx_data); - for standard input
     file: PathBuf,
-    /// The composition, if the data does not name it
+    /// Composition, if the data does not name it
     #[arg(long, value_name = "NAME")]
     composition: Option<String>,
-    /// What it is ordered for; the same data for the same thing is not ordered twice
+    /// Cue item; the same data for the same cue item is ordered only once
     #[arg(long, value_name = "ID")]
     cue_item: Option<String>,
-    /// The higher, the sooner
+    /// Higher priorities render first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
-    /// When it is on air, such as 2026-11-15T18:00:00Z
+    /// When the render goes on air, such as 2026-11-15T18:00:00Z
     #[arg(long, value_name = "TIME")]
     deadline: Option<Timestamp>,
-    /// The day of the broadcast, such as 2026-11-15
+    /// Broadcast date, such as 2026-11-15
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Only tell what is wrong with it
+    /// Check the order without placing it
     #[arg(long)]
     dry_run: bool,
 }
@@ -43,7 +42,7 @@ pub(crate) struct Submit {
 pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Failure> {
     let text = read_data(&arguments.file)?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
-    // Whoever orders need not know how renders are made; but if this host knows, it is the better judge.
+    // The allow list can be checked only on a host that has it in its configuration.
     let settings = &context.settings().render;
     let allow = settings.template_folders.is_some().then(|| Setup::allow(settings)).transpose()?;
     let mut tx = context.begin().await?;
@@ -60,7 +59,7 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     let submitted = tx.renders().submit(&order, &context.actor()).await?;
     if arguments.dry_run {
         tx.rollback().await?;
-        context.note("a dry run: nothing was ordered, and nothing is wrong with it");
+        context.note("dry run: the order is valid, nothing was ordered");
         return Ok(Exit::Ok);
     }
     tx.commit().await?;
@@ -72,13 +71,12 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     ];
     print_fields("tidemill.render_submitted/v1", &fields, context.output())?;
     if !is_new {
-        context.note("the same was ordered before and has not ended, so nothing was added");
+        context.note("this render is already ordered and has not ended");
     }
     Ok(Exit::Ok)
 }
 
 pub(super) fn date(text: &str) -> Result<BroadcastDate, Failure> {
-    text.parse().map_err(|bad: BadBroadcastDate| {
-        Failure::new(bad.code(), bad.to_string(), "write year, month and day with dashes")
-    })
+    text.parse()
+        .map_err(|bad: BadBroadcastDate| Failure::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
 }

@@ -1,4 +1,4 @@
-//! `render worker`: renders until told to stop. A server that knows where nexrender is has such a worker too.
+//! `render worker`: renders until it is stopped. A server with `render.url` runs such a worker too.
 
 use super::Setup;
 use crate::commands::shutdown::{self, Signals};
@@ -27,25 +27,24 @@ use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How to render. Defaults are the configuration's
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArguments {
-    /// Where nexrender is, overrides render.url
+    /// URL of nexrender, overrides render.url
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Most renders at once, overrides render.capacity
+    /// Maximum number of renders at once, overrides render.capacity
     #[arg(long, value_name = "COUNT")]
     capacity: Option<String>,
-    /// What this worker calls itself, overrides render.worker
+    /// Name of the worker, overrides render.worker
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where the NAS is mounted, overrides render.mount
+    /// Mount point of the NAS, overrides render.mount
     #[arg(long, value_name = "PATH")]
     mount: Option<String>,
-    /// The pool of licences, overrides render.pool
+    /// Pool of licences, overrides render.pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// Tell how it is to whoever asks for /health there, such as 127.0.0.1:8080; on this host also /metrics
+    /// Serve /health at this address, such as 127.0.0.1:8080; on a loopback address also /metrics
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -62,19 +61,19 @@ impl WorkerArguments {
     }
 }
 
-/// How long what is about to be published may take once we are asked to stop; what a node renders goes on without us.
+/// How long files may take to be published after a signal. Nodes go on rendering without the worker.
 const DRAIN_FOR: Duration = Duration::from_secs(15);
 
-/// How long all of a worker may take to stop.
+/// How long the whole worker may take to stop.
 const GRACE: Duration = Duration::from_secs(22);
 
 pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
     let started = clock.monotonic();
-    let Some(wanted) = WorkerSetup::of(context, clock.clone())? else {
+    let Some(setup) = WorkerSetup::of(context, clock.clone())? else {
         let fix = "add --url http://HOST:3000, or set render.url or NEXRENDER_API_URL";
-        return Err(Failure::new(Code::BadRenderSettings, "nobody said where nexrender is", fix));
+        return Err(Failure::new(Code::BadRenderSettings, "no URL of nexrender is configured", fix));
     };
     let listener = match arguments.listen {
         Some(address) => Some(WorkerHealth::listen(address).await?),
@@ -84,42 +83,42 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let pools = Pools::start(store.clone(), context.pool_options());
-    let farm = wanted.backends.farm.name();
-    let worker = wanted.worker(context, &store, clock.clone(), &process, &pools);
-    let lifecycle_events = listener.map(|listener| {
+    let farm = setup.backends.farm.name();
+    let worker = setup.worker(context, &store, clock.clone(), &process, &pools);
+    let health = listener.map(|listener| {
         let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
-        context.note(&format!("how it is, is told at http://{address}/health"));
-        // Nobody proves here who they are, so what is counted stays on this host.
+        context.note(&format!("health checks: http://{address}/health"));
+        // This address has no authentication, so metrics are served only on loopback.
         let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let metrics = if is_local { telemetry::start_metrics() } else { None };
         let health = WorkerHealth { worker: worker.handle(), process: process.id(), clock, started, metrics };
         tokio::spawn(health.answer(listener))
     });
     context.note(&format!(
-        "rendering with {farm}; a signal ends it, and what is rendering there is left to others"
+        "rendering with {farm}; stop with a signal, other workers take over what is rendering"
     ));
     let ended = render(worker, &process, &mut signals).await;
     reaping.abort();
-    if let Some(lifecycle_events) = lifecycle_events {
-        lifecycle_events.abort();
+    if let Some(health) = health {
+        health.abort();
     }
     shutdown::stop(&process).await;
     ended.map(|()| Exit::Ok)
 }
 
-/// Renders until a signal comes, and then brings to its end what is about to be published. A second signal ends it at
-/// once; leases of what it had then lapse by themselves.
+/// Renders until a signal, then finishes what is being published. A second signal stops at once; the leases then
+/// expire.
 async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
-    let (stop, told) = watch::channel(false);
-    let mut rendering: JoinHandle<()> = tokio::spawn(async move { worker.run(told).await });
-    let was_told = tokio::select! {
+    let (stop, stopping) = watch::channel(false);
+    let mut rendering: JoinHandle<()> = tokio::spawn(async move { worker.run(stopping).await });
+    let was_signalled = tokio::select! {
         ended = &mut rendering => {
-            let ended = ended.map_or_else(|error| error.to_string(), |()| "a loop of it has ended".to_owned());
-            let what = "the render worker ended by itself";
-            return Err(Failure::new(Code::Unexpected, what, "start it again, and see its log").because(&ended));
+            let ended = ended.map_or_else(|error| error.to_string(), |()| "one of its loops ended".to_owned());
+            let what = "the render worker stopped unexpectedly";
+            return Err(Failure::new(Code::Unexpected, what, "see its log and start it again").because(&ended));
         }
         () = signals.next() => true,
-        // A supervisor starts it again; it comes back as a new process.
+        // A supervisor restarts it as a new process.
         _ended = process.ended() => false,
     };
     stop.send_replace(true);
@@ -128,10 +127,10 @@ async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Res
         () = signals.next() => {}
     }
     rendering.abort();
-    if was_told { Ok(()) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+    if was_signalled { Ok(()) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }
 
-/// A worker as the configuration wants it, of which nothing runs yet.
+/// A configured worker that is not running yet.
 #[derive(Debug)]
 pub(crate) struct WorkerSetup {
     setup: Setup,
@@ -140,7 +139,7 @@ pub(crate) struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// None when nobody said where nexrender is.
+    /// None when `render.url` is not set.
     pub(crate) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().render;
         let Some(url) = &settings.url else { return Ok(None) };
@@ -196,24 +195,23 @@ impl WorkerSetup {
         Worker::new(store.clone(), clock, self.backends, options)
     }
 
-    /// Where it publishes, as this host sees it.
+    /// Where renders are published, as a path of this host.
     pub(crate) fn output(&self) -> &LocalPath {
         &self.setup.output
     }
 
-    /// What it acts on: for those who only want to know how that is.
     pub(crate) fn backends(&self) -> &Backends {
         &self.backends
     }
 }
 
-/// The NAS, as the configuration has it: where nodes leave files, and where these are published.
+/// The NAS: where nodes write files, and where files are published.
 fn storage(setup: &Setup, settings: &Render) -> ShelfOptions {
     let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
         (true, true) => Mount::At(setup.mount.clone()),
         _ => Mount::Local,
     };
-    // Where a mount cannot be told from a folder, the one file speaks for all of the NAS.
+    // With a sentinel file, that file alone proves that the NAS is mounted.
     let (staging, output) = match &settings.mount_sentinel {
         Some(name) => (Mount::Local, Mount::Sentinel(name.clone())),
         None => (at(&setup.staging), at(&setup.output)),
@@ -225,7 +223,7 @@ fn storage(setup: &Setup, settings: &Render) -> ShelfOptions {
 fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {
     let name: PoolName = name.parse().map_err(|bad| {
         let what = format!("render.pool: {bad}");
-        Failure::new(Code::BadRenderSettings, what, "name a pool as `tidemill pool list` shows it")
+        Failure::new(Code::BadRenderSettings, what, "use a pool of `tidemill pool list`")
     })?;
     Ok((name, NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)))
 }
