@@ -1,7 +1,7 @@
-//! The one layer that every request passes: who is it, may it, does it come from our own pages, is it too much.
+//! The layer that every request passes: authentication, permissions, origin and rate limits.
 //!
-//! Deny by default: a request that matches no entry of the table of routes is answered with 404 before any
-//! handler could see it, and one that matches needs the permission that its entry names.
+//! Deny by default: a request that matches no route gets 404 before any handler sees it, and every route names the
+//! permission that it needs.
 
 pub mod jwt;
 pub mod limit;
@@ -29,15 +29,15 @@ use tidemill_domain::access::{Permission, Token, allows, covers, in_scope};
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_engine::SystemIds;
+use tidemill_store::token::TokenRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// How long it may take to note that a token was used.
+/// Timeout for recording that a token was used.
 const TOUCH_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How callers prove who they are.
 #[derive(Clone, Debug)]
 pub enum Authentication {
-    /// Not at all: everybody who reaches the address is the administrator. On loopback only.
+    /// Every caller is an administrator. On loopback only.
     None,
     /// By an API token, a session opened with one, or a JWT of one of these issuers.
     Required { issuers: Vec<Issuer> },
@@ -45,43 +45,38 @@ pub enum Authentication {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {
-    /// What the audit log calls it.
+    /// The name in the audit log.
     pub name: String,
-    /// What tells it from everybody else, also from others of the same name.
+    /// Unique, unlike the name.
     pub caller: String,
     pub role: Role,
-    /// To which objects it is limited; none for all.
+    /// The objects that it is limited to; empty for all.
     pub scopes: Vec<String>,
-    /// How it came in.
     pub via: Via,
     pub request_id: String,
 }
 
-/// How a caller came in.
+/// How a caller authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Via {
-    /// With a header that no browser sends by itself.
+    /// By a header that browsers never send on their own.
     Bearer,
-    /// With the cookie of a session, whose secret makes the token of its forms.
-    Session {
-        /// The secret of the session.
-        secret: String,
-    },
+    /// By a session cookie. Its secret makes the form token.
+    Session { secret: String },
+    /// Without authentication.
     Open,
 }
 
 impl Principal {
-    /// As the audit log knows it.
     pub fn actor(&self) -> Actor {
         Actor { name: self.name.clone(), role: self.role, request_id: Some(self.request_id.clone()) }
     }
 
-    /// Whether it has a permission.
     pub fn may(&self, permission: Permission) -> bool {
         allows(self.role, permission)
     }
 
-    /// Refuses an object that lies outside of its scopes.
+    /// Rejects an object outside of its scopes.
     pub fn check_scope(&self, object: &str) -> Result<(), Problem> {
         if in_scope(&self.scopes, object) {
             return Ok(());
@@ -90,17 +85,17 @@ impl Principal {
         Err(Problem::new(Code::NotAllowed, detail, "use a token without scopes, or one for this object"))
     }
 
-    /// Refuses to hand on more than it has: whoever is limited may make others only as limited as itself.
+    /// A token with scopes can create tokens only within these scopes.
     pub fn check_grant(&self, scopes: &[String]) -> Result<(), Problem> {
         let is_unlimited = self.scopes.is_empty();
         if is_unlimited || (!scopes.is_empty() && scopes.iter().all(|scope| covers(&self.scopes, scope))) {
             return Ok(());
         }
-        let detail = format!("this token is limited to {} and cannot hand on more", self.scopes.join(", "));
+        let detail = format!("this token is limited to {} and cannot grant more", self.scopes.join(", "));
         Err(Problem::new(Code::NotAllowed, detail, "give the new token scopes within these"))
     }
 
-    /// What every form of its pages carries.
+    /// The token in every form of its pages.
     pub fn form_token(&self) -> String {
         match &self.via {
             Via::Session { secret } => session::form_token(secret),
@@ -109,7 +104,7 @@ impl Principal {
     }
 }
 
-/// The table as the layer looks things up in it.
+/// The routes with their permissions.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries(Arc<[Entry]>);
 
@@ -133,7 +128,7 @@ impl Entries {
     }
 
     fn find(&self, method: &Method, path: &str) -> Option<&Entry> {
-        // A HEAD is a GET whose body nobody wants.
+        // HEAD has the permissions of GET.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.iter().find(|entry| entry.method == method && entry.path == path)
     }
@@ -154,14 +149,14 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     let shown = request.headers().clone();
     let answer = match entry {
         None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
-        // No name and no text of ours has one, and PostgreSQL takes none.
+        // PostgreSQL does not accept NUL in text.
         Some(_) if request.uri().to_string().contains("%00") => {
-            Err(Problem::bad_request("the address contains the character NUL", "leave out %00").into())
+            Err(Problem::bad_request("the address contains a NUL character", "remove %00").into())
         }
         Some(entry) => {
-            let knock = Knock::of(&request, &request_id);
-            match signed::caller(&state, &knock, entry.surface, &mut request).await {
-                Ok(signer) => admit(&state, &knock, entry.access, signer).await,
+            let info = RequestInfo::of(&request, &request_id);
+            match signed::caller(&state, &info, entry.surface, &mut request).await {
+                Ok(signer) => admit(&state, &info, entry.access, signer).await,
                 Err(refusal) => Err(refusal),
             }
         }
@@ -178,7 +173,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
         Err(Refusal::Login) => not_authenticated().into_response(),
         Err(Refusal::Problem(problem)) => problem.into_response(),
         Err(Refusal::Signature(refusal)) if surface == Surface::Lambda => {
-            in_words_of_lambda(refusal.into(), &request_id)
+            lambda_error(refusal.into(), &request_id)
         }
         Err(Refusal::Signature(refusal)) => {
             let remedy = "sign it with a key of this server, or send `Authorization: Bearer TOKEN`";
@@ -190,7 +185,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
         response = match surface {
             Surface::Page => dashboard::problem_page(&state, &shown, &problem),
             Surface::Api | Surface::EmrAgent => problem.into_response(),
-            Surface::Lambda => in_words_of_lambda(ServiceError::from(&problem), &request_id),
+            Surface::Lambda => lambda_error(ServiceError::from(&problem), &request_id),
         };
     }
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -200,12 +195,11 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     response
 }
 
-/// A refusal as clients of Lambda understand it.
-fn in_words_of_lambda(error: ServiceError, request_id: &str) -> Response {
+fn lambda_error(error: ServiceError, request_id: &str) -> Response {
     Reply::Refused(error).into_response(request_id, LogType::None, "")
 }
 
-/// People who mistype an address get a page; programs, and whatever is below the address for them, get a document.
+/// An unknown address is a page for browsers, and JSON for programs and below `/api/`.
 fn surface_of_unknown(request: &Request, base_path: &str) -> Surface {
     let path = request.uri().path();
     let is_api = path.strip_prefix(base_path).unwrap_or(path).starts_with("/api/");
@@ -217,19 +211,14 @@ fn surface_of_unknown(request: &Request, base_path: &str) -> Surface {
 fn unknown(request: &Request, path_exists: bool) -> Problem {
     if path_exists {
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        let detail = format!("this address does not answer to {}", request.method());
-        return Problem::with_status(
-            status,
-            Code::BadRequest,
-            detail,
-            "see /openapi.json for what it answers to",
-        );
+        let detail = format!("this address does not accept {}", request.method());
+        return Problem::with_status(status, Code::BadRequest, detail, "see /openapi.json for its methods");
     }
-    Problem::new(Code::NotFound, "there is nothing at this address", "see /openapi.json for what there is")
+    Problem::new(Code::NotFound, "unknown address", "see /openapi.json for all addresses")
 }
 
-/// What the layer looks at. A copy, because the body of a request cannot be shared while somebody waits.
-struct Knock {
+/// What the layer needs of a request. A copy, because the body cannot be shared across an await.
+struct RequestInfo {
     request_id: String,
     method: Method,
     path: String,
@@ -237,7 +226,7 @@ struct Knock {
     address: IpAddr,
 }
 
-impl Knock {
+impl RequestInfo {
     fn of(request: &Request, request_id: &str) -> Self {
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         Self {
@@ -253,7 +242,7 @@ impl Knock {
 enum Refusal {
     Login,
     Problem(Problem),
-    /// A signature that is none of ours.
+    /// An invalid AWS signature.
     Signature(signature::Refusal),
 }
 
@@ -265,33 +254,33 @@ impl From<Problem> for Refusal {
 
 fn not_authenticated() -> Problem {
     let remedy = "send `Authorization: Bearer TOKEN`; create one with `tidemill token create`";
-    Problem::new(Code::NotAuthenticated, "no valid credentials were given", remedy)
+    Problem::new(Code::NotAuthenticated, "no valid credentials", remedy)
 }
 
-/// `signer` is who has signed the request, if that was found out already.
+/// `signer` is the principal of an AWS signature.
 async fn admit(
     state: &State,
-    knock: &Knock,
+    info: &RequestInfo,
     access: Access,
     signer: Option<Principal>,
 ) -> Result<Principal, Refusal> {
     let principal = match signer {
         Some(signer) => Some(signer),
-        None => identify(state, knock).await?,
+        None => identify(state, info).await?,
     };
-    if !knock.method.is_safe() {
+    if !info.method.is_safe() {
         let via = principal.as_ref().map_or(&Via::Open, |principal| &principal.via);
-        origin::check(&knock.headers, via)?;
+        origin::check(&info.headers, via)?;
     }
     if matches!(principal.as_ref().map(|principal| &principal.via), Some(Via::Open)) {
-        origin::check_host(&knock.headers)?;
+        origin::check_host(&info.headers)?;
     }
     match (access, principal) {
         (Access::Public, Some(principal)) => Ok(principal),
-        (Access::Public, None) => Ok(nobody(&knock.request_id)),
+        (Access::Public, None) => Ok(anonymous(&info.request_id)),
         (Access::Needs(_), None) => Err(Refusal::Login),
         (Access::Needs(permission), Some(principal)) => {
-            // Requests for units have a bound of their own: who decides says so when there are too many.
+            // Requests for units have their own limit.
             if permission != Permission::Request {
                 let now = state.inner().parts.clock.monotonic();
                 state.inner().limits.check_caller(&principal.caller, now)?;
@@ -306,8 +295,8 @@ async fn admit(
     }
 }
 
-/// Somebody who has shown nothing, at a door that is open. A role that may nothing by HTTP.
-fn nobody(request_id: &str) -> Principal {
+/// A caller without credentials at a public address. Its role has no permissions over HTTP.
+fn anonymous(request_id: &str) -> Principal {
     Principal {
         name: "anonymous".to_owned(),
         caller: "anonymous".to_owned(),
@@ -318,27 +307,27 @@ fn nobody(request_id: &str) -> Principal {
     }
 }
 
-/// Who makes the request. Credentials that are wrong are refused, even where none are needed.
-async fn identify(state: &State, knock: &Knock) -> Result<Option<Principal>, Refusal> {
-    let request_id = knock.request_id.clone();
+/// Authenticates the request. Wrong credentials are rejected even where none are needed.
+async fn identify(state: &State, info: &RequestInfo) -> Result<Option<Principal>, Refusal> {
+    let request_id = info.request_id.clone();
     let Authentication::Required { issuers } = &state.inner().authentication else {
         let (name, caller, role) = ("local".to_owned(), "local".to_owned(), Role::Admin);
         return Ok(Some(Principal { name, caller, role, scopes: Vec::new(), via: Via::Open, request_id }));
     };
     let now = state.inner().parts.clock.monotonic();
-    if let Some(text) = bearer(&knock.headers)? {
+    if let Some(text) = bearer(&info.headers)? {
         let found = match text.parse::<Token>() {
             Ok(token) => by_token(state, request_id, &token).await?,
             Err(_) => jwt::verify(issuers, text, state.inner().parts.clock.now(), &request_id),
         };
         if found.is_none() {
-            state.inner().limits.note_failure(knock.address, now)?;
+            state.inner().limits.note_failure(info.address, now)?;
             return Err(not_authenticated().into());
         }
         return Ok(found);
     }
-    let Some(secret) = session::cookie(&knock.headers, state.inner().cookie) else { return Ok(None) };
-    Ok(by_session(state, request_id, secret, &knock.path).await?)
+    let Some(secret) = session::cookie(&info.headers, state.inner().cookie) else { return Ok(None) };
+    Ok(by_session(state, request_id, secret, &info.path).await?)
 }
 
 async fn by_session(
@@ -352,17 +341,19 @@ async fn by_session(
     let now = tx.now().await?;
     drop(tx);
     let Some(session) = found else { return Ok(None) };
-    // Noted when a page is asked for, not for each of its parts.
+    // Recorded once per page, not for its style and script.
     if session.is_touch_due(now) && !path.contains("/assets/") {
         touch(state, async |tx| tx.tokens().touch_session(&secret).await).await;
     }
-    let token = session.token;
-    let via = Via::Session { secret };
-    let caller = format!("token/{}", token.id);
-    Ok(Some(Principal { name: token.name, caller, role: token.role, scopes: token.scopes, via, request_id }))
+    Ok(Some(bearer_of(session.token, Via::Session { secret }, request_id)))
 }
 
-/// Notes that somebody was here. Who only reads is not refused because the database cannot be written to just now.
+fn bearer_of(token: TokenRecord, via: Via, request_id: String) -> Principal {
+    let caller = format!("token/{}", token.id);
+    Principal { name: token.name, caller, role: token.role, scopes: token.scopes, via, request_id }
+}
+
+/// Records the use of a token or session. A failure does not fail the request.
 async fn touch(state: &State, note: impl AsyncFnOnce(&mut Tx) -> Result<(), StoreError>) {
     let noting = async {
         let mut tx = state.store().begin().await?;
@@ -372,8 +363,8 @@ async fn touch(state: &State, note: impl AsyncFnOnce(&mut Tx) -> Result<(), Stor
     };
     match tokio::time::timeout(TOUCH_PATIENCE, noting).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "it was not noted that a token was used"),
-        Err(_) => tracing::debug!("it was not noted that a token was used: the database is busy"),
+        Ok(Err(error)) => tracing::debug!(%error, "the use of a token was not recorded"),
+        Err(_) => tracing::debug!("the use of a token was not recorded: the database is busy"),
     }
 }
 
@@ -386,16 +377,7 @@ async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Op
     if record.is_touch_due(now) {
         touch(state, async |tx| tx.tokens().touch(&record.id).await).await;
     }
-    let via = Via::Bearer;
-    let caller = format!("token/{}", record.id);
-    Ok(Some(Principal {
-        name: record.name,
-        caller,
-        role: record.role,
-        scopes: record.scopes,
-        via,
-        request_id,
-    }))
+    Ok(Some(bearer_of(record, Via::Bearer, request_id)))
 }
 
 /// The text after `Bearer`.
@@ -408,14 +390,14 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// What browsers are told about every answer.
+/// Security headers of every response.
 fn add_headers(headers: &mut HeaderMap, request_id: &str) {
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                   form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
     for (name, value) in [
         ("content-security-policy", policy),
         ("x-content-type-options", "nosniff"),
-        // With `no-referrer` browsers would send no origin either, and our own forms could not be told from those of others.
+        // With `no-referrer` browsers send no origin, and the origin of a form could not be checked.
         ("referrer-policy", "same-origin"),
         ("x-frame-options", "DENY"),
         ("cross-origin-opener-policy", "same-origin"),

@@ -1,4 +1,4 @@
-//! Connections: how many there may be, how long one may be silent or leave its answer lying, and their end in order.
+//! HTTP connections: how many are allowed, their timeouts, and graceful shutdown.
 
 mod places;
 
@@ -27,22 +27,21 @@ use tidemill_domain::connection::Bounds;
 use tokio::net::{TcpListener, TcpStream};
 use tower::Service as _;
 
-/// How long a connection may be open without a whole head of a request while places are not scarce. Longer than the minute
-/// for which proxies keep theirs, so that it is not we who close one while a request is on its way.
+/// Timeout for the head of a request while places are free. Longer than the usual keep-alive of proxies (one minute), so that
+/// the server does not close a connection while a request is on its way.
 const SILENCE_MAX: Duration = Duration::from_secs(75);
-/// How long nobody is accepted when the system has nothing left to give.
+/// Pause after the system refused a connection.
 const PAUSE: Duration = Duration::from_secs(1);
-/// After how long another try makes sense for who got no place.
+/// `Retry-After` when all places are taken.
 const RETRY_SECONDS: u64 = 5;
 
-/// What connections may take by being open, with so many for one address if anybody has said so.
+/// Limits from the number of files that this process may open; `per_address` overrides the limit per address.
 pub(crate) fn bounds_of_this_process(per_address: Option<u32>) -> Bounds {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     Bounds::of_files(files, per_address, SILENCE_MAX)
 }
 
-/// Answers by `app`, whose paths begin with `base_path`, until `shutdown` is done, then lets the requests in hand come to
-/// their end.
+/// Serves `app` below `base_path` until `shutdown` completes, then finishes open requests.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -59,7 +58,7 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &places, bounds.patience) => accepted,
         };
         let seat = places.seat(peer.ip());
-        tokio::spawn(converse(stream, peer, app.clone(), Arc::clone(&base_path), seat));
+        tokio::spawn(serve_connection(stream, peer, app.clone(), Arc::clone(&base_path), seat));
     }
     drop(listener);
     places.close().await;
@@ -70,7 +69,7 @@ async fn accept(listener: &TcpListener, places: &Places, silence: Duration) -> (
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Only now, because nobody gives way unless somebody comes.
+                // Only now: idle connections stay open until a new one arrives.
                 places.room().await;
                 if !is_relieved {
                     places.note_success();
@@ -78,28 +77,28 @@ async fn accept(listener: &TcpListener, places: &Places, silence: Duration) -> (
                 expect_reading(&stream, silence);
                 return (stream, peer);
             }
-            // Whoever it was has gone already.
+            // The client has already gone.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
             Err(error) => {
                 if places.note_failure() {
-                    tracing::warn!(%error, "no connection could be accepted; let the process open more files (ulimit -n)");
+                    tracing::warn!(%error, "cannot accept connections; let the process open more files (ulimit -n)");
                 }
-                // A connection that waits for a request gives its file back.
+                // Closing an idle connection frees a file.
                 is_relieved = tokio::time::timeout(PAUSE, places.relieve()).await.is_ok();
             }
         }
     }
 }
 
-/// Answers what is asked on one connection.
-async fn converse(stream: TcpStream, peer: SocketAddr, app: Router, base_path: Arc<str>, seat: Seat) {
+/// Serves one connection.
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base_path: Arc<str>, seat: Seat) {
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(seat.head_timeout());
     let service = service_fn(|mut request: Request<Incoming>| {
         let in_hand = seat.take_in_hand();
         let is_for_health = seat.is_for_health();
-        let is_refused = is_for_health && !health::is_asked(&base_path, request.uri().path());
+        let is_refused = is_for_health && !health::is_health_check(&base_path, request.uri().path());
         request.extensions_mut().insert(ConnectInfo(peer));
         let mut app = app.clone();
         async move {
@@ -113,12 +112,12 @@ async fn converse(stream: TcpStream, peer: SocketAddr, app: Router, base_path: A
     });
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
-        // A request that has arrived already is answered first.
+        // Serve a request that has already arrived first.
         biased;
         ended = connection.as_mut() => ended,
         () = seat.dismissal() => {
             connection.as_mut().graceful_shutdown();
-            // A request in hand and its answer come to their end. Half a head does not: it could keep its place.
+            // Finish an open request, but do not wait for the rest of a half-sent head.
             if seat.has_asked() { connection.await } else { Ok(()) }
         }
     };
@@ -128,19 +127,18 @@ async fn converse(stream: TcpStream, peer: SocketAddr, app: Router, base_path: A
 }
 
 fn crowded() -> Response<Body> {
-    let remedy =
-        "try again in some seconds; if it stays so, let the server open more files, or connect less often";
-    Problem::new(Code::TooManyConnections, "every connection has a request in hand", remedy)
+    let remedy = "try again in some seconds; if it fails again, let the server open more files, or open fewer connections";
+    Problem::new(Code::TooManyConnections, "all connections are busy", remedy)
         .retry_after(RETRY_SECONDS)
         .into_response()
 }
 
-/// Whoever does not read what it has asked for is cut off by the system: otherwise it would keep its place for ever.
+/// The system closes a connection whose client does not read the response. Otherwise it would keep its place forever.
 #[cfg(target_os = "linux")]
 fn expect_reading(stream: &TcpStream, silence: Duration) {
     let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, millis) {
-        tracing::debug!(%error, "a connection has no limit on how long its answer may lie");
+        tracing::debug!(%error, "a connection has no timeout for an unread response");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Health and metrics: for load balancers, supervisors and Prometheus. A process that is a render worker and nothing else
-//! answers by [`WorkerHealth`].
+//! Health checks and metrics for load balancers, supervisors and Prometheus. [`WorkerHealth`] serves them for a render
+//! worker without a server.
 
 use crate::ServerError;
 use crate::connection;
@@ -24,20 +24,20 @@ use tidemill_engine::render::health::{Checked, Health, InFlight};
 use tidemill_store::Init;
 use tokio::net::TcpListener;
 
-/// The paths that are answered even if every place for a connection is taken.
+/// Paths that are answered even when all places for connections are taken.
 pub(crate) const PATHS: [&str; 4] = ["/healthz/live", "/healthz/ready", "/healthz/startup", "/health"];
 
-/// Whether this path, below `base_path`, asks how the process is.
-pub(crate) fn is_asked(base_path: &str, path: &str) -> bool {
+/// Whether `path` is one of [`PATHS`] below `base_path`.
+pub(crate) fn is_health_check(base_path: &str, path: &str) -> bool {
     path.strip_prefix(base_path).is_some_and(|path| PATHS.contains(&path))
 }
 
-/// The process runs. Nothing else is asked, so a database that is away does not get the process killed.
+/// The process runs. The database is not checked, so that an outage does not make supervisors kill the process.
 pub(crate) async fn live() -> Json<Value> {
     Json(json!({ "status": "live" }))
 }
 
-/// The process can do its work: the database answers, its schema fits, and nobody has asked us to stop.
+/// The database answers, its schema fits, and the server is not shutting down.
 pub(crate) async fn ready(Given(state): Given<State>) -> Result<Json<Value>, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {
         return Err(Problem::with_status(
@@ -51,21 +51,21 @@ pub(crate) async fn ready(Given(state): Given<State>) -> Result<Json<Value>, Pro
     Ok(Json(json!({ "status": "ready" })))
 }
 
-/// The process has started: by the time it listens, it has.
+/// Always true: a process that listens has started.
 pub(crate) async fn startup() -> Json<Value> {
     Json(json!({ "status": "started" }))
 }
 
-/// The keys that supervisors of render workers know, and how the worker of this process is. What is not there is null,
-/// not zero. Everybody may ask, so what is wrong is told by its code alone; a worker that is not well answers 503.
+/// The health of the render worker, under the keys that supervisors of render workers expect. Unknown values are null. The
+/// path is public, so errors are codes only. An unhealthy worker gets status 503.
 pub(crate) async fn worker(Given(state): Given<State>) -> Response {
     let inner = state.inner();
     let health = inner.parts.render.worker.as_ref().map(WorkerHandle::health);
     let is_draining = inner.is_draining.load(Ordering::Relaxed);
-    told(health, is_draining, inner.parts.process.id(), inner.parts.clock.as_ref(), inner.started)
+    respond(health, is_draining, inner.parts.process.id(), inner.parts.clock.as_ref(), inner.started)
 }
 
-fn told(
+fn respond(
     health: Option<Health>,
     is_draining: bool,
     process: ProcessId,
@@ -96,33 +96,29 @@ fn told(
     (status, Json(body)).into_response()
 }
 
-/// How a process is that is a render worker and nothing else. What it tells is for everybody, as at a server.
+/// The health of a render worker without a server. Needs no authentication.
 #[derive(Clone, Debug)]
 pub struct WorkerHealth {
     pub worker: WorkerHandle,
-    /// The process of the worker.
     pub process: ProcessId,
-    /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
-    /// When it started.
     pub started: Monotonic,
-    /// What it counts, if anybody may see that.
+    /// None keeps the metrics private.
     pub metrics: Option<PrometheusHandle>,
 }
 
 impl WorkerHealth {
-    /// Listens; from here on connections queue.
     pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
         let failed = |source| ServerError::CannotListen { address, source };
         TcpListener::bind(address).await.map_err(failed)
     }
 
-    /// Answers `/health` and `/healthz/live`, and `/metrics` if there are any, for as long as it is polled.
+    /// Serves `/health`, `/healthz/live` and perhaps `/metrics`, for as long as it is polled.
     pub async fn answer(self, listener: TcpListener) {
         let health = async |Given(of): Given<Self>| {
             let health = of.worker.health();
             let is_stopping = health.is_stopping;
-            told(Some(health), is_stopping, of.process, of.clock.as_ref(), of.started)
+            respond(Some(health), is_stopping, of.process, of.clock.as_ref(), of.started)
         };
         let mut routes = Router::new().route("/health", get(health)).route("/healthz/live", get(live));
         if let Some(metrics) = self.metrics.clone() {
@@ -134,7 +130,6 @@ impl WorkerHealth {
     }
 }
 
-/// How a render worker is.
 fn render(health: &Health) -> Value {
     let seconds = |age: Option<Duration>| age.map(|age| age.as_secs());
     let part = |checked: &Checked| {
@@ -156,7 +151,7 @@ fn render(health: &Health) -> Value {
     })
 }
 
-/// What was counted, as Prometheus reads it.
+/// The metrics in the format of Prometheus.
 pub(crate) async fn metrics(Given(state): Given<State>) -> Response {
     exposed(state.inner().parts.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default())
 }
@@ -173,16 +168,18 @@ mod tests {
     #[test]
     fn every_route_about_health_is_answered_though_places_are_scarce() {
         let table = routes();
-        let mut told: Vec<&str> =
+        let mut routed: Vec<&str> =
             table.iter().map(|route| route.path).filter(|path| path.starts_with("/health")).collect();
-        told.sort_unstable();
+        routed.sort_unstable();
         let mut paths = PATHS;
         paths.sort_unstable();
 
-        assert_eq!(told, paths);
-        assert!(is_asked("", "/healthz/live") && is_asked("/base", "/base/health"));
+        assert_eq!(routed, paths);
+        assert!(is_health_check("", "/healthz/live") && is_health_check("/base", "/base/health"));
         assert!(
-            !is_asked("/base", "/health") && !is_asked("", "/healthz/live/") && !is_asked("", "/metrics")
+            !is_health_check("/base", "/health")
+                && !is_health_check("", "/healthz/live/")
+                && !is_health_check("", "/metrics")
         );
     }
 }

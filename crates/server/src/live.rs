@@ -1,8 +1,7 @@
-//! Changes as they happen: one stream of server-sent events per open page.
+//! Live updates: one stream of server-sent events per open page.
 //!
-//! [`hub`] knows who listens and what they have been shown; `producer` looks at the database, once for all of
-//! them; here is the stream itself. A page carries its regions complete, so a lost or late patch is never more
-//! than a page that is a little old, and a browser without the script misses nothing but the haste.
+//! [`hub`] knows the listeners and what they were sent; `producer` reads the database once for all of them; this file has
+//! the stream itself. A page is complete without live updates, so a lost patch only makes it a little old.
 
 pub mod hub;
 
@@ -33,25 +32,23 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
-/// How often a quiet stream says that it is alive.
+/// Interval of heartbeats on a stream.
 const BEAT_EVERY: Duration = Duration::from_secs(10);
-/// How soon a browser comes back after its stream broke.
+/// How soon a browser reconnects.
 const RETRY: Duration = Duration::from_secs(3);
-/// How long a stream lasts at most. The browser comes back at once and passes the guard again, so that somebody
-/// whose token was revoked does not look on for ever.
+/// Maximum length of a stream. The browser reconnects and authenticates again, so that a revoked token loses access.
 const STREAM_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Listening {
+pub(crate) struct EventQuery {
     #[serde(default)]
     page: String,
 }
 
-/// The stream of a page.
 pub(crate) async fn events(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    QueryString(asked): QueryString<Listening>,
+    QueryString(query): QueryString<EventQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {
@@ -62,19 +59,19 @@ pub(crate) async fn events(
     let resume = last.map_or(Resume::Afresh, |id| after(&boot, id));
     let live = &state.inner().live;
     let subscription =
-        live.subscribe(&principal.caller, Page::of_word(&asked.page), resume).map_err(problem)?;
+        live.subscribe(&principal.caller, Page::of_word(&query.page), resume).map_err(problem)?;
     let stream = EventStream::new(subscription, boot);
-    // Proxies that collect an answer before they pass it on would make this a very late one.
+    // Keeps proxies from buffering the stream.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
     Ok((unbuffered, Sse::new(stream)).into_response())
 }
 
-/// Tells the events of this run of the server from those of another.
+/// Identifies this run of the server in event ids.
 fn boot(state: &State) -> String {
     format!("{:x}", state.inner().started_at.as_micros())
 }
 
-/// What the browser has seen. The events of another run say nothing here.
+/// Where the browser resumes. Ids of another run do not count.
 fn after(boot: &str, id: &str) -> Resume {
     let number =
         id.split_once('-').filter(|(run, _)| *run == boot).and_then(|(_, number)| number.parse().ok());
@@ -82,7 +79,7 @@ fn after(boot: &str, id: &str) -> Resume {
 }
 
 fn problem(refused: Refused) -> Problem {
-    let remedy = "close other pages of this dashboard, or reload this one by hand";
+    let remedy = "close other pages of this dashboard, or reload this page yourself";
     match refused {
         Refused::Closed => Problem::with_status(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -91,17 +88,17 @@ fn problem(refused: Refused) -> Problem {
             "send the request to another server",
         ),
         Refused::OwnLimit => {
-            let detail = format!("you have {} streams open, which is the most", hub::STREAMS_PER_IDENTITY);
+            let detail = format!("you already have {} open streams", hub::STREAMS_PER_IDENTITY);
             Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
         }
         Refused::Limit => {
-            let detail = format!("{} streams are open, which is the most", hub::STREAMS);
+            let detail = format!("the server already has {} open streams", hub::STREAMS);
             Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
         }
     }
 }
 
-/// The events of one page, as they go over the wire.
+/// The events of one page.
 #[derive(Debug)]
 struct EventStream {
     subscription: Subscription,
@@ -142,7 +139,7 @@ impl Stream for EventStream {
             return Poll::Ready(sent.map(|sent| Ok(self.event(sent))));
         }
         if self.beat.poll_tick(context).is_ready() {
-            // The comment keeps proxies awake; the script cannot see it, so it is told by an event.
+            // The comment is for proxies, the event for the script.
             return Poll::Ready(Some(Ok(Event::default().comment("beat").event("beat").data("1"))));
         }
         self.end.as_mut().poll(context).map(|()| None)

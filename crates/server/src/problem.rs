@@ -1,4 +1,4 @@
-//! Errors as they leave the server: RFC 9457, with a stable code and a remedy, never with SQL or a stack.
+//! Errors of the HTTP API: RFC 9457 problem details with a stable code and a remedy, never with SQL or a stack trace.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -12,13 +12,13 @@ use tidemill_engine::pool::PoolError;
 use tidemill_store::StoreError;
 use utoipa::ToSchema;
 
-/// After how long another try makes sense when a process runs all that it may. Nobody knows when one of them ends.
+/// `Retry-After` when a process already runs as many jobs as it may.
 const FULL_RETRY_SECONDS: u64 = 10;
 
-/// After how long another try makes sense when more requests for units wait than a process takes; a pass takes less.
+/// `Retry-After` when too many requests for units wait. Deciding about them takes less than this.
 const BUSY_RETRY_SECONDS: u64 = 1;
 
-/// What went wrong. It is small, because every handler can return it.
+/// An error response. Every handler can return it, so it is small.
 #[derive(Clone, Debug)]
 pub struct Problem {
     code: Code,
@@ -29,43 +29,42 @@ pub struct Problem {
     retry_after_seconds: Option<u64>,
 }
 
-/// What went wrong, as the caller reads it.
+/// An error.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem, example = json!({
     "type": "urn:tidemill:error:TM1546", "title": "there is no such render", "status": 404, "detail": "there is no render 7",
     "code": "TM1546", "remedy": "list the renders",
 }))]
 pub struct ProblemBody {
-    /// Names the kind of problem.
+    /// A URN of the error code.
     #[serde(rename = "type")]
     kind: String,
-    /// What went wrong, in words that never change.
+    /// The error in general; always the same for a code.
     title: String,
     /// The HTTP status.
     status: u16,
-    /// What went wrong this time.
+    /// What happened in this case.
     detail: String,
-    /// The stable code, as in `tidemill explain CODE`.
+    /// The error code. `tidemill explain CODE` explains it.
     code: String,
-    /// What the caller can do about it.
+    /// How to fix it.
     remedy: String,
-    /// Under which id the log tells more.
+    /// Id of the request in the log of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
 
 impl Problem {
-    /// A request that did not pass the layer that says who it is.
+    /// A request that did not pass the authentication layer.
     pub(crate) fn unguarded() -> Self {
-        Self::new(Code::Unexpected, "the request passed no guard", "report it")
+        Self::new(Code::Unexpected, "the request has no principal", "report this")
     }
 
-    /// A problem with the status that belongs to its code.
+    /// The code decides the status.
     pub fn new(code: Code, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::with_status(status_of(code), code, detail, remedy)
     }
 
-    /// A problem with a status of its own.
     pub fn with_status(
         status: StatusCode,
         code: Code,
@@ -82,63 +81,54 @@ impl Problem {
         }
     }
 
-    /// Nothing is there.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("{what} does not exist"), "check the name, or list what exists")
     }
 
-    /// The request makes no sense.
     pub fn bad_request(why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Code::BadRequest, why, remedy)
     }
 
-    /// With the id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: &str) -> Self {
         self.request_id = Some(id.into());
         self
     }
 
-    /// With the time after which another try makes sense.
+    /// With a `Retry-After` header.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_seconds = Some(seconds);
         self
     }
 
-    /// The same, about something that was only looked for.
+    /// The same with status 404.
     #[must_use]
     pub fn as_missing(mut self) -> Self {
         self.status = StatusCode::NOT_FOUND;
         self
     }
 
-    /// After how long another try makes sense.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         self.retry_after_seconds
     }
 
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// What went wrong this time.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// What the caller can do about it.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
 
-    /// The stable code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Under which id the log tells more.
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
     }
@@ -186,13 +176,13 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_seconds {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // So that the outermost layer can add the request's id, and the dashboard can make a page of it.
+        // The outermost layer adds the id of the request, and makes a page of it for the dashboard.
         response.extensions_mut().insert(self);
         response
     }
 }
 
-/// The cause goes to the log; the caller gets the code, and the database's own words never.
+/// The log gets the cause. The caller gets the code, never the message of the database.
 impl From<&StoreError> for Problem {
     fn from(error: &StoreError) -> Self {
         tracing::error!(error = %ErrorChain(error), "a request failed at the database");
@@ -200,11 +190,8 @@ impl From<&StoreError> for Problem {
             Code::DatabaseFailed | Code::DamagedRow => "the database reported an error".to_owned(),
             code => code.title().to_owned(),
         };
-        Self::new(
-            error.code(),
-            detail,
-            "try again; if it stays so, see the server's log under the request id",
-        )
+        let remedy = "try again; if it fails again, search the server's log for the request id";
+        Self::new(error.code(), detail, remedy)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The alert channel that calls a URL. It goes only where it may: https, no redirects, and no address inside our
-//! own network unless the configuration says so; the address that was checked is the one that is called.
+//! The alert channel that calls a URL: https only, no redirects, and no address of a private network unless the
+//! configuration allows it. It calls the very IP address that it checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidemill_engine::alert::sns::notification;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A URL that is called with every notice.
+/// A URL that receives every notification.
 pub struct Webhook {
     name: String,
     url: reqwest::Url,
@@ -26,15 +26,14 @@ pub struct Webhook {
 tidemill_domain::words! {
     #[derive(Default)]
     pub enum Format {
-        /// The notice as it is stored.
+        /// The notification as it is stored.
         #[default]
         Tidemill = "tidemill",
-        /// The notice as Amazon SNS posts that of a CloudWatch alarm; the topic has the name of the webhook.
+        /// As Amazon SNS posts a CloudWatch alarm; the topic has the name of the webhook.
         Sns = "sns",
     }
 }
 
-/// A webhook that could never be called.
 #[derive(Debug, thiserror::Error)]
 #[error("the webhook {name} cannot be called: {why}")]
 pub struct BadWebhook {
@@ -43,8 +42,7 @@ pub struct BadWebhook {
 }
 
 impl Webhook {
-    /// A webhook; `secret` signs what is sent. `allows_private` lets it call this host and the own network, and
-    /// then also over plain HTTP.
+    /// `secret` signs the body. `allows_private` permits addresses of this host and of private networks, and plain HTTP.
     pub fn new(
         name: &str,
         url: &str,
@@ -53,9 +51,9 @@ impl Webhook {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BadWebhook> {
         let bad = |why| BadWebhook { name: name.to_owned(), why };
-        let url: reqwest::Url = url.parse().map_err(|_| bad("its URL is not understood"))?;
+        let url: reqwest::Url = url.parse().map_err(|_| bad("its URL is invalid"))?;
         if url.host_str().is_none() {
-            return Err(bad("its URL names no host"));
+            return Err(bad("its URL has no host"));
         }
         match url.scheme() {
             "https" => {}
@@ -63,12 +61,11 @@ impl Webhook {
             "http" => return Err(bad("its URL is not https, and allow_private is not set")),
             _ => return Err(bad("its URL is not https")),
         }
-        // The first one of a process counts; whoever was first has chosen the same or knows better.
+        // Only the first provider of a process counts.
         let _chosen_already = rustls::crypto::ring::default_provider().install_default();
         Ok(Self { name: name.to_owned(), url, secret, allows_private, format: Format::default(), clock })
     }
 
-    /// The same, which posts in this format.
     pub fn in_format(self, format: Format) -> Self {
         Self { format, ..self }
     }
@@ -106,14 +103,14 @@ impl Webhook {
         match request.body(body).send().await {
             Ok(answer) if answer.status().is_success() => Ok(()),
             Ok(answer) => Err(refused(answer.status())),
-            // The error's own text would quote the URL, which may hold a secret.
+            // The text of the error would quote the URL, which may contain a secret.
             Err(error) if error.is_timeout() => Err(DeliveryError::temporary("no answer within 5 s")),
-            Err(error) if error.is_connect() => Err(DeliveryError::temporary("no connection came about")),
+            Err(error) if error.is_connect() => Err(DeliveryError::temporary("cannot connect")),
             Err(_) => Err(DeliveryError::temporary("the call failed")),
         }
     }
 
-    /// The address to call; one that may not be called is as good as none.
+    /// The first allowed address of the host.
     async fn resolve(&self, host: &str) -> Result<SocketAddr, DeliveryError> {
         let port = self.url.port_or_known_default().unwrap_or(443);
         let literal = host.trim_start_matches('[').trim_end_matches(']');
@@ -123,20 +120,20 @@ impl Webhook {
         match found.iter().find(|address| self.allows_private || is_public(address.ip())) {
             Some(address) => Ok(*address),
             None => Err(DeliveryError::permanent(
-                "the host lies inside our own network, and allow_private is not set",
+                "the host is in a private network, and allow_private is not set",
             )),
         }
     }
 }
 
-/// A receiver that is busy or broken may recover; one that understood and refused will refuse again.
+/// A busy or broken receiver may recover; any other refusal is permanent.
 fn refused(status: reqwest::StatusCode) -> DeliveryError {
     let why = format!("the receiver answered {}", status.as_u16());
     let may_recover = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
     if may_recover { DeliveryError::temporary(why) } else { DeliveryError::permanent(why) }
 }
 
-/// Whether an address is out in the world: not this host, not the own network, not the cloud's metadata service.
+/// Whether an address is public: not this host, not a private network, not a cloud metadata service.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -150,7 +147,7 @@ fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
-    // Of protocols, and of relays of 6to4.
+    // IETF protocols and 6to4 relays.
     let is_special = matches!([a, b, c], [192, 0, 0] | [192, 88, 99]);
     let is_for_benchmarks = a == 198 && (18..20).contains(&b);
     !(a == 0
@@ -165,15 +162,15 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || is_for_benchmarks)
 }
 
-/// Only 2000::/3 is given out to the world. What lies outside is this host, a network of somebody's own, or an address of
-/// IPv4 in other clothes (`::a.b.c.d`, NAT64).
+/// Only 2000::/3 is public. Other addresses are this host, private networks, or contain an IPv4 address (`::a.b.c.d`,
+/// NAT64).
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let is_given_out = a & 0xe000 == 0x2000;
-    // Teredo, and what else belongs to protocols.
+    // Teredo and other IETF protocols.
     let is_special = a == 0x2001 && b < 0x0200;
     let is_documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);
-    // It carries an address of IPv4 that could be anything.
+    // Contains an arbitrary IPv4 address.
     let is_6to4 = a == 0x2002;
     is_given_out && !(is_special || is_documentation || is_6to4)
 }
@@ -188,7 +185,7 @@ impl Channel for Webhook {
     }
 }
 
-/// Without the URL and the secret.
+/// Keeps the URL and the secret out of logs.
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Webhook({})", self.name)

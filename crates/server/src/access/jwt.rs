@@ -1,4 +1,4 @@
-//! JSON Web Tokens of issuers that the configuration names. The algorithm is the issuer's, never the token's.
+//! JSON Web Tokens of configured issuers. The issuer decides the algorithm, never the token.
 
 mod verifier;
 
@@ -31,7 +31,6 @@ impl Signature {
     }
 }
 
-/// Somebody whose tokens are accepted.
 #[derive(Clone)]
 pub struct Issuer {
     name: String,
@@ -41,7 +40,6 @@ pub struct Issuer {
     role_claim: String,
 }
 
-/// The key is not of the kind that the signature needs.
 #[derive(Debug, thiserror::Error)]
 #[error("the key of issuer {name} cannot be used for {signature:?}")]
 pub struct BadKey {
@@ -50,8 +48,8 @@ pub struct BadKey {
 }
 
 impl Issuer {
-    /// An issuer; `key` is a shared secret of at least 32 bytes for HS256 and a public key in PEM otherwise, of RSA with 2048 to
-    /// 8192 bits. The role of a caller is taken from the claim `role_claim`.
+    /// `key` is a shared secret of at least 32 bytes for HS256, and otherwise a public key in PEM (RSA: 2048 to 8192 bits). The
+    /// claim `role_claim` has the role of the caller.
     pub fn new(
         name: &str,
         audience: &str,
@@ -77,19 +75,18 @@ impl Issuer {
     }
 }
 
-/// Without the key.
+/// Keeps the key out of logs.
 impl fmt::Debug for Issuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Issuer({}, {:?})", self.name, self.signature)
     }
 }
 
-/// Longest token that is looked at.
 const LENGTH_MAX: usize = 8 * 1024;
 /// How far the clocks of issuer and server may differ.
 const LEEWAY_SECONDS: f64 = 30.0;
 
-/// Who the token says its bearer is, if one of the issuers signed it and it is valid now.
+/// The principal of a token that one of the issuers signed and that is valid now.
 pub(crate) fn verify(issuers: &[Issuer], text: &str, now: Timestamp, request_id: &str) -> Option<Principal> {
     if text.len() > LENGTH_MAX {
         return None;
@@ -102,7 +99,7 @@ fn verify_one(issuer: &Issuer, text: &str, now: Timestamp, request_id: &str) -> 
     validation.set_issuer(&[&issuer.name]);
     validation.set_audience(&[&issuer.audience]);
     validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
-    // Time is ours to judge, by the clock that we were given.
+    // Times are checked below, by our own clock.
     validation.validate_exp = false;
     validation.validate_nbf = false;
     let claims = jsonwebtoken::decode::<Map<String, Value>>(text, &issuer.key, &validation).ok()?.claims;

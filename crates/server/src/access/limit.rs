@@ -1,4 +1,4 @@
-//! How much is too much: requests per caller, and failed attempts per address. Counted in this process.
+//! Rate limits: requests per caller, and failed attempts per address. Each process counts for itself.
 
 use crate::problem::Problem;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use tidemill_domain::code::Code;
 use tidemill_domain::time::Monotonic;
 
 const WINDOW: Duration = Duration::from_secs(60);
-/// Most callers that are kept in mind.
+/// Limits the memory for counts.
 const CALLERS_MAX: usize = 10_000;
 
-/// Most requests in a minute.
+/// Maximum per minute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rates {
     pub per_caller: u32,
@@ -45,14 +45,13 @@ impl Limits {
         Self { rates, callers: Mutex::default(), failures: Mutex::default() }
     }
 
-    /// Counts a request of a caller.
     pub(crate) fn check_caller(&self, caller: &str, now: Monotonic) -> Result<(), Problem> {
         let count = add(&self.callers, caller.to_owned(), now, 1);
         within(count, self.rates.per_caller, now)
     }
 
-    /// Counts a failed attempt. Who shows what is right is let in however often others at its address have failed: behind a
-    /// proxy all have one address, and nobody guesses 256 bits.
+    /// Counts a failed attempt. Valid credentials always pass, even from an address with many failures: behind a proxy all
+    /// callers share one address, and 256 bits cannot be guessed.
     pub(crate) fn note_failure(&self, address: IpAddr, now: Monotonic) -> Result<(), Problem> {
         within(add(&self.failures, address, now, 1), self.rates.failures, now)
     }
@@ -62,7 +61,7 @@ fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Mon
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     if counts.len() >= CALLERS_MAX {
         counts.retain(|_, count| now.since(count.since) < WINDOW);
-        // So many at once are not people; better to forget a count than to keep them all in mind.
+        // Memory matters more than exact counts.
         if counts.len() >= CALLERS_MAX {
             counts.clear();
         }
@@ -80,8 +79,8 @@ fn within(count: Count, most: u32, now: Monotonic) -> Result<(), Problem> {
         return Ok(());
     }
     let left = WINDOW.saturating_sub(now.since(count.since)).as_secs().max(1);
-    let detail = format!("more than {most} in a minute");
-    Err(Problem::new(Code::TooManyRequests, detail, format!("wait {left} s, then go on more slowly"))
+    let detail = format!("more than {most} requests per minute");
+    Err(Problem::new(Code::TooManyRequests, detail, format!("wait {left} s, then send requests less often"))
         .retry_after(left))
 }
 

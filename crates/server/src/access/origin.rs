@@ -1,5 +1,5 @@
-//! Does a request that changes something come from our own pages? Cookies travel with requests of any site, and
-//! an open loopback address can be reached by any page that the user has open, so both are asked.
+//! Checks that a request that changes something comes from our own pages. Browsers send cookies with requests of any
+//! site, and any open page can reach a loopback address.
 
 use crate::access::Via;
 use crate::problem::Problem;
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use std::net::IpAddr;
 use tidemill_domain::code::Code;
 
-/// Refuses what another site's page sent. A bearer header is proof enough: no browser sends one by itself.
+/// Rejects requests of other sites. A bearer header needs no check: browsers never send one on their own.
 pub(super) fn check(headers: &HeaderMap, via: &Via) -> Result<(), Problem> {
     if *via == Via::Bearer {
         return Ok(());
@@ -18,14 +18,14 @@ pub(super) fn check(headers: &HeaderMap, via: &Via) -> Result<(), Problem> {
         (None, Some(origin)) => {
             Some(origin.split_once("://").map_or(origin, |(_, host)| host)) == text("host")
         }
-        // Programs send neither, and have no cookies that they do not mean to send.
+        // Programs send neither header.
         (None, None) => true,
     };
     if is_ours { Ok(()) } else { Err(foreign()) }
 }
 
-/// Without authentication the name in the address bar must be this host's: otherwise a page could have its own
-/// name lead here (DNS rebinding) and be taken for one of ours.
+/// Without authentication the host name must be a loopback name: otherwise another site could point its own name here (DNS
+/// rebinding).
 pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return Ok(()) };
     let name = match host.strip_prefix('[') {
@@ -38,7 +38,7 @@ pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn foreign() -> Problem {
-    let remedy = "open the page from this server's own address; programs send `Authorization: Bearer TOKEN`";
+    let remedy = "open the page at the address of this server; programs send `Authorization: Bearer TOKEN`";
     Problem::new(Code::ForeignRequest, "the request came from another site", remedy)
 }
 

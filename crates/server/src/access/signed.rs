@@ -1,6 +1,6 @@
-//! Callers who prove who they are by a signature, as clients of AWS do.
+//! Callers that authenticate by an AWS signature (SigV4).
 
-use super::{Authentication, Knock, Principal, Refusal, Via};
+use super::{Authentication, Principal, Refusal, RequestInfo, Via};
 use crate::body;
 use crate::lambda::SignatureMode;
 use crate::lambda::signature::Refusal::Missing;
@@ -15,35 +15,35 @@ use tidemill_domain::audit::Role;
 /// How the header `Authorization` of a signed request begins.
 const SCHEME: &[u8] = b"AWS4-";
 
-/// Who has signed a request; none where no signature is asked for. The body is read for it and put back.
+/// The signer of a request; none where no signature is expected. Reads the body and puts it back.
 pub(super) async fn caller(
     state: &State,
-    knock: &Knock,
+    info: &RequestInfo,
     surface: Surface,
     request: &mut Request,
 ) -> Result<Option<Principal>, Refusal> {
-    if !is_asked_for(state, knock, surface) {
+    if !is_expected(state, info, surface) {
         return Ok(None);
     }
     let inner = state.inner();
     let bytes = body::read(std::mem::take(request.body_mut())).await?;
-    // The router has taken the base path away, which was signed.
+    // The router removed the base path, but the client signed it.
     let path = state.path(request.uri().path());
     let arrived = SignedRequest {
-        method: &knock.method,
+        method: &info.method,
         path: &path,
         query: request.uri().query(),
-        headers: &knock.headers,
+        headers: &info.headers,
         body: &bytes,
     };
     let keys = inner.lambda.keys.iter();
     let verified = verify(keys.map(|caller| &caller.key), arrived, inner.parts.clock.now());
     let key = match verified {
         Ok(key) => key,
-        // Who has not signed at all has not guessed either.
+        // A missing signature does not count as a failed attempt.
         Err(Missing) => return Err(Refusal::Signature(Missing)),
         Err(refusal) => {
-            inner.limits.note_failure(knock.address, inner.parts.clock.monotonic())?;
+            inner.limits.note_failure(info.address, inner.parts.clock.monotonic())?;
             return Err(Refusal::Signature(refusal));
         }
     };
@@ -54,17 +54,17 @@ pub(super) async fn caller(
         role: Role::Requester,
         scopes: Vec::new(),
         via: Via::Bearer,
-        request_id: knock.request_id.clone(),
+        request_id: info.request_id.clone(),
     };
     *request.body_mut() = Body::from(bytes);
     Ok(Some(principal))
 }
 
-/// Whether the request has to be signed, or claims to be where somebody has to say who he is. Where nobody has to,
-/// signatures are not looked at: clients of AWS sign whatever they send.
-fn is_asked_for(state: &State, knock: &Knock, surface: Surface) -> bool {
+/// Whether the request must be signed, or is signed where authentication is required. Without authentication signatures are
+/// ignored, because AWS clients sign everything.
+fn is_expected(state: &State, info: &RequestInfo, surface: Surface) -> bool {
     let is_signed = || {
-        let value = knock.headers.get(header::AUTHORIZATION);
+        let value = info.headers.get(header::AUTHORIZATION);
         value.is_some_and(|value| value.as_bytes().starts_with(SCHEME))
     };
     let is_closed = matches!(state.inner().authentication, Authentication::Required { .. });

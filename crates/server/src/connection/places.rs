@@ -1,4 +1,4 @@
-//! The places of connections: who has one, who waits for a request there, and who gives way when they are scarce.
+//! The places of connections: which are taken, which are idle, and which connection is closed when places run out.
 
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::collections::{BTreeMap, HashMap};
@@ -11,35 +11,34 @@ use tidemill_domain::connection::{Admission, Bounds, Crowd, Whom, origin};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a connection that was asked to leave may take before the next one is asked.
+/// How long a closing connection may take before the next one is closed too.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// All connections of a listener.
 #[derive(Debug)]
 pub(super) struct Places {
     bounds: Bounds,
     book: Mutex<Book>,
-    /// A connection has ended, or waits again. The loop that accepts is the only one that listens.
+    /// A connection has ended or become idle. Only the accept loop waits for this.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Book {
     open: HashMap<u64, Held>,
-    /// Those who wait for a request, with the longest first.
+    /// Idle connections, longest idle first.
     waiting: BTreeMap<u64, u64>,
-    /// What counts against the bounds, of all and of each address.
+    /// Counts against the limits, in total and per address.
     total: Count,
     origins: HashMap<IpAddr, Count>,
-    /// How many were asked to leave and have not left yet.
+    /// How many connections are closing.
     leaving: u32,
-    /// The next number of a connection, or of a turn to wait.
+    /// The next number of a connection or of a turn.
     next: u64,
     is_scarce: bool,
     is_out_of_files: bool,
 }
 
-/// How many connections there are, without those for health checks alone and those that were asked to leave.
+/// Connections without those for health checks and those that are closing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     open: u32,
@@ -65,7 +64,7 @@ impl Count {
 #[derive(Debug)]
 struct Held {
     origin: IpAddr,
-    /// Its turn among those who wait for a request; none while one is in hand, or when it was asked to leave.
+    /// Its turn among idle connections; none while it has a request or is closing.
     turn: Option<u64>,
     has_asked: bool,
     is_for_health: bool,
@@ -84,15 +83,15 @@ impl Places {
         Arc::new(Self { bounds, book: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Waits until there is room for a connection that was accepted. Who waits for a request gives way.
+    /// Waits for a free place, and closes idle connections for it.
     pub(super) async fn room(&self) {
         while self.book().count() >= self.bounds.all() {
             self.relieve().await;
         }
     }
 
-    /// Asks the connection to leave that has waited longest, unless another one is about to, and waits until one has ended or
-    /// waits again. Returns at once if that has happened already.
+    /// Closes the longest idle connection unless another one is closing, and waits until a connection has ended or become
+    /// idle. Returns at once if that has already happened.
     pub(super) async fn relieve(&self) {
         {
             let mut book = self.book();
@@ -101,22 +100,22 @@ impl Places {
             }
         }
         while timeout(GRACE, self.changed.notified()).await.is_err() {
-            // One that still sends its answer takes longer, so the next one has to give way.
+            // It may still be sending its response, so close the next one.
             self.book().dismiss(|_| true);
         }
     }
 
-    /// Whether this is news: the system gave no connection, for want of files or memory.
+    /// The system refused a connection, for lack of files or memory. True the first time.
     pub(super) fn note_failure(&self) -> bool {
         !std::mem::replace(&mut self.book().is_out_of_files, true)
     }
 
-    /// The system gives connections again, without one having to leave first.
+    /// The system accepts connections again.
     pub(super) fn note_success(&self) {
         self.book().is_out_of_files = false;
     }
 
-    /// Asks everybody to leave, and waits until they have.
+    /// Closes all connections and waits for them.
     pub(super) async fn close(&self) {
         for held in self.book().open.values() {
             held.leave.notify_one();
@@ -126,7 +125,7 @@ impl Places {
         }
     }
 
-    /// A place for a connection that was accepted.
+    /// A place for a new connection.
     pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Seat {
         let origin = origin(address);
         let mut book = self.book();
@@ -202,7 +201,7 @@ impl Book {
         id
     }
 
-    /// It waits for a request, behind all who do.
+    /// The connection becomes idle.
     fn wait(&mut self, id: u64) {
         let turn = self.number();
         let Some(held) = self.open.get_mut(&id).filter(|held| !held.is_leaving) else { return };
@@ -213,7 +212,7 @@ impl Book {
         }
     }
 
-    /// It no longer waits for a request.
+    /// The connection is no longer idle.
     fn wait_no_more(&mut self, id: u64) {
         let Some(held) = self.open.get_mut(&id) else { return };
         let Some(turn) = held.turn.take() else { return };
@@ -223,7 +222,7 @@ impl Book {
         }
     }
 
-    /// Asks the connection to leave that has waited longest among `those`, if one waits.
+    /// Closes the longest idle connection among `those`.
     fn dismiss(&mut self, those: impl Fn(&Held) -> bool) {
         let oldest = self.waiting.values().copied().find(|id| self.open.get(id).is_some_and(&those));
         let Some(id) = oldest else { return };
@@ -250,7 +249,7 @@ impl Book {
         }
     }
 
-    /// Said once, until places are free again.
+    /// Logs once, until places are free again.
     fn tell_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: Crowd) {
         if !std::mem::replace(&mut self.is_scarce, true) {
             tracing::warn!(
@@ -268,7 +267,7 @@ impl Book {
     }
 }
 
-/// The place of one connection, until it is dropped.
+/// The place of a connection, freed on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
     places: Arc<Places>,
@@ -279,27 +278,26 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// How long the head of a request may take here.
     pub(super) fn head_timeout(&self) -> Duration {
         self.head_timeout
     }
 
-    /// Whether only health checks are answered here.
+    /// Whether only health checks are served.
     pub(super) fn is_for_health(&self) -> bool {
         self.admission == Admission::HealthOnly
     }
 
-    /// Done when the connection has to leave.
+    /// Completes when the connection has to close.
     pub(super) async fn dismissal(&self) {
         self.leave.notified().await;
     }
 
-    /// Whether a request ever arrived here.
+    /// Whether a request ever arrived.
     pub(super) fn has_asked(&self) -> bool {
         self.places.book().open.get(&self.id).is_some_and(|held| held.has_asked)
     }
 
-    /// A request has arrived here; it is in hand until what is returned is dropped.
+    /// A request has arrived; it is open until the result is dropped.
     pub(super) fn take_in_hand(&self) -> OpenRequest {
         let mut book = self.places.book();
         book.wait_no_more(self.id);
@@ -318,7 +316,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that has arrived, and whose answer has not been written yet.
+/// A request whose response is not written yet.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     places: Arc<Places>,
@@ -332,7 +330,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of an answer, whose request is in hand until it was written.
+/// The body of a response. Its request is open until the body is written.
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) body: axum::body::Body,

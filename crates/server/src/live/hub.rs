@@ -1,7 +1,7 @@
-//! Who listens, what they have been shown, and what was sent lately.
+//! The listeners, what they were sent, and the latest patches.
 //!
-//! Nobody waits for anybody: a patch goes into the bounded channel of each listener, and one whose channel is full
-//! is dropped. It comes back by itself and is told what it missed, from the ring, or that it missed too much.
+//! A slow listener never delays others: each has a bounded channel, and a listener with a full channel is dropped. It
+//! reconnects and gets the missed patches from the ring, or an event to reload the page.
 
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use serde_json::json;
@@ -12,23 +12,23 @@ use std::time::Duration;
 use tidemill_domain::time::Monotonic;
 use tokio::sync::{Notify, mpsc};
 
-/// Most streams of one identity.
+/// Maximum streams per identity.
 pub const STREAMS_PER_IDENTITY: usize = 20;
-/// Most streams of all.
+/// Maximum streams in total.
 pub const STREAMS: usize = 500;
-/// Most patches that wait for one listener.
+/// Maximum patches that wait for one listener.
 pub const CHANNEL: usize = 256;
-/// How many patches are kept for those who come back.
+/// How many patches are kept for listeners that reconnect.
 pub const RING: usize = 1000;
-/// No region is sent more often than this.
+/// Minimum time between two patches of a region.
 pub const REGION_EVERY: Duration = Duration::from_secs(1);
 /// When more rows than this have changed, the table is sent instead.
 const ROWS_AT_ONCE: usize = 4;
 
-/// A patch that was sent.
+/// A patch.
 #[derive(Debug)]
 pub struct Message {
-    /// Its number; grows by one with each.
+    /// Each patch has the next number.
     pub number: u64,
     /// `{"r": region, "h": html}`.
     pub data: String,
@@ -38,14 +38,13 @@ pub struct Message {
 #[derive(Clone, Debug)]
 pub enum Sent {
     Patch(Arc<Message>),
-    /// Too much was missed: the page should be fetched again.
+    /// The page missed too much and must reload.
     Reload,
 }
 
-/// What a listener has seen already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
-    /// A page that was just fetched.
+    /// A page that was just loaded.
     Afresh,
     /// Everything up to this number.
     After(u64),
@@ -55,18 +54,15 @@ pub enum Resume {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// The server is shutting down.
     #[error("the server is shutting down")]
     Closed,
-    /// The identity has too many streams.
     #[error("this identity has too many streams")]
     OwnLimit,
-    /// There are too many streams.
     #[error("there are too many streams")]
     Limit,
 }
 
-/// The hub. Cheap to clone; all clones are the same.
+/// The hub. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     shared: Arc<Shared>,
@@ -95,7 +91,7 @@ struct Listener {
     sender: mpsc::Sender<Arc<Message>>,
 }
 
-/// A region as the listeners have it.
+/// A region as it was last sent.
 #[derive(Debug)]
 struct Shown {
     region: Region,
@@ -116,8 +112,8 @@ impl Live {
         self.shared.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen. Who comes back gets what was missed; who comes afresh, or has missed too much, gets what
-    /// everybody was shown last, because the page may be older or younger than that.
+    /// Adds a listener. One that reconnects gets the missed patches; any other gets the current regions, because its page may
+    /// be older or newer than the last patches.
     pub fn subscribe(&self, identity: &str, page: Page, resume: Resume) -> Result<Subscription, Refused> {
         let mut hub = self.hub();
         if hub.is_closed {
@@ -141,8 +137,7 @@ impl Live {
         Ok(Subscription { live: self.clone(), id, backlog, receiver })
     }
 
-    /// Sends what differs from what was shown. A region that was sent less than a second ago waits for the next
-    /// call, and then only its latest form is sent.
+    /// Sends the regions that changed. A region that was sent less than a second ago waits for the next call.
     pub fn publish(&self, regions: Vec<Region>, now: Monotonic) {
         let mut hub = self.hub();
         for region in regions {
@@ -151,7 +146,7 @@ impl Live {
         hub.forget_left();
     }
 
-    /// The pages about something particular that somebody looks at, each once.
+    /// The open pages with their own regions, each once.
     pub fn particular_pages(&self) -> Vec<Page> {
         let mut pages: Vec<Page> = Vec::new();
         for listener in self.hub().listeners.values() {
@@ -167,8 +162,7 @@ impl Live {
         self.hub().listeners.len()
     }
 
-    /// Waits until somebody listens. What was shown before a time without listeners is forgotten, so that whoever
-    /// comes then is shown everything.
+    /// Waits for a listener. Without listeners it forgets what was sent, so that the next listener gets everything.
     pub async fn listened(&self) {
         loop {
             {
@@ -182,7 +176,7 @@ impl Live {
         }
     }
 
-    /// Ends all streams, and lets no new one begin.
+    /// Ends all streams and accepts no new ones.
     pub fn close(&self) {
         let mut hub = self.hub();
         hub.is_closed = true;
@@ -228,7 +222,7 @@ impl Hub {
         }
     }
 
-    /// Forgets what was shown on pages about something particular that nobody looks at any more.
+    /// Forgets the regions of pages that are no longer open.
     fn forget_left(&mut self) {
         let Self { shown, listeners, .. } = self;
         shown.retain(|_, shown| match &shown.region.audience {
@@ -262,13 +256,13 @@ impl Hub {
         }
         self.ring.push_back(Arc::clone(&message));
         self.listeners.retain(|_, listener| {
-            // A full channel is a listener that does not keep up; an empty seat has left already.
+            // Drops a listener that is too slow or has left.
             !audience.includes(&listener.page) || listener.sender.try_send(Arc::clone(&message)).is_ok()
         });
     }
 }
 
-/// Which rows differ, when nothing else does; none when the table itself is another.
+/// The rows that differ; none when other parts of the table differ too.
 fn changed_rows(before: &Region, after: &Region) -> Option<Vec<usize>> {
     let is_same_table = before.opening == after.opening
         && before.closing == after.closing
@@ -282,7 +276,7 @@ fn message(number: u64, region: &str, html: &str, audience: Audience) -> Message
 }
 
 impl Subscription {
-    /// The next thing to send, once there is one; none when the stream has ended.
+    /// None when the stream has ended.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Sent>> {
         match self.backlog.pop_front() {
             Some(sent) => Poll::Ready(Some(sent)),
@@ -290,7 +284,7 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next thing to send; none when the stream has ended.
+    /// None when the stream has ended.
     pub async fn next(&mut self) -> Option<Sent> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }

@@ -29,7 +29,7 @@ async fn what_is_written_is_accepted_and_runs_as_it_is_told(database: Scratch) {
 
     ran.succeeds();
     assert!(steps.len() == 3 && steps[0] == "cd 'my batch'", "{steps:?}");
-    assert!(ran.stdout.contains("Files: ") && ran.stdout.contains("tidemill.toml"), "{ran:#?}");
+    assert!(ran.stdout.contains("Files read: ") && ran.stdout.contains("tidemill.toml"), "{ran:#?}");
     let report = fs::read_to_string(stage.path("my batch/report-2026-11-15.csv")).unwrap();
     assert_eq!(report, "account,cents\nKR-001,2324\nKR-002,1250\n");
 }

@@ -1,4 +1,4 @@
-//! Signatures of JSON Web Tokens, verified by `ring`. Nothing here signs, and no private key is ever used.
+//! Verifies signatures of JSON Web Tokens with `ring`. Nothing here signs or uses a private key.
 
 use super::Signature;
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
@@ -9,12 +9,12 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// Sizes of RSA keys that `ring` verifies with. RFC 7518 demands the lower bound.
+/// RSA key sizes of `ring`. RFC 7518 requires the lower bound.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
-/// A point of P-256 that is not compressed.
+/// An uncompressed P-256 point.
 const P256_BYTES: usize = 65;
 
-/// From now on tokens are verified by `ring`. The first choice of a process counts.
+/// Makes `ring` the verifier of this process. Only the first call of a process counts.
 pub(super) fn install() {
     let _chosen_already = PROVIDER.install_default();
 }
@@ -25,7 +25,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Whether a signature can be verified with this key at all.
+/// Whether the key fits the signature.
 pub(super) fn is_usable(key: &DecodingKey, signature: Signature) -> bool {
     let Ok(bytes) = key.try_get_as_bytes() else { return false };
     match signature {
