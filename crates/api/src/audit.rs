@@ -34,9 +34,9 @@ views! {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListAudit {
-    /// Maximum number of entries. Default: 50, at most 500.
+    /// Maximum number of entries, from 1 to 500. Default 50.
     pub limit: Option<u32>,
-    /// Only entries with a lower id: the `next` of the previous page.
+    /// Only entries before this id: `next` of the previous page.
     pub before: Option<i64>,
     /// Only entries from this time on.
     pub since: Option<String>,

@@ -30,7 +30,7 @@ pub trait View: Serialize {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Maximum number of items. Default: 50, at most 500.
+    /// Maximum number of items, from 1 to 500. Default 50.
     pub limit: Option<u32>,
 }
 

@@ -46,7 +46,7 @@ pub struct CreateToken {
     /// The objects that the token is limited to, such as `pool/etl*`; empty for all.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// How many days the token is valid. Default: 90.
+    /// How many days the token is valid, from 1 to 3650. Default 90.
     pub days: Option<u32>,
 }
 

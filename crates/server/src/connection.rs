@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use places::{Answering, Places, Seat};
+use places::{Places, Seat, TrackedBody};
 use rustix::process::{Resource, getrlimit};
 use std::convert::Infallible;
 use std::future::Future;
@@ -107,7 +107,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
             if is_for_health {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| Answering { body, _in_hand: in_hand }))
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _in_hand: in_hand }))
         }
     });
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));

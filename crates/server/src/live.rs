@@ -7,7 +7,7 @@ pub mod hub;
 
 mod producer;
 
-pub use hub::{Live, Refused, Resume, Subscription};
+pub use hub::{Live, Resume, SubscribeError, Subscription};
 pub use producer::run;
 
 use crate::access::Principal;
@@ -21,7 +21,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use hub::{Message, Sent};
+use hub::{Message, Update};
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -52,7 +52,7 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {
-        return Err(problem(Refused::Closed));
+        return Err(problem(SubscribeError::Closed));
     }
     let boot = boot(&state);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
@@ -78,20 +78,20 @@ fn after(boot: &str, id: &str) -> Resume {
     number.map_or(Resume::Elsewhere, Resume::After)
 }
 
-fn problem(refused: Refused) -> Problem {
+fn problem(error: SubscribeError) -> Problem {
     let remedy = "close other pages of this dashboard, or reload this page yourself";
-    match refused {
-        Refused::Closed => Problem::with_status(
+    match error {
+        SubscribeError::Closed => Problem::with_status(
             StatusCode::SERVICE_UNAVAILABLE,
             Code::DatabaseUnreachable,
             "the server is shutting down",
             "send the request to another server",
         ),
-        Refused::OwnLimit => {
+        SubscribeError::OwnLimit => {
             let detail = format!("you already have {} open streams", hub::STREAMS_PER_IDENTITY);
             Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
         }
-        Refused::Limit => {
+        SubscribeError::Limit => {
             let detail = format!("the server already has {} open streams", hub::STREAMS);
             Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
         }
@@ -115,10 +115,10 @@ impl EventStream {
         Self { subscription, boot, has_greeted: false, beat, end: Box::pin(sleep(STREAM_MAX)) }
     }
 
-    fn event(&self, sent: Sent) -> Event {
+    fn event(&self, sent: Update) -> Event {
         match sent {
-            Sent::Patch(message) => self.patch(&message),
-            Sent::Reload => Event::default().event("reload").data("1"),
+            Update::Patch(message) => self.patch(&message),
+            Update::Reload => Event::default().event("reload").data("1"),
         }
     }
 

@@ -161,7 +161,9 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
 /// The handler of an action in the API, and the schema of the body that it reads.
 pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
     match action {
-        Action::ExecutionRestart => (post(api::execution::operate::restart), Some(RestartExecution::name().into())),
+        Action::ExecutionRestart => {
+            (post(api::execution::operate::restart), Some(RestartExecution::name().into()))
+        }
         Action::EventEdit => with_body::<EditEvent>(action),
         Action::EventRedirect => with_body::<RedirectEvent>(action),
         Action::EventsReplay | Action::EventsSkip => with_body::<ChangeEvents>(action),

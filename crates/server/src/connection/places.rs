@@ -24,7 +24,7 @@ pub(super) struct Places {
 
 #[derive(Debug, Default)]
 struct Book {
-    open: HashMap<u64, Held>,
+    open: HashMap<u64, OpenConnection>,
     /// Idle connections, longest idle first.
     waiting: BTreeMap<u64, u64>,
     /// Counts against the limits, in total and per address.
@@ -62,7 +62,7 @@ impl Count {
 }
 
 #[derive(Debug)]
-struct Held {
+struct OpenConnection {
     origin: IpAddr,
     /// Its turn among idle connections; none while it has a request or is closing.
     turn: Option<u64>,
@@ -72,7 +72,7 @@ struct Held {
     leave: Arc<Notify>,
 }
 
-impl Held {
+impl OpenConnection {
     fn counts(&self) -> bool {
         !self.is_for_health && !self.is_leaving
     }
@@ -137,7 +137,7 @@ impl Places {
                 book.dismiss(|held| held.counts() && held.origin == origin);
             }
             Admission::InPlaceOf(Whom::Anybody) => {
-                book.dismiss(Held::counts);
+                book.dismiss(OpenConnection::counts);
             }
             Admission::HealthOnly => book.tell_scarcity(&self.bounds, origin, crowd),
         }
@@ -145,7 +145,7 @@ impl Places {
             book.is_scarce = false;
         }
         let leave = Arc::new(Notify::new());
-        let id = book.add(Held {
+        let id = book.add(OpenConnection {
             origin,
             turn: None,
             has_asked: false,
@@ -191,7 +191,7 @@ impl Book {
         }
     }
 
-    fn add(&mut self, held: Held) -> u64 {
+    fn add(&mut self, held: OpenConnection) -> u64 {
         let id = self.number();
         if held.counts() {
             self.note(held.origin, |count| count.plus(Count::ONE_OPEN));
@@ -223,7 +223,7 @@ impl Book {
     }
 
     /// Closes the longest idle connection among `those`.
-    fn dismiss(&mut self, those: impl Fn(&Held) -> bool) {
+    fn dismiss(&mut self, those: impl Fn(&OpenConnection) -> bool) {
         let oldest = self.waiting.values().copied().find(|id| self.open.get(id).is_some_and(&those));
         let Some(id) = oldest else { return };
         self.wait_no_more(id);
@@ -332,12 +332,12 @@ impl Drop for OpenRequest {
 
 /// The body of a response. Its request is open until the body is written.
 #[derive(Debug)]
-pub(super) struct Answering {
+pub(super) struct TrackedBody {
     pub(super) body: axum::body::Body,
     pub(super) _in_hand: OpenRequest,
 }
 
-impl hyper::body::Body for Answering {
+impl hyper::body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -7,7 +7,8 @@ use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
-    Health, command, encoded, list_table, panel, plain_panel, refused, state as state_word, table,
+    Health, command, encoded, list_table, panel, plain_panel, refused, state as state_word, submit_button,
+    table, value_or,
 };
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
@@ -95,12 +96,7 @@ fn row(at: &State, alert: &AlertRecord, name: &str, times: &Times) -> Markup {
             th scope="row" { (alert.rule) }
             td.long { (alert.subject) }
             td { (alert.severity.as_str()) }
-            td.number {
-                @match alert.value {
-                    Some(value) => (rounded(value)),
-                    None => span.soft { "unknown" },
-                }
-            }
+            td.number { (value_or(alert.value.map(rounded), "unknown")) }
             td { (times.maybe(alert.state.since(), "")) }
             td.long {
                 @if let Some(silence) = &alert.silence {
@@ -119,12 +115,7 @@ fn silence_row(visit: &PageContext, silence: &Silence, times: &Times, refusal: O
     html! {
         tr {
             th scope="row" { (silence.rule) }
-            td.long {
-                @match &silence.subject {
-                    Some(subject) => (subject),
-                    None => span.soft { "all" },
-                }
-            }
+            td.long { (value_or(silence.subject.as_ref(), "all")) }
             td { (times.at(silence.until)) }
             td { (silence.by) }
             td.long { (silence.reason) }
@@ -186,12 +177,7 @@ fn silence_form(
             }
             (datalist("rules-known", visit.state.inner().parts.rules.iter().map(Rule::name)))
             (datalist("subjects", common.alerts.rows.iter().map(|alert| alert.subject.as_str())))
-            div.row {
-                @match refusal {
-                    Some(reason) => (refused("Silence", reason)),
-                    None => button.do { "Silence" },
-                }
-            }
+            div.row { (submit_button("Silence", refusal)) }
         }
     }
 }

@@ -9,7 +9,6 @@ use super::page_context::{PageContext, home};
 use super::page_snapshot::PageSnapshot;
 use super::pool::order as pool;
 use super::preferences::is_ours;
-use super::region::Page;
 use super::render::order as render;
 use crate::api::execution::operate::restart_request;
 use crate::api::job::launch::launch_job;
@@ -111,8 +110,7 @@ async fn ask(
         (question.heading)
         section.panel { div.body { (question.sheet.markup()) } }
     };
-    let (section, title) = (question.section, Some(question.title.as_str()));
-    Ok(Frame { visit: &visit, common: &common, section, title, page: Page::Other }.render(&content))
+    Ok(Frame::new(&visit, &common, question.section).titled(&question.title).render(&content))
 }
 
 async fn by_form(

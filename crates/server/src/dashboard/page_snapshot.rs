@@ -21,12 +21,12 @@ const LEADER: (&str, &str) = ("alert", "evaluator");
 
 /// Rows, and whether there are more.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed<T> {
+pub(crate) struct Rows<T> {
     pub(crate) rows: Vec<T>,
     pub(crate) is_cut: bool,
 }
 
-impl<T> Listed<T> {
+impl<T> Rows<T> {
     /// `rows` were read with one more than `limit`.
     fn new(mut rows: Vec<T>, limit: u32) -> Self {
         let limit = limit as usize;
@@ -46,12 +46,12 @@ pub(crate) struct PageSnapshot {
     /// Time of the first query.
     pub(crate) latency: Duration,
     /// Live ones first.
-    pub(crate) processes: Listed<ProcessRecord>,
+    pub(crate) processes: Rows<ProcessRecord>,
     /// Held ones first.
-    pub(crate) leases: Listed<LeaseRecord>,
+    pub(crate) leases: Rows<LeaseRecord>,
     leader: Option<LeaseRecord>,
     /// Firing ones first.
-    pub(crate) alerts: Listed<AlertRecord>,
+    pub(crate) alerts: Rows<AlertRecord>,
 }
 
 impl PageSnapshot {
@@ -63,13 +63,13 @@ impl PageSnapshot {
         let mut tx = state.read().await?;
         let now = tx.now().await?;
         let latency = clock.monotonic().since(began);
-        let processes = Listed::new(tx.processes().list(ROWS_MAX + 1).await?, ROWS_MAX);
-        let leases = Listed::new(tx.leases().list(ROWS_MAX + 1).await?, ROWS_MAX);
+        let processes = Rows::new(tx.processes().list(ROWS_MAX + 1).await?, ROWS_MAX);
+        let leases = Rows::new(tx.leases().list(ROWS_MAX + 1).await?, ROWS_MAX);
         let leader = match LeaseKey::new(LEADER.0, LEADER.1) {
             Ok(key) => tx.leases().find(&key).await?,
             Err(_) => None,
         };
-        let alerts = Listed::new(tx.alerts().list(ROWS_MAX + 1).await?, ROWS_MAX);
+        let alerts = Rows::new(tx.alerts().list(ROWS_MAX + 1).await?, ROWS_MAX);
         Ok((Self { now, latency, processes, leases, leader, alerts }, tx))
     }
 

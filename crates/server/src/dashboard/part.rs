@@ -191,6 +191,24 @@ pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     }
 }
 
+/// A value, or a grey word when there is none.
+pub(crate) fn value_or(value: Option<impl std::fmt::Display>, without: &str) -> Markup {
+    match value {
+        Some(value) => html! { (value.to_string()) },
+        None => html! { span.soft { (without) } },
+    }
+}
+
+/// The button that sends a form, disabled if there is a refusal.
+pub(crate) fn submit_button(label: &str, refusal: Option<&str>) -> Markup {
+    html! {
+        @match refusal {
+            Some(reason) => (refused(label, reason)),
+            None => button.do { (label) },
+        }
+    }
+}
+
 /// A query string of the fields that are not empty, with `more` at its end.
 pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, more: &str) -> String {
     let given = fields.into_iter().map(|(name, value)| (name, value.trim()));

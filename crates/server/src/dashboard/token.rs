@@ -6,7 +6,9 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, list_table, plain_panel, refused, state as state_word};
+use crate::dashboard::part::{
+    Health, command, list_table, plain_panel, refused, state as state_word, submit_button,
+};
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::problem::Problem;
 use axum::response::Html;
@@ -105,12 +107,7 @@ fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
                     input name="scopes" placeholder="pool/etl*, job/nightly" disabled[is_off] autocomplete="off";
                 }
             }
-            div.row {
-                @match refusal {
-                    Some(reason) => (refused("Create token", reason)),
-                    None => button.do { "Create token" },
-                }
-            }
+            div.row { (submit_button("Create token", refusal)) }
         }
     }
 }

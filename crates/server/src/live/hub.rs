@@ -36,7 +36,7 @@ pub struct Message {
 }
 
 #[derive(Clone, Debug)]
-pub enum Sent {
+pub enum Update {
     Patch(Arc<Message>),
     /// The page missed too much and must reload.
     Reload,
@@ -53,7 +53,7 @@ pub enum Resume {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum SubscribeError {
     #[error("the server is shutting down")]
     Closed,
     #[error("this identity has too many streams")]
@@ -78,7 +78,7 @@ struct Shared {
 struct Hub {
     last: u64,
     ring: VecDeque<Arc<Message>>,
-    shown: BTreeMap<String, Shown>,
+    shown: BTreeMap<String, SentRegion>,
     listeners: HashMap<u64, Listener>,
     next_listener: u64,
     is_closed: bool,
@@ -93,7 +93,7 @@ struct Listener {
 
 /// A region as it was last sent.
 #[derive(Debug)]
-struct Shown {
+struct SentRegion {
     region: Region,
     sent: Monotonic,
     rows_sent: Vec<Monotonic>,
@@ -103,7 +103,7 @@ struct Shown {
 pub struct Subscription {
     live: Live,
     id: u64,
-    backlog: VecDeque<Sent>,
+    backlog: VecDeque<Update>,
     receiver: mpsc::Receiver<Arc<Message>>,
 }
 
@@ -114,18 +114,23 @@ impl Live {
 
     /// Adds a listener. One that reconnects gets the missed patches; any other gets the current regions, because its page may
     /// be older or newer than the last patches.
-    pub fn subscribe(&self, identity: &str, page: Page, resume: Resume) -> Result<Subscription, Refused> {
+    pub fn subscribe(
+        &self,
+        identity: &str,
+        page: Page,
+        resume: Resume,
+    ) -> Result<Subscription, SubscribeError> {
         let mut hub = self.hub();
         if hub.is_closed {
-            return Err(Refused::Closed);
+            return Err(SubscribeError::Closed);
         }
         if hub.listeners.len() >= STREAMS {
-            return Err(Refused::Limit);
+            return Err(SubscribeError::Limit);
         }
         if hub.listeners.values().filter(|listener| listener.identity == identity).count()
             >= STREAMS_PER_IDENTITY
         {
-            return Err(Refused::OwnLimit);
+            return Err(SubscribeError::OwnLimit);
         }
         let backlog = hub.backlog(&page, resume);
         let (sender, receiver) = mpsc::channel(CHANNEL);
@@ -185,24 +190,24 @@ impl Live {
 }
 
 impl Hub {
-    fn backlog(&self, page: &Page, resume: Resume) -> VecDeque<Sent> {
+    fn backlog(&self, page: &Page, resume: Resume) -> VecDeque<Update> {
         let oldest = self.ring.front().map_or(self.last + 1, |message| message.number);
         match resume {
             Resume::After(seen) if seen <= self.last && seen + 1 >= oldest => {
                 let missed = self.ring.iter().filter(|message| message.number > seen);
-                missed.filter(|message| message.audience.includes(page)).cloned().map(Sent::Patch).collect()
+                missed.filter(|message| message.audience.includes(page)).cloned().map(Update::Patch).collect()
             }
             Resume::Afresh => self.everything(page).collect(),
             Resume::After(_) | Resume::Elsewhere => {
-                std::iter::once(Sent::Reload).chain(self.everything(page)).collect()
+                std::iter::once(Update::Reload).chain(self.everything(page)).collect()
             }
         }
     }
 
-    fn everything(&self, page: &Page) -> impl Iterator<Item = Sent> {
+    fn everything(&self, page: &Page) -> impl Iterator<Item = Update> {
         let shown = self.shown.values().map(|shown| &shown.region);
         shown.filter(move |region| region.audience.includes(page)).map(|region| {
-            Sent::Patch(Arc::new(message(self.last, &region.name, &region.html(), region.audience.clone())))
+            Update::Patch(Arc::new(message(self.last, &region.name, &region.html(), region.audience.clone())))
         })
     }
 
@@ -234,7 +239,7 @@ impl Hub {
     fn send_whole(&mut self, region: Region, now: Monotonic) {
         self.send(&region.name, &region.html(), &region.audience);
         let rows_sent = vec![now; region.rows.len()];
-        self.shown.insert(region.key(), Shown { region, sent: now, rows_sent });
+        self.shown.insert(region.key(), SentRegion { region, sent: now, rows_sent });
     }
 
     fn send_row(&mut self, region: &Region, place: usize, now: Monotonic) {
@@ -277,15 +282,15 @@ fn message(number: u64, region: &str, html: &str, audience: Audience) -> Message
 
 impl Subscription {
     /// None when the stream has ended.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Sent>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Update>> {
         match self.backlog.pop_front() {
             Some(sent) => Poll::Ready(Some(sent)),
-            None => self.receiver.poll_recv(context).map(|message| message.map(Sent::Patch)),
+            None => self.receiver.poll_recv(context).map(|message| message.map(Update::Patch)),
         }
     }
 
     /// None when the stream has ended.
-    pub async fn next(&mut self) -> Option<Sent> {
+    pub async fn next(&mut self) -> Option<Update> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, state};
+use crate::dashboard::part::{Health, command, state, value_or};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::lease::Lease;
@@ -42,12 +42,7 @@ fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
         tr data-live=(name(lease)) {
             td { (state(health, word)) }
             th.long scope="row" { (lease.key) }
-            td title=[owner] {
-                @match owner.and_then(|owner| common.name_of(owner)) {
-                    Some(owner) => (owner),
-                    None => span.soft { "unknown" },
-                }
-            }
+            td title=[owner] { (value_or(owner.and_then(|owner| common.name_of(owner)), "unknown")) }
             td.number { (lease.lease.epoch()) }
             td { (times.maybe(lease.acquired_at, "unknown")) }
             td { (times.maybe(until, "its process ends")) }

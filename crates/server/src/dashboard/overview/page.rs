@@ -3,7 +3,7 @@
 use super::attention::{self, Sources};
 use super::outbox::{self, Outbox};
 use super::pool::{self, Busiest};
-use super::tile::{self, Counted};
+use super::tile::{self, Counts};
 use super::{database, event, lease, process};
 use crate::dashboard::action;
 use crate::dashboard::frame::{Frame, Section};
@@ -27,7 +27,7 @@ use tidemill_store::render::RenderCounts;
 
 const EVENTS: u32 = 20;
 
-/// Failures of this long are counted.
+/// Failures within this time are counted.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How many failed executions are searched for those that were never restarted.
@@ -79,10 +79,10 @@ impl Snapshot {
 /// The live regions. The page is made of the same.
 pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<Region> {
     let Snapshot { common, outbox, pools, failures, .. } = snapshot;
-    let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
+    let counts = Counts { executions: snapshot.executions, outbox, renders: &snapshot.renders };
     let mut regions = vec![
         welcome(snapshot),
-        tile::region(state, &counted, times),
+        tile::region(state, &counts, times),
         attention::region(state, &Known { common, failures, pools, outbox }, times),
         pool::region(state, pools),
         pool::graph_region(state, snapshot.busiest.as_ref(), times),

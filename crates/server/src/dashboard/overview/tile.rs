@@ -13,21 +13,21 @@ use tidemill_store::render::RenderCounts;
 use tidemill_store::render::list::COUNTED_MAX as RENDERS_COUNTED_MAX;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted<'a> {
+pub(super) struct Counts<'a> {
     pub(super) executions: ExecutionTally,
     pub(super) outbox: &'a Outbox,
     pub(super) renders: &'a RenderCounts,
 }
 
-pub(super) fn region(state: &State, counted: &Counted<'_>, times: &Times) -> Region {
-    let ExecutionTally { running, failed } = counted.executions;
+pub(super) fn region(state: &State, counts: &Counts<'_>, times: &Times) -> Region {
+    let ExecutionTally { running, failed } = counts.executions;
     let executions = |count: u64| up_to(count, u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX));
-    let waiting = counted.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
+    let waiting = counts.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
     let waiting = up_to(waiting, RENDERS_COUNTED_MAX.into());
     let is_any = |count: Count, health: Health| if count.is_zero() { Health::Idle } else { health };
     let (running, failed) = (executions(running), executions(failed));
     let failing = if failed.is_zero() { Health::Ok } else { Health::Bad };
-    let outbox = counted.outbox;
+    let outbox = counts.outbox;
     let markup = html! {
         div.tiles data-live="tiles" {
             (tile(&state.path("/executions?status=running"), &html! { (running) }, is_any(running, Health::Ok), "executions running"))

@@ -65,15 +65,13 @@ fn intervals(
     for (place, change) in changes.iter().enumerate() {
         let Some(part) = Part::of(change.to).filter(|_| change.epoch == attempt.epoch) else { continue };
         let to = changes.get(place + 1).map_or(end, |next| next.at).min(end);
-        match record.node_started_at.filter(|_| part == Part::Rendering && attempt.ended_at.is_none()) {
-            Some(node) if node > change.at && node < to => {
+        let is_rendering_now = part == Part::Rendering && attempt.ended_at.is_none();
+        match record.node_started_at {
+            Some(node) if is_rendering_now && node > change.at && node < to => {
                 intervals.push(Interval { part: Part::WaitingForNode, from: change.at, to: node });
                 intervals.push(Interval { part, from: node, to });
             }
-            None if part == Part::Rendering
-                && attempt.ended_at.is_none()
-                && record.node_started_at.is_none() =>
-            {
+            None if is_rendering_now => {
                 intervals.push(Interval { part: Part::WaitingForNode, from: change.at, to });
             }
             _ => intervals.push(Interval { part, from: change.at, to }),

@@ -6,7 +6,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
-    Health, command, encoded, list_table, panel, plain_panel, plural, state as state_word,
+    Health, command, encoded, list_table, panel, plain_panel, plural, state as state_word, value_or,
 };
 use crate::problem::Problem;
 use crate::state::State;
@@ -58,7 +58,7 @@ fn profile_row(state: &State, profile: &Profile) -> Markup {
                 @if let Some(settings) = &profile.settings_template { br; span.soft { (settings) } }
             }
             td.still { (profile.width) " × " (profile.height) br; (profile.rate.to_string()) " per second" }
-            td.still { @match profile.duration { Some(length) => (duration::show(length)), None => span.soft { "any" } } }
+            td.still { (value_or(profile.duration.map(duration::show), "any")) }
             td.long {
                 "." (profile.extension) " (" (profile.container) "), " (list(&profile.codecs))
                 @if !profile.pixel_formats.is_empty() { ", " (list(&profile.pixel_formats)) }
@@ -140,7 +140,7 @@ fn mapping_row(row: &MappingRow) -> Markup {
                 (row.layer_name)
                 @if let Some(other) = &row.layer_composition { br; span.soft { "in " (other) } }
             }
-            td { @match &row.property { Some(property) => (property), None => span.soft { "Source Text" } } }
+            td { (value_or(row.property.as_ref(), "Source Text")) }
             td.long {
                 (kind)
                 @if let Some(source) = &row.source { br; span.soft { (word) } code { (source) } }

@@ -12,7 +12,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, list_table, panel, plain_panel, refused};
+use crate::dashboard::part::{command, list_table, panel, plain_panel, refused, value_or};
 use crate::dashboard::region::{Buttons, Page, Region};
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -135,28 +135,20 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
 
 fn facts(times: &Times, record: &RenderRecord) -> Markup {
     let (render, counts) = (&record.render, record.render.counts);
-    let or_none =
-        |text: &Option<String>| html! { @match text { Some(text) => (text), None => span.soft { "none" } } };
     html! {
         div.columns.apart {
             dl {
-                dt { "Composition" } dd { (or_none(&record.composition)) }
-                dt { "Cue item" } dd { (or_none(&record.cue_item)) }
+                dt { "Composition" } dd { (value_or(record.composition.as_ref(), "none")) }
+                dt { "Cue item" } dd { (value_or(record.cue_item.as_ref(), "none")) }
                 dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
-                dt { "Broadcast date" }
-                dd {
-                    @match record.broadcast_date {
-                        Some(date) => (date.to_string()),
-                        None => span.soft { "set when a worker claims it" },
-                    }
-                }
+                dt { "Broadcast date" } dd { (value_or(record.broadcast_date, "set when a worker claims it")) }
                 dt { "Priority" } dd { (record.priority) }
                 dt { "Attempts" } dd { (tried(counts)) }
             }
             dl {
                 dt { "Worker" }
                 dd {
-                    (or_none(&record.worker_name))
+                    (value_or(record.worker_name.as_ref(), "none"))
                     @if let Some(until) = lease_until(render) {
                         @if until > times.now() { span.soft { ", lease ends in " (times.length(until)) } }
                         @else { span.soft { ", lease ended " (times.at(until)) } }

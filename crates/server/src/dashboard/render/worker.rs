@@ -6,7 +6,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::{PageSnapshot, milliseconds};
-use crate::dashboard::part::{Health, command, plain_panel, state as state_word, table};
+use crate::dashboard::part::{Health, command, plain_panel, state as state_word, table, value_or};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -86,8 +86,8 @@ fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -
                 }
             }
             td.still { (worker.in_flight) " of " (worker.capacity) " busy" }
-            td.still { (maybe(worker.farm.map(milliseconds))) }
-            td.still { (maybe(worker.copy.map(span))) }
+            td.still { (value_or(worker.farm.map(milliseconds), "unknown")) }
+            td.still { (value_or(worker.copy.map(span), "unknown")) }
             td.still {
                 (completed) " completed"
                 br;
@@ -96,10 +96,6 @@ fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -
             td { (times.at(worker.seen_at)) }
         }
     }
-}
-
-fn maybe(text: Option<String>) -> Markup {
-    html! { @match text { Some(text) => (text), None => span.soft { "unknown" } } }
 }
 
 /// Why a worker is paused: known for the worker of this process, in the log of any other.

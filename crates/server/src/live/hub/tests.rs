@@ -40,11 +40,11 @@ fn waiting(subscription: &mut Subscription) -> Vec<String> {
     let mut found = Vec::new();
     while let Poll::Ready(sent) = subscription.poll_next(&mut context) {
         match sent {
-            Some(Sent::Patch(message)) => {
+            Some(Update::Patch(message)) => {
                 let data: serde_json::Value = serde_json::from_str(&message.data).unwrap();
                 found.push(format!("{}={}", data["r"].as_str().unwrap(), data["h"].as_str().unwrap()));
             }
-            Some(Sent::Reload) => found.push("reload".into()),
+            Some(Update::Reload) => found.push("reload".into()),
             None => {
                 found.push("end".into());
                 break;
@@ -208,10 +208,10 @@ fn nobody_can_open_more_streams_than_allowed() {
     let subscribe = |identity: &str| live.subscribe(identity, Page::Overview, Resume::Afresh);
 
     let mut ann: Vec<_> = (0..STREAMS_PER_IDENTITY).map(|_| subscribe("ann").unwrap()).collect();
-    assert_eq!(subscribe("ann").unwrap_err(), Refused::OwnLimit);
+    assert_eq!(subscribe("ann").unwrap_err(), SubscribeError::OwnLimit);
     let others: Vec<_> =
         (0..STREAMS - STREAMS_PER_IDENTITY).map(|number| subscribe(&format!("u{number}")).unwrap()).collect();
-    assert_eq!(subscribe("bob").unwrap_err(), Refused::Limit);
+    assert_eq!(subscribe("bob").unwrap_err(), SubscribeError::Limit);
 
     ann.pop();
     assert!(subscribe("bob").is_ok());
@@ -226,7 +226,7 @@ fn closing_ends_every_stream_and_lets_none_begin() {
     live.close();
 
     assert_eq!(waiting(&mut ann), ["end"]);
-    assert_eq!(live.subscribe("ann", Page::Overview, Resume::Afresh).unwrap_err(), Refused::Closed);
+    assert_eq!(live.subscribe("ann", Page::Overview, Resume::Afresh).unwrap_err(), SubscribeError::Closed);
 }
 
 #[tokio::test]
