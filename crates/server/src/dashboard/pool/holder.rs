@@ -24,9 +24,14 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-pub(super) fn region(row: &RowContext<'_>, pool: &PoolName, holders: &[TicketRecord], page: Page) -> Region {
+pub(super) fn region(
+    context: &RowContext<'_>,
+    pool: &PoolName,
+    holders: &[TicketRecord],
+    page: Page,
+) -> Region {
     let shown = holders.iter().take(SHOWN as usize);
-    let rows = shown.map(|record| Row::new(name(record), table_row(row, pool, record))).collect();
+    let rows = shown.map(|record| Row::new(name(record), row(context, pool, record))).collect();
     let below = html! {
         @if holders.len() > SHOWN as usize {
             tr { td.soft colspan=(COLUMNS.len()) { "The oldest " (SHOWN) " leases are shown." } }
@@ -40,7 +45,7 @@ fn name(record: &TicketRecord) -> String {
     format!("ticket:{}", record.ticket.id)
 }
 
-fn table_row(row: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
+fn row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
     let ticket = &record.ticket;
     let (health, word) = match ticket.state {
         State::Suspect => (Health::Warn, "suspect"),
@@ -65,22 +70,22 @@ fn table_row(row: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Ma
                 @if let Some(upgrade) = ticket.upgrade { br; span.soft { "waits for " (upgrade.parallel) } }
             }
             td { (ticket.class.as_str()) }
-            td { (row.times.at(ticket.held_since())) }
-            td { (lease(row, record)) }
+            td { (context.times.at(ticket.held_since())) }
+            td { (lease(context, record)) }
             td {
-                (ask_button(row.buttons, &order::release_address(row.state, pool, &ticket.id.to_string()), "Release…",
+                (ask_button(context.buttons, &order::release_address(context.state, pool, &ticket.id.to_string()), "Release…",
                     &format!("Release {}…", ticket.holder)))
             }
         }
     }
 }
 
-fn lease(row: &RowContext<'_>, record: &TicketRecord) -> Markup {
-    let now = row.times.now();
+fn lease(context: &RowContext<'_>, record: &TicketRecord) -> Markup {
+    let now = context.times.now();
     html! {
         @match record.expires_at {
-            Some(until) if until > now => { "expires in " (row.times.length(until)) }
-            Some(until) => { "expired " (row.times.at(until)) }
+            Some(until) if until > now => { "expires in " (context.times.length(until)) }
+            Some(until) => { "expired " (context.times.at(until)) }
             None => span.soft { "unknown" },
         }
         @if record.ticket.lease_for.is_none() { br; span.soft { "no heartbeats" } }

@@ -173,14 +173,13 @@ pub(crate) struct PoolPageQuery {
     tab: String,
     range: String,
     before: Option<String>,
-    paused: Option<String>,
-    resumed: Option<String>,
 }
 
 pub(crate) async fn page(
     visit: PageContext,
     Path(name): Path<String>,
     QueryString(query): QueryString<PoolPageQuery>,
+    QueryString(notice): QueryString<PoolNotice>,
 ) -> Result<Html<String>, Problem> {
     let name = named(&name)?;
     let tab = query.tab.parse().unwrap_or_default();
@@ -203,7 +202,6 @@ pub(crate) async fn page(
         (None, Some(history)) => history.markup(&visit, &name, range, &times),
         (None, None) => settings::markup(&visit, pool.ledger.settings()),
     };
-    let notice = PoolNotice { paused: query.paused, resumed: query.resumed };
     let content = content(&visit, &pool, &regions, &at, &notice, &tab);
     let frame = Frame {
         visit: &visit,

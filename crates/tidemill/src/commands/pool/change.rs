@@ -175,6 +175,6 @@ fn below_usage(before: &PoolRecord, after: &Settings, now: Timestamp) -> Option<
     let (old, new) = (before.settings.limit_at(now), after.limit_at(now));
     let usage = before.usage;
     (new < old && usage > new).then(|| {
-        format!("{old} -> {new}: {usage} in use; nothing is killed; no grants until in use is at most {new}",)
+        format!("{old} -> {new}: {usage} in use; nothing is killed; no grants until in use is at most {new}")
     })
 }
