@@ -57,7 +57,7 @@ impl RelayArguments {
     }
 }
 
-/// How long the current batch may take after the relay was told to stop.
+/// How long the current batch may take after the relay was stopped.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Pause of a server before its relay tries again to join relays that refused it.

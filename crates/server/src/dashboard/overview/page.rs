@@ -83,7 +83,7 @@ pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<
     let mut regions = vec![
         welcome(snapshot),
         tile::region(state, &counts, times),
-        attention::region(state, &Known { common, failures, pools, outbox }, times),
+        attention::region(state, &Sources { common, failures, pools, outbox }, times),
         pool::region(state, pools),
         pool::graph_region(state, snapshot.busiest.as_ref(), times),
         pool::event_region(&snapshot.stories, times),

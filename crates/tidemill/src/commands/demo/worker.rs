@@ -73,7 +73,7 @@ pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) 
     }
 }
 
-/// Works until the process ends, and returns why; none if it was told to stop.
+/// Works until the process ends, and returns why; none if it was stopped.
 async fn work(
     arguments: &DemoWorker,
     process: &Process,

@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
-        let wanted =
+        let query =
             FailedEventQuery { topic: "a&b".into(), error: " ".into(), ..FailedEventQuery::default() };
 
-        assert_eq!(wanted.query("after=7"), "?topic=a%26b&after=7");
+        assert_eq!(query.query("after=7"), "?topic=a%26b&after=7");
         assert_eq!(FailedEventQuery::default().query(""), "");
-        assert_eq!(wanted.flags(), " --topic 'a&b'");
+        assert_eq!(query.flags(), " --topic 'a&b'");
         assert_eq!(
             FailedEventQuery { topic: "it's".into(), ..FailedEventQuery::default() }.flags(),
             r" --topic 'it'\''s'"

@@ -206,7 +206,7 @@ fn row(state: &State, record: &FailedEventRecord, times: &Times, buttons: Button
             td {
                 (state_of(record))
                 @if let Some(behind) = record.behind {
-                    br; span.soft { "behind " a href=(state.path(&format!("/outbox/failed/{behind}"))) { (behind) } }
+                    br; span.soft { "waits for " a href=(state.path(&format!("/outbox/failed/{behind}"))) { (behind) } }
                 }
             }
             th scope="row" {
