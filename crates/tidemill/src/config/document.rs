@@ -51,50 +51,48 @@ enum Content {
 
 fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
     for (name, value) in table {
-        let (offset, name) = (name.span().start, name.get_ref());
-        let path = join(prefix, name);
+        let path = join(prefix, name.get_ref());
         // A quoted name may be empty or contain dots; it is not the path that it looks like.
-        let is_plain = !name.is_empty() && !name.contains('.');
-        let place_of_name = if is_plain { place(&path) } else { Place::Nothing };
-        let why = match (place_of_name, value.get_ref()) {
+        let is_plain = !name.get_ref().is_empty() && !name.get_ref().contains('.');
+        let content = match (place(&path), value.get_ref()) {
+            _ if !is_plain => unknown_name(prefix, name.get_ref()),
             (Place::Table | Place::Section, DeValue::Table(inner)) => {
                 walk(inner, &path, findings);
                 continue;
             }
-            (Place::Key(key, alias), inner) => match text_of(key, inner) {
-                Some((text, form)) => {
-                    let (text, form) = match alias {
-                        Some(alias) => alias.translated(text, form),
-                        None => (text, form),
-                    };
-                    let content = Content::Value(key, alias, Secret::new(text), form);
-                    findings.push(Finding { offset: value.span().start, path, content });
-                    continue;
-                }
-                None => format!("{path} takes a single value: {}", key.kind.allowed()),
-            },
-            (Place::Table, _) => format!("{path} is a table with the keys {}", names_below(&path).join(", ")),
-            (Place::Section, _) => format!("{path} holds one table per name, such as [{path}.NAME]"),
-            (Place::Nothing, _) if is_plain && matches!(place(prefix), Place::Section) => {
-                name_rule(prefix).to_owned()
-            }
-            (Place::Nothing, _) => {
-                findings.push(Finding { offset, path, content: unknown_name(prefix, name) });
-                continue;
-            }
+            (_, value) => content_of(prefix, name.get_ref(), value),
         };
-        findings.push(Finding { offset, path, content: Content::Unknown(why, None) });
+        let is_value = matches!(content, Content::Value(..));
+        let offset = if is_value { value.span().start } else { name.span().start };
+        findings.push(Finding { offset, path, content });
     }
 }
 
+/// The value of a key, or why there can be no such value.
+fn content_of(prefix: &str, name: &str, value: &DeValue<'_>) -> Content {
+    let path = join(prefix, name);
+    let why = match place(&path) {
+        Place::Key(key, alias) => match text_of(key, alias, value) {
+            Some((text, form)) => return Content::Value(key, alias, Secret::new(text), form),
+            None => format!("{path} takes a single value: {}", key.kind.allowed()),
+        },
+        Place::Table => format!("{path} is a table with the keys {}", names_below(&path).join(", ")),
+        Place::Section => format!("{path} holds one table per name, such as [{path}.NAME]"),
+        Place::Nothing if matches!(place(prefix), Place::Section) => name_rule(prefix).to_owned(),
+        Place::Nothing => return unknown_name(prefix, name),
+    };
+    Content::Unknown(why, None)
+}
+
 /// The text of a value; none for a table, and for a list in place of a single value.
-fn text_of(key: &Key, value: &DeValue<'_>) -> Option<(String, Form)> {
-    match value {
-        DeValue::Array(items) if matches!(key.kind, Kind::Names | Kind::Command) => {
+fn text_of(key: &Key, alias: Option<&Alias>, value: &DeValue<'_>) -> Option<(String, Form)> {
+    match (value, alias) {
+        (DeValue::Array(items), _) if matches!(key.kind, Kind::Names | Kind::Command) => {
             Some((lines(items), Form::List))
         }
-        DeValue::Table(_) | DeValue::Array(_) => None,
-        value => Some(scalar(value)),
+        (DeValue::Table(_) | DeValue::Array(_), _) => None,
+        (value, Some(alias)) => Some(alias.translated(scalar(value))),
+        (value, None) => Some(scalar(value)),
     }
 }
 

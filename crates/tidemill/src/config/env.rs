@@ -19,7 +19,7 @@ const CRASH_AT: [&str; 2] = ["TIDEMILL_CRASH_AT", "TIDEMILL_FREEZE_AT"];
 /// Adds the variables as the next layer. Files that they name are relative to `folder`.
 pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut Layers) {
     layers.problems.extend(key::all().filter_map(|key| given_twice(environment, key)));
-    read_document(environment, layers);
+    read_compat_variables(environment, layers);
     for (name, text) in environment {
         if !name.starts_with(PREFIX) || text.is_empty() {
             continue;
@@ -41,11 +41,11 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
 }
 
 /// The variables of the programs that Tidemill replaces. They are read first, so that ours cover them.
-fn read_document(environment: &[(String, String)], layers: &mut Layers) {
+fn read_compat_variables(environment: &[(String, String)], layers: &mut Layers) {
     for key in key::all() {
         let Some(name) = key.compat_variable else { continue };
         let Some(text) = find(environment, name) else { continue };
-        if key.path == "database.password" && !is_document_database(environment) {
+        if key.path == "database.password" && !is_spring_database(environment) {
             continue;
         }
         // Their numbers have no unit: they are seconds, whether the name says so or not.
@@ -59,7 +59,7 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
 
 /// Whether `SPRING_DATASOURCE_URL` names the database. Only then is its password used: for another database it would
 /// cover the right password, which may be in a URL or in a file.
-fn is_document_database(environment: &[(String, String)]) -> bool {
+fn is_spring_database(environment: &[(String, String)]) -> bool {
     let url = key::find("database.url").expect("there is such a key");
     let is_set = |name: &str| find(environment, name).is_some();
     let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));

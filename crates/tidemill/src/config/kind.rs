@@ -6,6 +6,7 @@ use super::layer::Form;
 use super::secret::{Secret, mask, mask_all_but_host};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::alert::rule::{Aggregate, CHANNELS_MAX, Severity, is_name};
 use tidemill_domain::duration::{self, BadDuration};
@@ -89,8 +90,17 @@ impl Kind {
 
     /// Checks a value and rewrites it so that equal values are equal texts.
     pub(super) fn check(self, text: &str, form: Form) -> Checked {
-        if let Some(fix) = self.wrong_form(text, form) {
-            return Err(Some(fix.to_owned()));
+        let is_truth = matches!(text, "true" | "false");
+        match (self, form) {
+            (Self::Url | Self::WebUrl | Self::Text(_), Form::Bare) => return fix("write it in quotes"),
+            (Self::Number(..) | Self::Decimal, Form::Quoted) => {
+                return fix("write the number without quotes");
+            }
+            (Self::Truth, Form::Quoted) if is_truth => return fix("write it without quotes"),
+            (Self::Names | Self::Command, Form::Quoted | Form::Bare) => {
+                return fix(format!("write {}", self.allowed()));
+            }
+            _ => {}
         }
         match self {
             Self::Url => check_url(text),
@@ -112,7 +122,7 @@ impl Kind {
                 let number = text.parse().ok().filter(|number: &f64| number.is_finite());
                 number.map(|number| number.to_string()).ok_or(None)
             }
-            Self::Truth => accept_if(matches!(text, "true" | "false"), text),
+            Self::Truth => accept_if(is_truth, text),
             Self::Names => {
                 let names: Vec<&str> = text.lines().collect();
                 let is_fine = names.len() <= CHANNELS_MAX && names.iter().all(|name| is_name(name));
@@ -125,22 +135,10 @@ impl Kind {
             }
         }
     }
+}
 
-    /// The fix for a TOML value of the wrong type.
-    fn wrong_form(self, text: &str, form: Form) -> Option<&'static str> {
-        match (self, form) {
-            (Self::Url | Self::WebUrl | Self::Text(_), Form::Bare) => Some("write it in quotes"),
-            (Self::Number(..) | Self::Decimal, Form::Quoted) => Some("write the number without quotes"),
-            (Self::Truth, Form::Quoted) if matches!(text, "true" | "false") => {
-                Some("write it without quotes")
-            }
-            (Self::Names, Form::Quoted | Form::Bare) => Some("write a list, such as [\"log\"]"),
-            (Self::Command, Form::Quoted | Form::Bare) => {
-                Some("write a list, such as [\"/opt/probe.sh\", \"ADW\"]")
-            }
-            _ => None,
-        }
-    }
+fn fix(text: impl Into<String>) -> Checked {
+    Err(Some(text.into()))
 }
 
 fn accept_if(is_fine: bool, text: &str) -> Checked {
@@ -150,7 +148,7 @@ fn accept_if(is_fine: bool, text: &str) -> Checked {
 /// Refuses only what no database accepts. The store knows which databases exist.
 fn check_url(text: &str) -> Checked {
     if text.chars().any(|c| c.is_control() || c == ' ') {
-        return Err(Some("remove the spaces and control characters from the URL".to_owned()));
+        return fix("remove the spaces and control characters from the URL");
     }
     check_secret(text)
 }
@@ -160,36 +158,34 @@ fn check_web_url(text: &str) -> Checked {
     let address = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = address.map(|address| address.split(['/', '?', '#']).next().unwrap_or_default());
     if !text.is_empty() && host.is_none_or(str::is_empty) {
-        return Err(Some("write it as https://host/path".to_owned()));
+        return fix("write it as https://host/path");
     }
     check_url(text)
 }
 
 fn check_secret(text: &str) -> Checked {
-    let fix = match text.chars().count() {
-        0 => "it is empty: set a value or remove the key".to_owned(),
+    match text.chars().count() {
+        0 => fix("it is empty: set a value or remove the key"),
         _ if text.chars().any(char::is_control) => {
-            "it has control characters or several lines: keep only the secret".to_owned()
+            fix("it has control characters or several lines: keep only the secret")
         }
-        ..=SECRET_CHARS_MAX => return Ok(text.to_owned()),
-        _ => format!("shorten it to {SECRET_CHARS_MAX} characters"),
-    };
-    Err(Some(fix))
+        1..=SECRET_CHARS_MAX => Ok(text.to_owned()),
+        _ => fix(format!("shorten it to {SECRET_CHARS_MAX} characters")),
+    }
 }
 
 fn check_period(text: &str, least: &str, most: &str) -> Checked {
     let bound = |text| duration::parse(text).expect("the bounds of a key are durations");
-    let fix = match duration::parse(text) {
-        Ok(period) if period < bound(least) => format!("make it at least {least}"),
-        Ok(period) if period > bound(most) => format!("make it at most {most}"),
-        Ok(period) => return Ok(duration::show(period)),
+    match duration::parse(text) {
+        Ok(period) if period < bound(least) => fix(format!("make it at least {least}")),
+        Ok(period) if period > bound(most) => fix(format!("make it at most {most}")),
+        Ok(period) => Ok(duration::show(period)),
         Err(BadDuration::NoUnit) => {
             let number = excerpt(text);
-            format!("add the unit, for example \"{number}s\" or \"{number}ms\"")
+            fix(format!("add the unit, for example \"{number}s\" or \"{number}ms\""))
         }
-        Err(BadDuration::Malformed) => "write it as 500ms, 15s, 1h30m or 1d".to_owned(),
-    };
-    Err(Some(fix))
+        Err(BadDuration::Malformed) => fix("write it as 500ms, 15s, 1h30m or 1d"),
+    }
 }
 
 /// Empty for none; no slash at the end, and nothing that a URL would have to escape.
@@ -233,69 +229,50 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-macro_rules! parsed_settings {
-    ($($type:ty => $kind:expr;)+) => {
+macro_rules! settings {
+    ($($type:ty: $kind:expr, $parse:expr;)+) => {
         $(impl Setting for $type {
             const KIND: Kind = $kind;
 
             fn parse(text: &str) -> Option<Self> {
-                text.parse().ok()
+                let parse: fn(&str) -> Option<Self> = $parse;
+                parse(text)
             }
         })+
     };
-}
-
-macro_rules! word_settings {
-    ($($type:ty),+ $(,)?) => {
-        parsed_settings! { $($type => Kind::Word(<$type>::NAMES);)+ }
+    (words $($type:ty),+) => {
+        settings! { $($type: Kind::Word(<$type>::NAMES), parsed;)+ }
     };
 }
 
-parsed_settings! {
-    String => Kind::Text(4096);
-    PathBuf => Kind::Text(4096);
-    u32 => Kind::Number(0, u32::MAX);
-    f64 => Kind::Decimal;
-    bool => Kind::Truth;
-    SocketAddr => Kind::Address;
+settings! {
+    String: Kind::Text(4096), parsed;
+    PathBuf: Kind::Text(4096), parsed;
+    Vec<PathBuf>: Kind::Text(8192), folders;
+    Vec<String>: Kind::Names, lines;
+    Secret: Kind::Secret, |text| Some(Self::new(text));
+    u32: Kind::Number(0, u32::MAX), parsed;
+    f64: Kind::Decimal, parsed;
+    bool: Kind::Truth, parsed;
+    Duration: Kind::Period("0s", "3650d"), |text| duration::parse(text).ok();
+    SocketAddr: Kind::Address, parsed;
 }
-word_settings!(choice::Auth, choice::ColorChoice, choice::Compression, choice::Events, choice::Init);
-word_settings!(choice::JwtAlgorithm, choice::KafkaMechanism, choice::KafkaSecurity, choice::LambdaSignature);
-word_settings!(choice::LogFormat, choice::LogLevel, choice::Output, choice::Pooler, choice::RenderDialect);
-word_settings!(choice::Synchronous, choice::Tls, choice::Unknown, choice::WebhookFormat, Aggregate, Severity);
+settings!(words choice::Auth, choice::ColorChoice, choice::Compression, choice::Events, choice::Init);
+settings!(words choice::JwtAlgorithm, choice::KafkaMechanism, choice::KafkaSecurity, choice::LambdaSignature);
+settings!(words choice::LogFormat, choice::LogLevel, choice::Output, choice::Pooler, choice::RenderDialect);
+settings!(words choice::Synchronous, choice::Tls, choice::Unknown, choice::WebhookFormat, Aggregate, Severity);
 
-impl Setting for Secret {
-    const KIND: Kind = Kind::Secret;
-
-    fn parse(text: &str) -> Option<Self> {
-        Some(Self::new(text))
-    }
-}
-
-impl Setting for Duration {
-    const KIND: Kind = Kind::Period("0s", "3650d");
-
-    fn parse(text: &str) -> Option<Self> {
-        duration::parse(text).ok()
-    }
+fn parsed<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
 }
 
 /// Folders that are separated by semicolons.
-impl Setting for Vec<PathBuf> {
-    const KIND: Kind = Kind::Text(8192);
-
-    fn parse(text: &str) -> Option<Self> {
-        let folders = text.split(';').map(str::trim).filter(|folder| !folder.is_empty());
-        Some(folders.map(PathBuf::from).collect())
-    }
+fn folders(text: &str) -> Option<Vec<PathBuf>> {
+    let folders = text.split(';').map(str::trim).filter(|folder| !folder.is_empty());
+    Some(folders.map(PathBuf::from).collect())
 }
 
 /// Names or words, one per line.
-impl Setting for Vec<String> {
-    const KIND: Kind = Kind::Names;
-
-    fn parse(text: &str) -> Option<Self> {
-        let words = text.split('\n').filter(|_| !text.is_empty());
-        Some(words.map(str::to_owned).collect())
-    }
+fn lines(text: &str) -> Option<Vec<String>> {
+    Some(text.split('\n').filter(|_| !text.is_empty()).map(str::to_owned).collect())
 }

@@ -113,7 +113,7 @@ impl Alias {
     }
 
     /// A value as its key takes it.
-    pub(super) fn translated(&self, text: String, form: Form) -> (String, Form) {
+    pub(super) fn translated(&self, (text, form): (String, Form)) -> (String, Form) {
         let is_bare_period = !self.unit.is_empty() && form == Form::Bare;
         if is_bare_period { (format!("{text}{}", self.unit), Form::Quoted) } else { (text, form) }
     }

@@ -244,7 +244,7 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
     );
     check("window", "\"25h\"", "25h", "allowed: a duration from 0s to 1d", "make it at most 1d");
     let list = "allowed: a list of names such as [\"log\"]";
-    check("channels", "\"log\"", "log", list, "write a list, such as [\"log\"]");
+    check("channels", "\"log\"", "log", list, "write a list of names such as [\"log\"]");
     let set = "set alert.rules.process_died.channels to a list of names such as [\"log\"]";
     check("channels", "[\"Log\"]", "Log", list, set);
     check("channels", "[\"lo\\ng\"]", "lo\u{fffd}g", list, set);
