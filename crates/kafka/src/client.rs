@@ -1,5 +1,5 @@
-//! Further settings of the client: those that can do no harm, each with its type. What decides about loss, order or
-//! partitions is not among them.
+//! Extra client settings you may pass on: an allow-list with types. Settings that affect loss, order or partitioning
+//! are not on it.
 
 use std::collections::BTreeMap;
 use tidemill_domain::nearest::nearest;
@@ -18,7 +18,7 @@ const fn number(least: i64, most: i64) -> Kind {
 
 const MINUTES: i64 = 60_000;
 
-/// All of them, by the names that librdkafka has for them.
+/// By librdkafka's names.
 const ALLOWED: &[(&str, Kind)] = &[
     ("batch.num.messages", number(1, 1_000_000)),
     ("batch.size", number(1_000, 100_000_000)),
@@ -54,10 +54,10 @@ pub struct ClientOptions(BTreeMap<&'static str, String>);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadOption {
-    /// There is none of this name, or it is not for users.
+    /// No such setting, or it is not for users.
     #[error("{name:?} is no option of the Kafka client that may be set")]
     Unknown { name: String },
-    /// Its value is not allowed. It is not repeated: a secret may have slipped in.
+    /// The value is not allowed. The error does not repeat it, because it may be a secret.
     #[error("the option {name} takes {allowed}")]
     Value { name: &'static str, allowed: String },
     #[error("the option {name} is set twice")]
@@ -85,7 +85,7 @@ impl ClientOptions {
     }
 }
 
-/// `name=value`, several of them separated by commas.
+/// `name=value`, separated by commas.
 impl std::str::FromStr for ClientOptions {
     type Err = BadOption;
 

@@ -1,5 +1,5 @@
-//! Reads given partitions of a topic from one offset to another. It belongs to no group and commits nothing: where to go
-//! on is for the caller to know. All of it blocks, so it has a thread of its own.
+//! Reads given partitions of a topic from one offset to another. It joins no group and commits nothing; the caller
+//! keeps the position. All of it blocks, so run it on its own thread.
 
 use crate::failure::{ErrorClass, ReadFailure};
 use crate::options::KafkaOptions;
@@ -15,16 +15,16 @@ use std::time::Duration;
 use tidemill_domain::time::{Clock as _, Timestamp};
 use tidemill_engine::SystemClock;
 
-/// How long one poll waits; after it somebody is asked whether the rest is still wanted.
+/// Timeout of one poll; after it, `each` decides whether to go on.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long one question may take; it is asked again until patience ends.
+/// Timeout of one request; it is retried until `patience` ends.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Between two questions that were answered with an error.
+/// Pause after a failed request.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(200);
 
-/// Options of the allow-list that only a producer has.
+/// Allow-listed options that only a producer has.
 const OF_PRODUCERS: [&str; 6] = [
     "batch.num.messages",
     "batch.size",
@@ -37,20 +37,19 @@ const OF_PRODUCERS: [&str; 6] = [
 tidemill_domain::words! {
     #[derive(Default)]
     pub enum Isolation {
-        /// Those whose transaction has committed, and those without one.
+        /// Records of committed transactions, and records without a transaction.
         #[default]
         ReadCommitted = "read_committed",
-        /// All, those of aborted transactions included.
+        /// All records, also those of aborted transactions.
         ReadUncommitted = "read_uncommitted",
     }
 }
 
-/// What there is of a partition, as far as its reader may see.
+/// The visible offsets of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// The first offset that is still there.
     pub(crate) first: i64,
-    /// The offset behind the last one; with [`Isolation::ReadCommitted`] the first whose transaction is open.
+    /// One past the last offset; with [`Isolation::ReadCommitted`] the first offset of an open transaction.
     pub(crate) end: i64,
 }
 
@@ -59,14 +58,14 @@ pub(crate) struct Span<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
     pub(crate) from: i64,
-    /// The offset behind the last one.
+    /// Exclusive.
     pub(crate) to: i64,
 }
 
 pub(crate) struct Consumer {
     client: BaseConsumer<Listening>,
     servers: String,
-    /// How long to wait for anything to come.
+    /// How long to wait without receiving anything.
     patience: Duration,
     clock: SystemClock,
 }
@@ -103,7 +102,7 @@ impl Consumer {
         Ok(Bounds { first, end })
     }
 
-    /// The first record of a partition from an instant on; none when all are older.
+    /// The first record at or after an instant; `None` if all are older.
     pub(crate) fn since(
         &self,
         topic: &str,
@@ -122,9 +121,8 @@ impl Consumer {
         }))
     }
 
-    /// Reads what is left of a span, in its order, until it ends or nobody wants more; `each` is also asked while nothing
-    /// comes. Offsets without a record, as compaction and transactions leave them, are passed over; one that is gone is a
-    /// failure.
+    /// Reads the rest of a span in order, until it ends or `each` breaks; `each` also runs while nothing arrives. Skips
+    /// offsets without a record, which compaction and transactions leave; a deleted offset is a failure.
     pub(crate) fn read(
         &self,
         span: &Span<'_>,
@@ -147,7 +145,7 @@ impl Consumer {
                     }
                 }
                 Some(Ok(message)) => {
-                    // What came too early or twice is of no use to anybody.
+                    // Skip records that are early or repeated.
                     let is_ours = message.partition() == span.partition && message.topic() == span.topic;
                     if !is_ours || message.offset() < next {
                         continue;
@@ -159,15 +157,14 @@ impl Consumer {
                     if each(Some(&message)).is_break() || next >= span.to {
                         return Ok(());
                     }
-                    // Whoever takes the records may have taken his time.
+                    // `each` may have been slow.
                     heard = self.clock.monotonic();
                 }
                 Some(Err(ClientError::PartitionEOF(partition))) if partition == span.partition => {
                     if is_known_to_be_there {
                         return Ok(());
                     }
-                    // A leader that has just become one may not know yet how far its partition goes. So it is asked that
-                    // first, and then once more for what is there.
+                    // A new leader may not know the end of its partition yet: check the end, then ask once more.
                     self.check_end(span, next)?;
                     is_known_to_be_there = true;
                     self.assign(span, next)?;
@@ -186,8 +183,8 @@ impl Consumer {
         assigned.map_err(|error| self.failure(span.topic, error.rdkafka_error_code()))
     }
 
-    /// The partition was said to have no more. What is missing of the span may be offsets without a record, unless the
-    /// partition has become shorter.
+    /// The broker reported the end of the partition. The rest of the span may be offsets without a record, unless the
+    /// partition was truncated.
     fn check_end(&self, span: &Span<'_>, next: i64) -> Result<(), ReadFailure> {
         let bounds = self.bounds(span.topic, span.partition)?;
         if bounds.end >= span.to {
@@ -196,7 +193,7 @@ impl Consumer {
         Err(self.gone(span.topic, span.partition, next, bounds))
     }
 
-    /// What an error means; if it may pass, its code is remembered.
+    /// Returns a final error; remembers the code of one that may pass.
     fn judge(
         &self,
         span: &Span<'_>,
@@ -223,7 +220,7 @@ impl Consumer {
         ReadFailure::Gone { topic: topic.to_owned(), partition, offset, first, end }
     }
 
-    /// Asks until there is an answer, or no hope for one.
+    /// Retries until an answer, a final error, or the end of `patience`.
     fn ask<T>(&self, topic: &str, question: impl Fn(Duration) -> KafkaResult<T>) -> Result<T, ReadFailure> {
         let since = self.clock.monotonic();
         loop {
@@ -266,10 +263,10 @@ fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
     for (name, value) in options.client.iter().filter(|(name, _)| !OF_PRODUCERS.contains(name)) {
         config.set(name, value);
     }
-    // From here on nothing may be set otherwise.
+    // Users cannot override the settings below.
     config
         .set("bootstrap.servers", &options.bootstrap_servers)
-        // The client wants a name here; no group of it is ever joined.
+        // The client requires a group id; it never joins the group.
         .set("group.id", "tidemill-reader")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
@@ -277,14 +274,13 @@ fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
         .set("enable.partition.eof", "true")
         .set("allow.auto.create.topics", "false")
         .set("check.crcs", "true")
-        // At the end of a partition the broker would wait so long for more.
+        // How long the broker waits for more at the end of a partition.
         .set("fetch.wait.max.ms", "50")
         .set("isolation.level", isolation.as_str());
     options.security.apply(&mut config);
     config
 }
 
-/// Hears what the client has to say.
 #[derive(Debug)]
 struct Listening;
 

@@ -1,25 +1,23 @@
-//! The reports of one wave: counted as they come, so that nobody waits for a single record.
+//! Counts the delivery reports of one wave, so that the sender waits once and not per record.
 
 use rdkafka::types::RDKafkaErrorCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// What is known of a record of a wave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Report {
-    /// Nothing has been heard of it.
+    /// No report yet.
     Silent,
-    /// It was not given to the producer.
+    /// Never given to the producer.
     NotSent,
-    /// The producer itself did not take it, and this is about this record.
+    /// The producer rejected this record.
     Refused(RDKafkaErrorCode),
     Delivered,
-    /// It was sent, or was to be, and this is what came of it.
+    /// Sent, or queued for sending, and failed.
     Failed(RDKafkaErrorCode),
 }
 
-/// Records that were sent together.
 #[derive(Debug)]
 pub(crate) struct Wave {
     reports: Mutex<Vec<Report>>,
@@ -38,7 +36,7 @@ impl Wave {
         }
     }
 
-    /// The one report of a record.
+    /// Call it once per record.
     pub(crate) fn report(&self, n: usize, report: Report) {
         if matches!(report, Report::Failed(_)) {
             self.has_failed.store(true, Ordering::Release);
@@ -55,7 +53,7 @@ impl Wave {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Waits until there is a report of each, or one has failed: in a transaction the others then wait for its end.
+    /// Waits until every record has a report or one has failed: in a transaction the others would wait for its end.
     pub(crate) async fn decided(&self) {
         loop {
             let done = self.done.notified();

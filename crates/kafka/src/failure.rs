@@ -1,4 +1,4 @@
-//! Why a topic could not be read, and whose fault it is that a record was not taken.
+//! Why a topic could not be read, and what caused a record to be rejected.
 
 use crate::options::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
@@ -13,7 +13,7 @@ pub enum ReadFailure {
     Settings(#[from] KafkaError),
     #[error("Kafka at {servers} did not answer within {waited:?}: {why}")]
     Unreachable { servers: String, waited: Duration, why: String },
-    /// It is not there, or we may not read it.
+    /// It does not exist, or we may not read it.
     #[error("the topic {topic} cannot be read: {why}")]
     Topic { topic: String, why: String },
     #[error(
@@ -22,22 +22,22 @@ pub enum ReadFailure {
     Gone {
         topic: String,
         partition: i32,
-        /// What was to be read next.
+        /// The next offset to read.
         offset: i64,
-        /// The first that is there.
+        /// The first available offset.
         first: i64,
-        /// The one behind the last.
+        /// One past the last offset.
         end: i64,
     },
     #[error("the thread that reads the topic has ended")]
     Ended,
-    /// What was saved by the last run makes no sense.
+    /// The position that the last run saved is invalid.
     #[error("the saved position of the reader {reader:?} is not understood")]
     Saved { reader: String },
 }
 
 impl ReadFailure {
-    /// Its stable code; none when a failed execution is all that there is to say.
+    /// `None` where a failed execution says enough.
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Settings(error) => Some(error.code()),
@@ -67,7 +67,7 @@ impl ReadFailure {
         }
     }
 
-    /// As what a step fails with: no item can be read any more.
+    /// As a failure of the step: no further item can be read.
     pub(crate) fn of_step(self) -> ItemError {
         let error = ItemError::new(ErrorKind::FATAL, format!("{self}; {}", self.fix()));
         match self.code() {
@@ -77,19 +77,19 @@ impl ReadFailure {
     }
 }
 
-/// Whose fault it is that a record was not taken.
+/// What caused a record to be rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ErrorClass {
-    /// The record's own: it will never be taken. If it travelled in a batch, one of that batch is meant.
+    /// This record, or one of the batch it was sent in; it will never be accepted.
     Record,
-    /// That of its topic, for every record of it.
+    /// Its topic, so every record of that topic.
     Topic,
-    /// Nobody's here: the brokers cannot be reached, or are busy with themselves. It may be taken later.
+    /// The brokers are unreachable or busy; a retry may succeed.
     Sink,
 }
 
 impl ErrorClass {
-    /// Whose fault a failure is. What is not known to be final is worth another attempt.
+    /// Errors that are not known to be final are worth a retry.
     pub(crate) fn of(code: RDKafkaErrorCode) -> Self {
         match code {
             RDKafkaErrorCode::MessageSizeTooLarge

@@ -1,9 +1,9 @@
-//! One group: a producer that ousts all others of its name, and what the last receipt says.
+//! One group: a producer that fences all others with its transactional id, and the last receipt.
 //!
-//! Invariant: nothing is sent by a producer that has not read the last receipt since it ousted the others, and nothing
-//! that is on a receipt is sent again. A receipt names what its transaction sends and all that was sent before and the
-//! database may not know of. And nobody ousts others whose own lease may be over: the rightful owner may have published
-//! and settled what its last receipt does not name any more.
+//! Invariant: a producer sends nothing until it has fenced the others and then read the last receipt, and it never
+//! resends an event on that receipt. A receipt names the events of its transaction and every earlier event the database
+//! may not have settled. A process fences others only while its own lease is valid: otherwise the rightful owner may
+//! already have published and settled events that its last receipt no longer names.
 
 use crate::delivery::{Report, Wave};
 use crate::failure::ErrorClass;
@@ -25,41 +25,41 @@ use tidemill_engine::LeaseGuard;
 use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal};
 use tokio::sync::Mutex as Turn;
 
-/// How long the producer is left alone when it is full.
+/// Pause when the producer's queue is full.
 const WHEN_FULL: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct HeldGroup {
     group: Group,
-    /// The name of its producers.
+    /// The transactional id.
     id: String,
     plain: Arc<KafkaPublisher>,
     receipts: Receipts,
     clock: Arc<dyn Clock>,
-    /// In the lease of the slots.
+    /// The lease on the slots.
     guard: LeaseGuard,
-    /// What was published and the database may not know of: this is what receipts name.
+    /// Published events that the database may not have settled; receipts name these.
     published: Mutex<BTreeMap<EventId, u64>>,
     is_ousted: AtomicBool,
     line: Turn<Line>,
 }
 
-/// What one publication at a time has.
+/// State that one publication at a time uses.
 #[derive(Debug, Default)]
 struct Line {
     system: Option<String>,
-    /// Taken out while it is used: whoever gives up in the middle leaves none.
+    /// Taken out while in use, so a cancelled publication leaves none.
     producer: Option<Arc<Producer>>,
-    /// What the last producer may have sent: the last receipt tells.
+    /// Events the previous producer may have sent; the last receipt decides.
     doubtful: BTreeMap<EventId, u64>,
-    /// How the next producer sends. Kept from one publication to the next: finding out who of many is refused may take
-    /// longer than one of them may.
+    /// How the next producer sends. Kept between publications: finding the rejected record of a batch may take longer
+    /// than one of them.
     pace: Pace,
 }
 
 enum Transacted {
     Committed,
-    /// It never was, and why.
+    /// Nothing was published, and why.
     Aborted(Verdict, String),
     Lost(String),
 }
@@ -89,7 +89,7 @@ impl HeldGroup {
         self.is_ousted.load(Ordering::Acquire)
     }
 
-    /// The database knows of these.
+    /// The database has settled these events.
     pub(crate) fn settled(&self, events: &[EventId]) {
         let mut published = self.published();
         if !published.is_empty() {
@@ -103,7 +103,7 @@ impl HeldGroup {
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ousts whoever had it; the events on its last receipt.
+    /// Fences the previous owner; returns the events on its last receipt.
     pub(crate) async fn take(
         &self,
         system: Option<&str>,
@@ -119,7 +119,7 @@ impl HeldGroup {
         Ok(events)
     }
 
-    /// Another producer after one that is gone. What that one may have sent is on the last receipt, or was not sent.
+    /// Replaces a producer that is gone. Everything that one may have sent is on the last receipt.
     async fn take_again(&self, line: &mut Line, within: Duration) -> Result<(), NotTaken> {
         let (producer, receipt) = self.oust(line, within).await?;
         let doubtful = std::mem::take(&mut line.doubtful);
@@ -144,7 +144,7 @@ impl HeldGroup {
             let complaint = producer.complaint().unwrap_or_default();
             unavailable(format!("{}: {} {complaint}", self.id, trouble.why()).trim_end().to_owned())
         })?;
-        // Whoever takes over after this ousts what was just made. Before it somebody may have.
+        // A later owner fences this producer; but one may have come before it.
         self.check_guard()?;
         let receipt = self.receipts.read(self.group, self.left(until)).await?;
         match receipt {
@@ -167,7 +167,7 @@ impl HeldGroup {
         until.since(self.clock.monotonic()).max(Duration::from_millis(1))
     }
 
-    /// Publishes records of this group, all together or not at all, except those that are refused or were sent before.
+    /// Publishes records of this group atomically, except those that are rejected or were sent before.
     pub(crate) async fn publish(&self, records: &[Record]) -> Vec<Outcome> {
         let limit = self.plain.options.delivery_timeout;
         let until = self.clock.monotonic().plus(limit);
@@ -184,7 +184,7 @@ impl HeldGroup {
         batch.settle(&why).outcomes
     }
 
-    /// One transaction after the other until nothing is left to be sent; why something is left, otherwise.
+    /// Runs transactions until nothing is left to send; otherwise returns why something is left.
     async fn work(&self, line: &mut Line, batch: &mut Batch<'_>, prints: &[u64], until: Monotonic) -> String {
         let why = loop {
             if self.is_ousted() {
@@ -219,7 +219,7 @@ impl HeldGroup {
                     line.doubtful.clear();
                     line.producer = Some(producer);
                 }
-                // After a failure the producer and the brokers may count differently, so another one goes on.
+                // After a failure the producer and the brokers may disagree on sequence numbers, so use a new producer.
                 Transacted::Aborted(verdict, why) => {
                     line.doubtful.clear();
                     match verdict {
@@ -241,8 +241,8 @@ impl HeldGroup {
         why
     }
 
-    /// What is on the receipt was delivered. If an event of an aggregate was changed since, it goes out again, and those
-    /// behind it too, so that the last word of the aggregate is the right one.
+    /// Skips events on the receipt. If an event of an aggregate has changed since, it and the following events are sent
+    /// again, so that the aggregate's last event is the right one.
     fn pass_over(&self, batch: &mut Batch<'_>, prints: &[u64]) {
         let published = self.published();
         if published.is_empty() {
@@ -313,7 +313,7 @@ impl HeldGroup {
                 self.judge(batch, &sending, line.pace, true);
                 Transacted::Committed
             }
-            // Even if the client wants to abort now: the brokers may have committed, and it would not know.
+            // Even if the client wants to abort now: the brokers may have committed.
             Err(trouble) => self.lost(trouble),
         }
     }
@@ -326,7 +326,7 @@ impl HeldGroup {
         Transacted::Lost(trouble.why().to_owned())
     }
 
-    /// What the producer has got of a wave.
+    /// The events of a wave that the producer has.
     fn sent(&self, batch: &Batch<'_>, prints: &[u64], sending: &Sending) -> BTreeMap<EventId, u64> {
         let reports = sending.wave.reports();
         let places = sending.places.iter().zip(&reports);
@@ -336,7 +336,7 @@ impl HeldGroup {
             .collect()
     }
 
-    /// Why the receipt of a wave will never be taken, if that is so: then no event is to blame, and somebody has to act.
+    /// Why the receipt of a wave can never be written, if so: then no event is at fault, and an operator has to act.
     fn refused_receipt(&self, done: &Sending) -> Option<(RDKafkaErrorCode, String)> {
         let reports = done.wave.reports();
         let Some(Report::Failed(code)) = reports.get(done.places.len()) else { return None };
@@ -349,13 +349,13 @@ impl HeldGroup {
         Some((*code, format!("the receipt of {group} is refused: {code}; {helps}")))
     }
 
-    /// Writes down what is known of a wave whose transaction is over.
+    /// Records the outcome of a wave whose transaction is over.
     fn judge(&self, batch: &mut Batch<'_>, done: &Sending, pace: Pace, is_committed: bool) -> Verdict {
         let mut verdict = Verdict::Clean;
         for (n, report) in done.places.iter().copied().zip(done.wave.reports()) {
             match report {
                 Report::Delivered if is_committed => batch.deliver(n),
-                // What arrived is undone with the rest.
+                // The abort undoes it.
                 Report::Delivered => verdict = verdict.and(Verdict::Failed(RDKafkaErrorCode::PurgeInflight)),
                 report => {
                     verdict = verdict.and(self.plain.judge(batch, n, report, (pace, done.places.len())))
@@ -366,7 +366,7 @@ impl HeldGroup {
     }
 }
 
-/// Asks again as long as there is no answer and time is left.
+/// Retries while there is no answer and time is left.
 async fn patiently<F: Future<Output = Result<(), Trouble>>>(
     left: impl Fn() -> Duration,
     ask: impl Fn(Duration) -> F,

@@ -1,27 +1,25 @@
-//! What goes with a record: its place in the outbox, the event's own headers, and those of CloudEvents if wanted.
+//! Headers of a record: its place in the outbox, the event's own headers, and CloudEvents headers if enabled.
 
 use rdkafka::message::{Header, OwnedHeaders};
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::outbox::{Payload, Record};
 
-/// What the names of our own headers begin with. Headers of events that begin so are left out: they would pretend to be
-/// ours.
+/// Prefix of our own headers. Headers of events with this prefix are dropped, because they would look like ours.
 pub const PREFIX: &str = "tidemill-";
-/// The number of the event in its table; readers know by it what they have seen.
+/// The event's number in its table; readers deduplicate by it.
 pub const EVENT_ID: &str = "tidemill-event-id";
 pub const SLOT: &str = "tidemill-slot";
-/// The epoch of the slot under which it was published.
+/// The epoch of the slot that published it.
 pub const EPOCH: &str = "tidemill-epoch";
-/// Its place among the events of its slot.
+/// Its position among the events of its slot.
 pub const SEQ: &str = "tidemill-seq";
 pub const EVENT_TYPE: &str = "tidemill-event-type";
-/// To what sort of thing.
 pub const AGGREGATE_TYPE: &str = "tidemill-aggregate-type";
 
-/// The header by which traces are followed, as the W3C names it.
+/// W3C trace context.
 const TRACE_PARENT: &str = "traceparent";
 
-/// The headers of a record as the client takes them, in the order in which they are sent.
+/// In the order in which they are sent.
 pub(crate) fn of(record: &Record, cloud_events_source: Option<&str>) -> OwnedHeaders {
     let mut headers = Some(OwnedHeaders::new_with_capacity(6 + record.headers.len()));
     each(record, cloud_events_source, |key, value| {
@@ -30,14 +28,13 @@ pub(crate) fn of(record: &Record, cloud_events_source: Option<&str>) -> OwnedHea
     headers.unwrap_or_default()
 }
 
-/// How many bytes they have.
 pub(crate) fn len(record: &Record, cloud_events_source: Option<&str>) -> usize {
     let mut sum = 0;
     each(record, cloud_events_source, |name, value| sum += name.len() + value.len());
     sum
 }
 
-/// Each name and text. There is one call for each record that is sent, so nothing is copied here that the client copies.
+/// Runs once per record sent, so it copies nothing that the client copies anyway.
 fn each(record: &Record, cloud_events_source: Option<&str>, mut take: impl FnMut(&str, &str)) {
     let mut digits = itoa::Buffer::new();
     take(EVENT_ID, digits.format(record.id.get()));
@@ -57,7 +54,7 @@ fn each(record: &Record, cloud_events_source: Option<&str>, mut take: impl FnMut
 
 const CONTENT_TYPE: &str = "content-type";
 
-/// The event in the binary mode of CloudEvents 1.0.
+/// CloudEvents 1.0, binary mode.
 fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str, &str)) {
     take("ce_specversion", "1.0");
     take("ce_id", itoa::Buffer::new().format(record.id.get()));
@@ -82,8 +79,8 @@ fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str
     }
 }
 
-/// Numbers are unique within one table only, so each attached table is a source of its own: together with the number that is
-/// what an event is known by. A source is a URI, so letters beyond ASCII are written as it wants them.
+/// Event numbers are unique within one table only, so each attached table is its own source. A source is a URI, so
+/// non-ASCII letters are percent-encoded.
 fn source_of(source: &str, table: &TableName) -> String {
     let mut text = format!("{}/", source.trim_end_matches('/'));
     for byte in table.to_string().bytes() {

@@ -1,13 +1,11 @@
-//! Kafka: the outbox's publisher, a reader of topics for jobs, and what reads back for `outbox verify`.
+//! Kafka: the outbox's publisher, a topic reader for jobs, and the reader of `outbox verify`.
 //!
-//! Reading order: [`options`] (what can be set), [`client`] (the settings of the client, as an allow-list),
-//! [`security`] (TLS and SASL), [`route`] (which topic), [`header`] (what goes with a record), [`failure`] (why a topic
-//! cannot be read, and whose fault a failure is), then `order` (what may be sent at once, and what became of it),
-//! `delivery` (the reports of one wave), `producer` (one producer and its life, and whether brokers answer), `topic` (which
-//! topics there are) and [`publisher`], which brings them together; in transactions do so `transaction` (what a client has
-//! of them), `receipt` (what was sent, read back by whoever comes next), `group` (the producer of one group) and
-//! [`transactional`]. Then those who read: [`consumer`] (given partitions, from one offset to another), [`reader`] (the
-//! items of a step) and [`verify`].
+//! Reading order: [`options`], [`client`] (allow-listed client settings), [`security`] (TLS and SASL), [`route`] (which
+//! topic), [`header`], [`failure`], then `order` (which records to send at once, and their outcomes), `delivery` (the
+//! reports of one wave), `producer`, `topic` (which topics exist) and [`publisher`], which combines them. For
+//! transactions: `transaction`, `receipt` (the events that were sent, read back by the next owner), `group` (the
+//! producer of one group) and [`transactional`]. Readers: [`consumer`] (given partitions, from one offset to another),
+//! [`reader`] (the items of a step) and [`verify`].
 
 pub mod client;
 pub mod consumer;

@@ -1,4 +1,4 @@
-//! What can be set: where the brokers are, how records travel, and how long that may take.
+//! Settings: brokers, delivery and timeouts.
 
 use crate::client::{BadOption, ClientOptions};
 use crate::route::{BadRoute, Topics};
@@ -8,20 +8,19 @@ use tidemill_domain::code::Code;
 
 #[derive(Clone, Debug)]
 pub struct KafkaOptions {
-    /// Where to begin: `HOST:PORT`, several of them separated by commas.
+    /// `HOST:PORT`, separated by commas.
     pub bootstrap_servers: String,
-    /// How the brokers know us, and we them.
     pub security: Security,
     pub compression: Compression,
-    /// How long a record waits for others to travel with.
+    /// How long a record waits for others to share its batch.
     pub linger: Duration,
     pub client: ClientOptions,
     pub topics: Topics,
-    /// Where events come from in the words of CloudEvents; none: their headers are left out.
+    /// The CloudEvents source; `None` omits the CloudEvents headers.
     pub cloud_events_source: Option<String>,
-    /// How long a publication may take; see [`delivery_timeout`].
+    /// See [`delivery_timeout`].
     pub delivery_timeout: Duration,
-    /// The longest record that readers take, in bytes.
+    /// The longest record that readers accept, in bytes.
     pub max_record_bytes: Option<usize>,
 }
 
@@ -42,19 +41,17 @@ impl KafkaOptions {
 }
 
 tidemill_domain::words! {
-    /// How batches are made smaller.
     pub enum Compression {
-        /// Not at all.
         None = "none",
         Lz4 = "lz4",
         Zstd = "zstd",
-        /// For readers that know nothing else.
+        /// For readers that support nothing else.
         Snappy = "snappy",
     }
 }
 
-/// How long a publication may take. It ends before a relay gives up waiting for it, so that what arrived is known, and
-/// well before a lease could pass, so that nothing is under way when others take over.
+/// How long a publication may take. It ends before the relay gives up waiting, so that its outcome is known, and well
+/// before the lease ends, so that nothing is in flight when another relay takes over.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -66,7 +63,6 @@ pub fn delivery_timeout(lease: Duration, timeout: Duration) -> Duration {
     (lease * 3 / 5).min(timeout * 4 / 5)
 }
 
-/// Why there is no publisher.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KafkaError {
@@ -76,13 +72,13 @@ pub enum KafkaError {
     Route(#[from] BadRoute),
     #[error("nobody said where the brokers of Kafka are")]
     NoServers,
-    /// What transactions are to be known by, and Kafka would not take.
+    /// Not a valid transactional id for Kafka.
     #[error("{0:?} cannot be what transactions are known by")]
     TransactionalId(String),
-    /// Half of what belongs together.
+    /// One setting needs another.
     #[error("{0}")]
     Incomplete(&'static str),
-    /// The client does not take its settings, such as a certificate that cannot be read.
+    /// The client rejects its settings, for example an unreadable certificate.
     #[error("the client of Kafka does not accept its settings: {0}")]
     Refused(String),
     #[error("this program was built without TLS and SCRAM for Kafka")]
@@ -136,7 +132,7 @@ mod tests {
 
             let found = delivery_timeout(lease, timeout);
 
-            // The trust of a relay in its lease ends after four fifths of it.
+            // A relay trusts its lease for four fifths of its duration.
             prop_assert!(found < lease * 4 / 5 && found < timeout && !found.is_zero());
         }
     }

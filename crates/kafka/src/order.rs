@@ -1,7 +1,8 @@
-//! What of a batch may be sent at once, and what became of it. Pure.
+//! Which records of a batch may be sent at once, and their outcomes. Pure.
 //!
-//! A producer keeps the order of one partition, and an aggregate that stays in one topic stays in one partition. So a wave
-//! holds, of each aggregate, what comes next and goes to the same topic; what goes to another one waits for its end.
+//! A producer keeps the order of one partition, and an aggregate that stays in one topic stays in one partition. So a
+//! wave holds the next records of each aggregate that go to the same topic; records for another topic wait for the next
+//! wave.
 
 use crate::route::Topics;
 use std::borrow::Cow;
@@ -16,7 +17,6 @@ pub(crate) struct Batch<'a> {
     states: Vec<RecordState>,
 }
 
-/// What is known of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum RecordState {
     Open,
@@ -31,12 +31,12 @@ pub(crate) struct Settled {
     pub(crate) early: Vec<usize>,
 }
 
-/// How it stands with an aggregate, seen from its first record on.
+/// Derived from the records of an aggregate, in order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AggregateState<'a> {
-    /// The next one that is open goes to this topic.
+    /// The next open record goes to this topic.
     Next(&'a str),
-    /// Something has to happen before the rest may be sent.
+    /// A record without outcome blocks the rest.
     Waiting,
     Blocked,
 }
@@ -59,7 +59,7 @@ impl<'a> Batch<'a> {
         self.set(n, RecordState::Delivered);
     }
 
-    /// It will never be taken.
+    /// The record will never be accepted.
     pub(crate) fn refuse(&mut self, n: usize, why: String) {
         self.set(n, RecordState::Refused(why));
     }
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What may be sent now, in this order.
+    /// In sending order.
     pub(crate) fn next_wave(&self) -> Vec<usize> {
         let first = self.topic(0);
         let is_simple = self.topics.iter().all(|topic| topic == first)
@@ -98,7 +98,7 @@ impl<'a> Batch<'a> {
         wave
     }
 
-    /// All that may be sent where records are there together or not at all.
+    /// Every open record, for transactions.
     pub(crate) fn whole_wave(&self) -> Vec<usize> {
         let mut blocked: HashSet<&Aggregate> = HashSet::new();
         let mut wave = Vec::new();
@@ -112,8 +112,8 @@ impl<'a> Batch<'a> {
         wave
     }
 
-    /// What became of each record, when what is still open cannot be sent for this reason. Whatever arrived too early is
-    /// sent again behind what it has overtaken, so that the last word of an aggregate is the right one.
+    /// The outcome of each record, given why open ones cannot be sent. Records that overtook an earlier one are sent
+    /// again after it, so that the aggregate's last event is the right one.
     pub(crate) fn settle(self, why: &str) -> Settled {
         let mut standings: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
         let mut early = Vec::new();
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Aggregate, topic, and what is known: 0 nothing, 1 arrived, 2 refused.
+    /// Aggregate, topic, and state: 0 open, 1 arrived, 2 rejected.
     fn batches() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
         prop::collection::vec((0_u8..4, 0_u8..3, 0_u8..3), 0..30)
     }

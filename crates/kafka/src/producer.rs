@@ -1,10 +1,10 @@
-//! One producer and its life. It is used until anything fails, and then replaced: what it held is thrown away, so that
-//! nothing comes of it later, and its successor begins with the first record that has not arrived.
+//! One producer. It is used until something fails and is then replaced: its queue is dropped, and its successor starts
+//! with the first record that has not arrived.
 //!
-//! Three settings keep the order of a partition. Idempotence: a broker takes a batch only behind the one before it.
-//! `enable.gapless.guarantee`: when a broker refuses a batch for good, the producer ends instead of going on with the
-//! next. And no time-out of the client's own (`message.timeout.ms` 0): it would drop single records and send those behind
-//! them. The publisher has its own, for the whole.
+//! Three settings keep the order of a partition. Idempotence: a broker accepts a batch only after the previous one.
+//! `enable.gapless.guarantee`: when a broker rejects a batch for good, the producer fails instead of continuing with
+//! the next. And no timeout in the client (`message.timeout.ms` 0): it would drop single records and send later ones.
+//! The publisher has one timeout for everything.
 
 use crate::delivery::{Report, Wave};
 use crate::failure::ReadFailure;
@@ -24,47 +24,43 @@ use std::time::Duration;
 use tidemill_domain::outbox::{Payload, Record};
 use tokio::sync::Notify;
 
-/// The client takes no less for a transaction. Where a publication may take less, its end is ours to see to.
+/// The client's minimum for a transaction. Shorter publications are ended by us.
 const TRANSACTION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Pace {
-    /// In batches, several of them under way at once.
+    /// In batches, several in flight at once.
     #[default]
     Together,
-    /// Each by itself, the next only after the last: whoever is refused is known.
+    /// One at a time, so that a rejected record is known.
     Singly,
 }
 
 pub(crate) struct Producer {
-    /// Taken when it is dropped.
+    /// Taken on drop.
     pub(crate) client: Option<ThreadedProducer<Context>>,
     is_closed: RwLock<bool>,
 }
 
-/// What the producer said to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
-    /// It has it; a report follows.
+    /// A delivery report follows.
     Queued,
-    /// It has no room now.
     Full,
-    /// It does not take it.
     Failed(RDKafkaErrorCode),
-    /// It takes nothing any more.
     Closed,
 }
 
 impl Producer {
-    /// Nothing is connected yet: brokers that are away now may be there when the first record comes.
+    /// Does not connect yet, so the brokers may be down.
     pub(crate) fn new(options: &KafkaOptions, pace: Pace) -> Result<Self, KafkaError> {
         let mut config = config(options, pace);
         config.set("enable.gapless.guarantee", "true").set("message.timeout.ms", "0");
         Self::of(&config)
     }
 
-    /// One whose records are there together or not at all. A gap between them ends their transaction, and so does a record
-    /// that takes too long, before others could take over.
+    /// For atomic publication. A sequence gap fails the transaction, and so does a slow record, before another owner
+    /// could take over.
     pub(crate) fn transactional(options: &KafkaOptions, id: &str, pace: Pace) -> Result<Self, KafkaError> {
         let mut config = config(options, pace);
         let within = options.delivery_timeout.max(TRANSACTION_TIMEOUT_MIN).as_millis().to_string();
@@ -78,7 +74,7 @@ impl Producer {
         Ok(Self { client: Some(client), is_closed: RwLock::new(false) })
     }
 
-    /// Gives it a record, which is reported to the wave under this number.
+    /// The delivery report goes to the wave under this number.
     pub(crate) fn send(
         &self,
         topic: &str,
@@ -97,7 +93,6 @@ impl Producer {
         self.give(BaseRecord { payload, ..message })
     }
 
-    /// Gives it a text for one partition.
     pub(crate) fn send_text(
         &self,
         (topic, partition): (&str, i32),
@@ -112,7 +107,7 @@ impl Producer {
     }
 
     fn give(&self, message: BaseRecord<'_, str, [u8], Receipt>) -> Sent {
-        // Whoever closes it waits for us, so nothing slips in behind what was thrown away.
+        // `close` takes the write lock, so nothing is queued after the purge.
         let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
         let (false, Some(client)) = (*is_closed, &self.client) else { return Sent::Closed };
         match client.send(message) {
@@ -122,7 +117,7 @@ impl Producer {
         }
     }
 
-    /// Throws away what it holds, and takes nothing any more. What is on the wire may still arrive.
+    /// Drops its queue and accepts nothing more. Records on the wire may still arrive.
     pub(crate) fn close(&self) {
         let mut is_closed = self.is_closed.write().unwrap_or_else(PoisonError::into_inner);
         if let (false, Some(client)) = (*is_closed, &self.client) {
@@ -131,7 +126,7 @@ impl Producer {
         *is_closed = true;
     }
 
-    /// Whether the brokers have this topic. Blocks.
+    /// Blocks.
     pub(crate) fn find_topic(&self, topic: &str, wait: Duration) -> Result<(), RDKafkaErrorCode> {
         let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
         let found = client.client().fetch_metadata(Some(topic), wait);
@@ -143,7 +138,7 @@ impl Producer {
         }
     }
 
-    /// Who the brokers are, and what there is. Blocks.
+    /// Blocks.
     pub(crate) fn cluster(&self, wait: Duration) -> Result<Cluster, RDKafkaErrorCode> {
         let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
         let found = client.client().fetch_metadata(None, wait);
@@ -151,7 +146,7 @@ impl Producer {
         Ok(Cluster { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
     }
 
-    /// Waits until the client says that the transaction has to be aborted.
+    /// Waits until the client reports that the transaction has to be aborted.
     pub(crate) async fn transaction_fails(&self) {
         let Some(client) = &self.client else { return };
         let context = client.client().context();
@@ -170,7 +165,7 @@ impl Producer {
         }
     }
 
-    /// What the client last complained of.
+    /// The client's last error.
     pub(crate) fn complaint(&self) -> Option<String> {
         let context = self.client.as_ref()?.client().context();
         context.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -180,12 +175,12 @@ impl Producer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cluster {
     pub brokers: usize,
-    /// How many topics this client may see.
+    /// The topics this client may see.
     pub topics: usize,
 }
 
 impl Cluster {
-    /// Connects as a relay would, and asks. Nothing is sent.
+    /// Connects as a relay would and reads metadata. Sends nothing.
     pub async fn look(options: &KafkaOptions, within: Duration) -> Result<Self, ReadFailure> {
         if options.bootstrap_servers.trim().is_empty() {
             return Err(KafkaError::NoServers.into());
@@ -195,7 +190,7 @@ impl Cluster {
         let servers = options.bootstrap_servers.clone();
         let asking = tokio::task::spawn_blocking(move || {
             producer.cluster(within).map_err(|code| {
-                // Why a broker hung up says more than that nobody answered.
+                // The reason a broker hung up says more than a timeout.
                 let why = producer.complaint().unwrap_or_else(|| code.to_string());
                 ReadFailure::Unreachable { servers, waited: within, why }
             })
@@ -207,7 +202,7 @@ impl Cluster {
 impl Drop for Producer {
     fn drop(&mut self) {
         self.close();
-        // It waits for its threads, which whoever drops it should not.
+        // Dropping it joins its threads, so do that elsewhere.
         let client = self.client.take();
         let _dropped_here_otherwise = std::thread::Builder::new().spawn(move || drop(client));
     }
@@ -230,12 +225,12 @@ fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
     for (name, value) in options.client.iter() {
         config.set(name, value);
     }
-    // From here on nothing may be set otherwise.
+    // Users cannot override the settings below.
     config
         .set("bootstrap.servers", &options.bootstrap_servers)
         .set("acks", "all")
         .set("enable.idempotence", "true")
-        // What the client of Java does, so that a key has one partition whoever sends it.
+        // As the Java client does, so that a key maps to the same partition for both.
         .set("partitioner", "murmur2_random")
         .set("compression.type", options.compression.as_str());
     if pace == Pace::Singly {
@@ -245,13 +240,11 @@ fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
     config
 }
 
-/// Where the report of a record goes.
 type Receipt = Box<(Arc<Wave>, usize)>;
 
-/// Under this the client logs that a transaction has to be aborted. Its records would wait for that in silence.
+/// The client logs this when a transaction has to be aborted; its records get no report until then.
 const TRANSACTION_FAILED: &str = "TXNERR";
 
-/// Hears what the client has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     complaint: Mutex<Option<String>>,
@@ -260,7 +253,7 @@ pub(crate) struct Context {
 }
 
 impl ClientContext for Context {
-    /// The client says everything twice, and the relay says once what matters.
+    /// Drops the client's log: errors also arrive in `error`, and the relay logs what matters.
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: "tidemill_kafka::client", "{facility}: {message}");
         if facility == TRANSACTION_FAILED {
@@ -273,7 +266,7 @@ impl ClientContext for Context {
     fn error(&self, error: ClientError, reason: &str) {
         tracing::debug!(target: "tidemill_kafka::client", %error, "{reason}");
         let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
-        // That all are down says less than why the last of them is.
+        // "All brokers down" says less than the last broker's error.
         if complaint.is_none() || error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             *complaint = Some(reason.to_owned());
         }

@@ -1,8 +1,8 @@
-//! Kafka as a sink. A publication is one or more waves, each of them pipelined: all records are given to the producer,
-//! and one count of their reports is waited for.
+//! Kafka as a sink. A publication is one or more pipelined waves: all records go to the producer, then one counter
+//! waits for their reports.
 //!
-//! When a broker refuses a record that travelled in a batch, nobody knows which one of the batch is meant. Then all of them
-//! travel once more, each by itself, until the culprit is known; its aggregate is held back, and the rest goes on.
+//! When a broker rejects a batch, it does not say which record is at fault. Then the records are sent again one at a
+//! time; the aggregate of the rejected record is held back, and the rest goes on.
 
 use crate::delivery::{Report, Wave};
 use crate::failure::ErrorClass;
@@ -21,13 +21,13 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::Publisher;
 use tidemill_engine::outbox::publisher::Publishing;
 
-/// How long the producer is left alone when it is full.
+/// Pause when the producer's queue is full.
 const WHEN_FULL: Duration = Duration::from_millis(2);
 
-/// After so many records, others have their turn on this thread.
+/// Yields to other tasks after this many records.
 const AT_ONCE: usize = 256;
 
-/// How long the last reports of a producer that was closed are waited for.
+/// How long to wait for the last reports of a closed producer.
 const LAST_REPORTS: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct KafkaPublisher {
 }
 
 impl KafkaPublisher {
-    /// Checks the settings. Nothing is sent yet, and the brokers need not be there.
+    /// Checks the settings. It does not connect, so the brokers may be down.
     pub fn new(options: KafkaOptions, clock: Arc<dyn Clock>) -> Result<Self, KafkaError> {
         if options.bootstrap_servers.trim().is_empty() {
             return Err(KafkaError::NoServers);
@@ -48,7 +48,7 @@ impl KafkaPublisher {
         Ok(Self { options, known: Known::new(clock), producer })
     }
 
-    /// The producer of this process.
+    /// Shared by the process.
     fn shared(&self) -> Result<Arc<Producer>, KafkaError> {
         let mut shared = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         match &*shared {
@@ -57,7 +57,7 @@ impl KafkaPublisher {
         }
     }
 
-    /// Whoever comes next makes another one.
+    /// The next publication makes a new producer.
     fn retire(&self, producer: &Arc<Producer>) {
         let mut shared = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, producer)) {
@@ -68,7 +68,7 @@ impl KafkaPublisher {
         self.known.forget();
     }
 
-    /// Sends waves until nothing is left to be sent; why something is left, otherwise.
+    /// Sends waves until nothing is left to send; otherwise returns why something is left.
     async fn work(&self, batch: &mut Batch<'_>, sending: &mut Option<Sending>) -> String {
         let mut pace = Pace::Together;
         loop {
@@ -113,7 +113,7 @@ impl KafkaPublisher {
         }
     }
 
-    /// Whether all topics of a wave are there. Records of those that are not are refused.
+    /// Rejects the records whose topic does not exist.
     pub(crate) async fn look_at_topics(
         &self,
         batch: &mut Batch<'_>,
@@ -139,7 +139,7 @@ impl KafkaPublisher {
         Ok(are_there)
     }
 
-    /// Gives the records of a wave to the producer, in their order.
+    /// In order.
     pub(crate) async fn send(&self, batch: &Batch<'_>, sending: &Sending, producer: &Arc<Producer>) {
         let Sending { wave, places } = sending;
         let source = self.options.cloud_events_source.as_deref();
@@ -166,7 +166,7 @@ impl KafkaPublisher {
                         tokio::time::sleep(WHEN_FULL).await;
                         continue;
                     }
-                    // The producer has looked at nothing but this record.
+                    // The producer itself rejected it, so the batch is not involved.
                     Sent::Failed(code) if ErrorClass::of(code) == ErrorClass::Record => {
                         refused.insert(&record.aggregate);
                         wave.report(place, Report::Refused(code));
@@ -185,7 +185,6 @@ impl KafkaPublisher {
         }
     }
 
-    /// Writes down what is known of a wave.
     fn apply(&self, batch: &mut Batch<'_>, done: &Sending, pace: Pace) -> Verdict {
         let reports = done.places.iter().copied().zip(done.wave.reports());
         reports.fold(Verdict::Clean, |verdict, (n, report)| {
@@ -193,7 +192,7 @@ impl KafkaPublisher {
         })
     }
 
-    /// Writes down what is known of a record that travelled with so many at this pace.
+    /// `travelled` counts the records of the same wave.
     pub(crate) fn judge(
         &self,
         batch: &mut Batch<'_>,
@@ -242,7 +241,7 @@ impl Publisher for KafkaPublisher {
                 Err(_) => format!("no acknowledgement within {limit:?}"),
             };
             if let Some(cut) = sending {
-                // Its producer was closed, which it says of each record; some may have arrived before.
+                // A closed producer reports every record; some may have arrived before.
                 let _all_heard = tokio::time::timeout(LAST_REPORTS, cut.wave.done()).await;
                 self.apply(&mut batch, &cut, Pace::Together);
             }
@@ -263,11 +262,11 @@ impl Publisher for KafkaPublisher {
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) wave: Arc<Wave>,
-    /// Which records of the batch it has.
+    /// Indexes into the batch.
     pub(crate) places: Vec<usize>,
 }
 
-/// Closes the producer when whoever waits for it gives up: nothing may be sent once a lease has ended.
+/// Closes the producer when the publication is cancelled: nothing may be sent after a lease has ended.
 struct Guard<'a> {
     publisher: &'a KafkaPublisher,
     producer: Option<&'a Arc<Producer>>,
@@ -287,21 +286,20 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// What a wave has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// The producer can be used on.
+    /// The producer stays usable.
     Clean,
-    /// The brokers could not be reached, or the like.
+    /// For example, the brokers are unreachable.
     Failed(RDKafkaErrorCode),
-    /// A record or a topic was refused; the rest may go on.
+    /// A record or a topic was rejected; the rest may go on.
     Blamed,
-    /// One of a batch was refused.
+    /// One record of a batch was rejected, but which is unknown.
     Suspected,
 }
 
 impl Verdict {
-    /// Both; what leads on counts more than what only waits.
+    /// Combines two; a verdict that needs action wins over one that only waits.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Suspected, _) | (_, Self::Suspected) => Self::Suspected,
@@ -312,7 +310,7 @@ impl Verdict {
     }
 }
 
-/// How large a record is for its readers.
+/// As readers count it.
 fn bytes(record: &Record, cloud_events_source: Option<&str>) -> usize {
     record.aggregate.id.len() + record.payload.len() + header::len(record, cloud_events_source)
 }

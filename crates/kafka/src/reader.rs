@@ -4,8 +4,8 @@
 //! is in the execution context, which commits with each chunk. A run ends where the topic ended when its step was first
 //! opened, also after a restart.
 //!
-//! Reading order: `progress` (how far a topic was read), [`plan`] (where a run begins and ends), [`record`], `feed` (the
-//! thread that reads).
+//! Reading order: `progress` (offsets reached), [`plan`] (where a run begins and ends), [`record`], `feed` (the reading
+//! thread).
 
 pub mod plan;
 pub mod record;
@@ -27,10 +27,10 @@ use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_engine::job::{ItemPlace, ItemReader, ItemStream, StepScope};
 
-/// How long brokers may be silent, unless said.
+/// Default for how long brokers may be silent.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// So much of a record that could not be read is kept with its error.
+/// How much of an unreadable record is kept with its error.
 const RAW_BYTES_MAX: usize = 10_000;
 
 /// Reads a topic, one partition after the other.
@@ -53,21 +53,21 @@ pub struct KafkaReader<T> {
     name: String,
     order: Order,
     from: From,
-    /// Where earlier instances are found, when it goes on behind them.
+    /// Finds earlier instances, when continuing after them.
     scope: Option<StepScope>,
     decode: Decode<T>,
     progress: Option<Progress>,
     feed: Option<Feed>,
     records: std::vec::IntoIter<KafkaRecord>,
-    /// The partition of the record that was read last, and where that one stands.
+    /// The partition of the last record read, and its item place.
     last: Option<(i32, ItemPlace)>,
 }
 
 type Decode<T> = Box<dyn Fn(KafkaRecord) -> Result<T, String> + Send + Sync>;
 
 impl KafkaReader<KafkaRecord> {
-    /// Reads the records of a topic as they are. The name is what its position is saved under; no other reader of the
-    /// step may have it.
+    /// Reads the records of a topic as they are. `name` is the key of the saved position and must be unique in the
+    /// step.
     pub fn new(name: impl AsRef<str>, options: &KafkaOptions, topic: impl Into<Arc<str>>) -> Self {
         Self::decoding(name, options, topic, Box::new(Ok))
     }
@@ -112,29 +112,29 @@ impl<T> KafkaReader<T> {
         }
     }
 
-    /// Where it begins when there is nothing to go on from.
+    /// Where to begin without a saved position.
     #[must_use]
     pub fn from(mut self, from: From) -> Self {
         self.from = from;
         self
     }
 
-    /// Goes on behind what earlier instances of the job have read, if there are any. Otherwise every instance begins
-    /// where [`from`](Self::from) says.
+    /// Continues after the earlier instances of the job, if any. Otherwise every instance begins at
+    /// [`from`](Self::from).
     #[must_use]
     pub fn continuing(mut self, scope: &StepScope) -> Self {
         self.scope = Some(scope.clone());
         self
     }
 
-    /// Which records are read; those of committed transactions unless said.
+    /// Default: records of committed transactions.
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.order.isolation = isolation;
         self
     }
 
-    /// How long brokers may be silent before the step fails; [`PATIENCE`] unless said.
+    /// How long brokers may be silent before the step fails; default [`PATIENCE`].
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.order.patience = patience;
@@ -154,7 +154,6 @@ impl<T> KafkaReader<T> {
         Ok(Begin::At(self.from))
     }
 
-    /// What was saved of this topic.
     fn saved(&self, context: &ExecutionContext) -> Result<Option<Progress>, ReadFailure> {
         let saved = Progress::saved(&self.name, context)?;
         Ok(saved.filter(|saved| saved.topic == *self.order.topic))
@@ -215,7 +214,7 @@ impl<T: Send + Sync + 'static> ItemReader for KafkaReader<T> {
     }
 }
 
-/// Partitions are read one after the other, so their names are made but rarely.
+/// Partitions are read one after the other, so the place's name is rarely rebuilt.
 fn pass(last: &mut Option<(i32, ItemPlace)>, record: &KafkaRecord) {
     let number = u64::try_from(record.offset).unwrap_or(0);
     match last {
@@ -229,7 +228,7 @@ fn pass(last: &mut Option<(i32, ItemPlace)>, record: &KafkaRecord) {
 
 fn decoded<T>(decode: &Decode<T>, record: KafkaRecord) -> Result<T, ItemError> {
     let place = record.place();
-    // Only what may fail to be understood is worth a copy.
+    // Copy only for formats that can fail to parse.
     let payload = record.payload.as_ref().map(|payload| payload[..payload.len().min(RAW_BYTES_MAX)].to_vec());
     decode(record).map_err(|fault| {
         let raw = String::from_utf8_lossy(payload.as_deref().unwrap_or_default()).into_owned();

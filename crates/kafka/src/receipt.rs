@@ -1,5 +1,5 @@
-//! The topic of receipts: 16 partitions, one for each group, of which only the last record counts. It is made if it is not
-//! there, and read by whoever takes a group, after all others can write nothing to it any more.
+//! The topic of receipts: 16 partitions, one per group, of which only the last record counts. It is created if missing.
+//! The new owner of a group reads it after it has fenced all other writers.
 
 use crate::delivery::Wave;
 use crate::options::KafkaOptions;
@@ -21,16 +21,16 @@ use tidemill_domain::outbox::{Group, Receipt};
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::{NotTaken, SinkRefusal};
 
-/// Most bytes of a segment. Only whole segments are compacted.
+/// Only whole segments are compacted.
 const SEGMENT_BYTES: &str = "16777216";
 
-/// How many offsets before the end are looked at first. One record and one mark of its end for each transaction.
+/// Offsets before the end to read first. A transaction uses two: the record and its end marker.
 const TAIL: i64 = 256;
 
-/// How long one poll waits.
+/// Timeout of one poll.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How often a topic that was just made is asked for.
+/// How often to look for a topic that was just created.
 const ATTEMPTS: u32 = 20;
 
 type Admin = Arc<AdminClient<DefaultClientContext>>;
@@ -55,23 +55,23 @@ impl Receipts {
         Self { topic: format!("{transactional_id}-receipts"), config, clock }
     }
 
-    /// Makes the topic if it is not there, and looks whether it is as it has to be.
+    /// Creates the topic if it is missing, and checks its settings.
     pub(crate) async fn prepare(&self, within: Duration) -> Result<(), NotTaken> {
         let admin: Admin = Arc::new(self.config.create().map_err(unavailable)?);
         let count = i32::try_from(Group::COUNT).unwrap_or(i32::MAX);
-        // As many replicas as the brokers give to a topic of which nobody says it.
+        // -1 is the brokers' default.
         let topic = NewTopic::new(&self.topic, count, TopicReplication::Fixed(-1))
             .set("cleanup.policy", "compact")
             .set("segment.bytes", SEGMENT_BYTES);
         let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
-        // If it is not allowed to be made it may still be there.
+        // Without the right to create it, it may still exist.
         let made = admin.create_topics([&topic], &options).await.map_err(unavailable)?;
         let refused = made.into_iter().find_map(Result::err).map(|(_, code)| code);
         self.check_partitions(&admin, within, refused).await?;
         self.check_policy(&admin, &options).await
     }
 
-    /// Why it was not made is of interest only if it is not there.
+    /// Why it was not created matters only if it does not exist.
     async fn check_partitions(
         &self,
         admin: &Admin,
@@ -130,7 +130,7 @@ impl Receipts {
         }
     }
 
-    /// The last receipt of a group; none when nothing was ever sent.
+    /// `None` if the group never sent anything.
     pub(crate) async fn read(&self, group: Group, within: Duration) -> Result<Option<Receipt>, NotTaken> {
         let this = self.clone();
         let read = tokio::task::spawn_blocking(move || this.read_here(group, within)).await;
@@ -157,7 +157,7 @@ impl Receipts {
             }
         };
         let mut starts = vec![low.max(high.saturating_sub(TAIL))];
-        // Many that were aborted, or compacted away, may lie between the last one and the end.
+        // Many aborted or compacted records may lie between the last receipt and the end.
         starts.extend((starts[0] > low).then_some(low));
         let assign = |offset: i64| {
             let mut list = TopicPartitionList::new();
@@ -175,8 +175,8 @@ impl Receipts {
                         last = message.payload().map(<[u8]>::to_vec);
                         (next, is_asked_again) = (message.offset() + 1, false);
                     }
-                    // A leader that has just become one may say so too early. What follows the last one is the mark of
-                    // its end, unless a second answer brings more.
+                    // A new leader may report the end too early. The next offset is the end marker, unless a second
+                    // request brings more.
                     Some(Err(ClientError::PartitionEOF(_))) if next < high && !is_asked_again => {
                         is_asked_again = true;
                         assign(next)?;
@@ -197,21 +197,21 @@ impl Receipts {
         Ok(None)
     }
 
-    /// Only what was committed is read, and nothing is ever said to the brokers about how far.
+    /// Reads committed records only, and commits no offsets.
     fn consumer(&self) -> Result<BaseConsumer, NotTaken> {
         let mut config = self.config.clone();
         config
             .set("group.id", &self.topic)
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
-            // At the end of a partition the broker would wait so long for more.
+            // How long the broker waits for more at the end of a partition.
             .set("fetch.wait.max.ms", "50")
             .set("isolation.level", "read_committed")
             .set("auto.offset.reset", "earliest");
         config.create().map_err(unavailable)
     }
 
-    /// Sends a receipt, within the transaction of the producer.
+    /// Inside the producer's transaction.
     pub(crate) fn send(
         &self,
         group: Group,
@@ -232,7 +232,7 @@ fn not_there(error: Option<RDKafkaErrorCode>, refused: Option<RDKafkaErrorCode>)
     }
 }
 
-/// How many partitions a topic has, or what is wrong with it. Blocks.
+/// The number of partitions. Blocks.
 fn partitions(
     admin: &Admin,
     topic: &str,
@@ -243,7 +243,7 @@ fn partitions(
     Ok(found.map_or((0, None), |topic| (topic.partitions().len(), topic.error().map(RDKafkaErrorCode::from))))
 }
 
-/// What passes by itself: brokers that come back, and leaders of a topic that was just made.
+/// Transient: brokers that restart, and new topics without a leader.
 fn is_passing(error: &ClientError) -> bool {
     use RDKafkaErrorCode::{
         AllBrokersDown, BrokerTransportFailure, LeaderNotAvailable, NotLeaderForPartition, OperationTimedOut,

@@ -1,12 +1,12 @@
-//! Which topic an event goes to: the one that it names, or the one that its type is sent to, behind a prefix.
+//! Which topic an event goes to: the one it names, or the one its type is routed to, with a prefix.
 
 use std::borrow::Cow;
 use tidemill_domain::outbox::event::check_topic;
 
-/// Where events of a type go instead.
+/// Redirects events of a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The type; with `*` at its end, all that begin so.
+    /// An exact type, or a prefix that ends with `*`.
     pub event_type: String,
     pub topic: String,
 }
@@ -34,7 +34,7 @@ impl Topics {
     pub fn new(prefix: impl Into<String>, routes: Vec<Route>) -> Result<Self, BadRoute> {
         let prefix = prefix.into();
         let topics = routes.iter().map(|route| format!("{prefix}{}", route.topic));
-        // Any letter behind it makes it whole.
+        // A valid letter appended to the prefix makes it a topic name.
         let bad =
             std::iter::once(format!("{prefix}x")).chain(topics).find(|topic| check_topic(topic).is_err());
         match bad {
@@ -43,11 +43,10 @@ impl Topics {
         }
     }
 
-    /// The topic of an event. Of several routes the one that says most about the type counts, and none where somebody has
-    /// redirected the event.
+    /// The most specific route counts; a topic that an operator has set for this event wins over all routes.
     pub fn of<'a>(&'a self, event_type: &str, topic: &'a str, is_redirected: bool) -> Cow<'a, str> {
         let fitting = self.routes.iter().filter(|route| !is_redirected && route.fits(event_type));
-        // One without a star says more than one that is as long with it.
+        // An exact type is more specific than a prefix of the same length.
         let best = fitting.max_by_key(|route| (route.stem().len(), !route.is_open()));
         let topic = best.map_or(topic, |route| &route.topic);
         if self.prefix.is_empty() {

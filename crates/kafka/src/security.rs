@@ -1,26 +1,25 @@
-//! How the brokers know us, and we them: TLS, and SASL with a name and a password.
+//! TLS, and SASL with user name and password.
 
 use crate::options::KafkaError;
 use rdkafka::ClientConfig;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is asked for before a record is taken. Nothing by default.
+/// Nothing by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Security {
-    /// Whether the connection is encrypted, and by what the brokers are known.
     pub tls: Option<Tls>,
     pub sasl: Option<Sasl>,
 }
 
-/// An encrypted connection. The names of brokers are always checked against their certificates.
+/// The names of brokers are always checked against their certificates.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// The file with the certificates of those who vouch for brokers, in PEM; none: those of the system.
+    /// PEM file of trusted authorities; `None` trusts those of the system.
     pub ca: Option<PathBuf>,
-    /// The file with our own certificate, in PEM.
+    /// PEM file of the client certificate.
     pub certificate: Option<PathBuf>,
-    /// The file with its key, in PEM.
+    /// PEM file of its key.
     pub key: Option<PathBuf>,
     pub key_password: Option<String>,
 }
@@ -33,19 +32,16 @@ pub struct Sasl {
 }
 
 tidemill_domain::words! {
-    /// How a name and a password are shown to a broker.
     pub enum Mechanism any_case: "the mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512" {
-        /// As they are; only sensible over TLS.
+        /// Sends the password itself; only sensible over TLS.
         Plain = "PLAIN",
-        /// By a proof that does not tell the password.
         ScramSha256 = "SCRAM-SHA-256",
-        /// The same with a longer hash.
         ScramSha512 = "SCRAM-SHA-512",
     }
 }
 
 impl Security {
-    /// Whether what belongs together is there, and this build can do it.
+    /// Whether the settings are complete, and this build supports them.
     pub fn check(&self) -> Result<(), KafkaError> {
         self.check_build(cfg!(feature = "tls"))?;
         match &self.tls {
@@ -62,7 +58,7 @@ impl Security {
         if has_tls || (self.tls.is_none() && !is_scram) { Ok(()) } else { Err(KafkaError::BuiltWithoutTls) }
     }
 
-    /// The word of the client for what is asked for.
+    /// The client's `security.protocol`.
     pub const fn protocol(&self) -> &'static str {
         match (&self.tls, &self.sasl) {
             (None, None) => "plaintext",
@@ -76,7 +72,7 @@ impl Security {
         config.set("security.protocol", self.protocol());
         if let Some(Tls { ca, certificate, key, key_password }) = &self.tls {
             config.set("ssl.endpoint.identification.algorithm", "https");
-            // Our OpenSSL is built in, and does not know where the certificates of the system are.
+            // Our OpenSSL is linked statically and does not know where the system's certificates are.
             let ca = ca.as_ref().map_or_else(|| "probe".to_owned(), |ca| ca.display().to_string());
             config.set("ssl.ca.location", ca);
             for (name, file) in [("ssl.certificate.location", certificate), ("ssl.key.location", key)] {

@@ -1,5 +1,5 @@
-//! Which topics there are. They are asked for before the first record goes there: of an aggregate whose events go to
-//! several topics, nothing may arrive behind a record whose topic does not exist.
+//! Which topics exist. They are looked up before the first record is sent: if an aggregate's events go to several
+//! topics, no record may arrive after one whose topic does not exist.
 
 use crate::failure::ErrorClass;
 use crate::producer::Producer;
@@ -9,22 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
 
-/// How long a topic may take to appear that brokers make when they are asked for it.
+/// How often to ask for a topic that brokers create on first request.
 const ATTEMPTS: u32 = 10;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 
-/// How long a broker may take to answer.
+/// Timeout of one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a topic counts as missing before it is asked for again.
+/// How long a topic counts as missing before it is looked up again.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 
-/// What is known of a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// Records may be sent there.
     There,
-    /// They may not, and this is why.
+    /// With the reason.
     Refused(String),
     Unknown(String),
 }
@@ -80,7 +78,7 @@ impl Known {
         }
     }
 
-    /// Records to this topic are not taken; what is told about it.
+    /// Marks a topic as rejecting records; returns the message.
     pub(crate) fn refuse(&self, topic: &str, code: RDKafkaErrorCode) -> String {
         let why = format!("topic {topic}: {code}");
         self.remember(topic, State::Refused { why: why.clone(), at: self.clock.monotonic() });
@@ -91,7 +89,6 @@ impl Known {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned(), state);
     }
 
-    /// All topics are asked for again.
     pub(crate) fn forget(&self) {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, state| *state != State::There);
     }

@@ -1,4 +1,4 @@
-//! The transactions of one producer, as far as its client has them: what blocks is done on a thread of its own.
+//! The transactions of one producer. Blocking calls of the client run on their own thread.
 
 use crate::producer::Producer;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
@@ -7,14 +7,14 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a transaction did not go on.
+/// Why a transaction did not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Trouble {
-    /// There was no answer; the same may be asked again.
+    /// No answer; the call may be retried.
     Late(String),
-    /// Somebody else has a producer of the same name now, or the brokers have given this one up.
+    /// Fenced by another producer with the same id, or given up by the brokers.
     Ousted(String),
-    /// The producer is of no use any more, and what became of the transaction is not known.
+    /// The producer is unusable, and the outcome of the transaction is unknown.
     Lost(String),
 }
 
@@ -26,7 +26,7 @@ impl Trouble {
     }
 }
 
-/// Ousts all other producers of this name. What they had begun is over when this has answered.
+/// Fences all other producers of this id. Their transactions have ended when it returns.
 pub(crate) async fn init(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
     on_thread(producer, move |client| client.init_transactions(within)).await
 }
@@ -36,12 +36,11 @@ pub(crate) fn begin(producer: &Producer) -> Result<(), Trouble> {
     ask(producer, Client::begin_transaction)
 }
 
-/// Waits for all records and commits. Asking again, when it was late, does no harm.
+/// Waits for all records and commits. Retrying after a timeout is safe.
 pub(crate) async fn commit(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
     on_thread(producer, move |client| client.commit_transaction(within)).await
 }
 
-/// Undoes all that was sent in it.
 pub(crate) async fn abort(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
     on_thread(producer, move |client| client.abort_transaction(within)).await
 }
@@ -78,7 +77,7 @@ fn trouble(client: &Client, error: &ClientError) -> Trouble {
                 Trouble::Lost(why)
             }
         }
-        // Records that have not arrived yet: nothing was asked of the coordinator.
+        // Records have not arrived yet: the coordinator was not asked.
         ClientError::Flush(RDKafkaErrorCode::OperationTimedOut) => Trouble::Late(error.to_string()),
         other => Trouble::Lost(other.to_string()),
     }

@@ -1,5 +1,5 @@
-//! Kafka as a sink with transactions: what a relay publishes of a group is there together with its receipt, or not at all.
-//! Readers that ask for what was committed (`isolation.level=read_committed`) see each event once.
+//! Kafka as a sink with transactions: the records of a group are committed together with their receipt, or not at all.
+//! Readers with `isolation.level=read_committed` see each event once.
 
 use crate::group::HeldGroup;
 use crate::options::{KafkaError, KafkaOptions};
@@ -19,13 +19,13 @@ use tidemill_engine::outbox::{NotTaken, Outcome, Publisher};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
-/// How long taking a group may take. The brokers first end what its last owner had begun.
+/// Timeout for taking a group. The brokers first end its last owner's transaction.
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 
 #[derive(Debug)]
 pub struct TransactionalPublisher {
     id: String,
-    /// For records that are not from the outbox's own table.
+    /// For records of attached tables.
     plain: Arc<KafkaPublisher>,
     receipts: Receipts,
     clock: Arc<dyn Clock>,
@@ -34,8 +34,8 @@ pub struct TransactionalPublisher {
 }
 
 impl TransactionalPublisher {
-    /// Checks the settings. Nothing is sent yet, and the brokers need not be there. `id` is what the transactions of this
-    /// outbox are known by; no other database may use it.
+    /// Checks the settings. It does not connect, so the brokers may be down. `id` is the prefix of the transactional
+    /// ids; no other database may use it.
     pub fn new(
         options: KafkaOptions,
         id: impl Into<String>,
@@ -45,7 +45,7 @@ impl TransactionalPublisher {
         if id.is_empty() || check_topic(&format!("{id}-receipts")).is_err() {
             return Err(KafkaError::TransactionalId(id.chars().take(300).collect()));
         }
-        // What the client does not accept is better known now.
+        // Fail now if the client rejects its settings.
         drop(Producer::transactional(&options, &id, Pace::Together)?);
         let receipts = Receipts::new(&options, &id, clock.clone());
         let plain = Arc::new(KafkaPublisher::new(options, clock.clone())?);
@@ -91,7 +91,7 @@ impl TransactionalPublisher {
         answers
     }
 
-    /// All groups side by side.
+    /// Groups run concurrently.
     async fn publish_all(&self, records: &[Record]) -> Vec<Outcome> {
         let mut shares: BTreeMap<Group, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
         for (n, record) in records.iter().enumerate() {

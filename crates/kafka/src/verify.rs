@@ -1,5 +1,5 @@
-//! Reads back what relays have published to Kafka, for comparing it with the table. Only what has committed counts, up to
-//! where the topics end when a round begins.
+//! Reads back what relays have published, to compare it with the table. It counts only committed records, up to where
+//! the topics end when a round begins.
 
 use crate::consumer::{Bounds, Consumer, Isolation, Span};
 use crate::failure::ReadFailure;
@@ -16,16 +16,15 @@ use tidemill_domain::outbox::verify::{Lane, Place};
 use tidemill_domain::outbox::{Aggregate, EventId, Published, Seq, Slot};
 use tidemill_engine::outbox::verify::{Destination, ReadBack, TailEntry, VerifyError};
 
-/// The topics of an outbox, and how far they were read.
+/// The topics of an outbox, and how far each was read.
 #[derive(Debug)]
 pub struct TopicsBack {
     options: KafkaOptions,
-    /// Topics to read whatever the table says.
+    /// Topics to read besides those in the table.
     more: Vec<String>,
     patience: Duration,
-    /// The partitions in the order in which they were first seen: the numbers of places.
+    /// The partitions in the order of discovery: the index is the place's number.
     known: Vec<(String, i32)>,
-    /// The next offset of each.
     next: BTreeMap<(String, i32), i64>,
 }
 
@@ -47,12 +46,12 @@ impl TopicsBack {
         topic: &str,
         found: &mut dyn FnMut(Lane, Place, TailEntry),
     ) -> Result<(), ReadFailure> {
-        // One for each topic and round, so that nothing of an earlier one can come.
+        // A new one per topic and round, so that no record of an earlier round can arrive.
         let consumer = Consumer::new(&self.options, Isolation::ReadCommitted, self.patience)?;
         let whole = Consumer::new(&self.options, Isolation::ReadUncommitted, self.patience)?;
         let partitions = match consumer.partitions(topic) {
             Ok(partitions) => partitions,
-            // Relays that have published nothing yet need no topic. If they have, all of it is lost.
+            // A relay that has published nothing needs no topic. If it has published, everything is lost.
             Err(failure @ ReadFailure::Topic { .. }) => {
                 tracing::warn!("{failure}; it counts as empty");
                 return Ok(());
@@ -66,7 +65,7 @@ impl TopicsBack {
                 self.known.push(key.clone());
                 self.known.len() - 1
             });
-            // What the topic has forgotten since the last round was seen by it, or is missed as lost.
+            // Records deleted since the last round were seen by it, or count as lost.
             let from = self.next.get(&key).copied().unwrap_or(bounds.first).max(bounds.first);
             let span = Span { topic, partition, from, to: bounds.end };
             consumer.read(&span, &mut |seen| {
@@ -110,8 +109,7 @@ impl ReadBack for TopicsBack {
     }
 }
 
-/// What there is of a partition once no transaction is open that was when it was looked at: behind an open one, records
-/// that have committed are not shown yet.
+/// The bounds once the transactions that were open have ended: committed records after an open one are not visible yet.
 fn settled(consumer: &Consumer, whole: Bounds, topic: &str, partition: i32) -> Result<Bounds, ReadFailure> {
     let mut looks = 0;
     loop {
@@ -130,11 +128,10 @@ fn settled(consumer: &Consumer, whole: Bounds, topic: &str, partition: i32) -> R
     }
 }
 
-/// How often, and after which pause, one looks whether a transaction is still open.
+/// How often to check for open transactions; `BETWEEN_LOOKS` is the pause.
 const LOOKS_MAX: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// What a record is: one of ours, a part of one, or somebody else's.
 fn of(message: &BorrowedMessage<'_>) -> TailEntry {
     let headers = message.headers();
     let text = |name: &str| {

@@ -1,7 +1,7 @@
-//! File work apart from the runtime: on threads of its own, and given up when nothing moves any more.
+//! File work on its own threads, given up when it makes no progress.
 //!
-//! A NAS that hangs holds a thread for as long as it likes. The threads of the runtime are for others, and a runtime waits
-//! for them when it ends; so these are not its own, and there are only so many of them.
+//! A NAS that hangs blocks a thread for as long as it likes. The runtime waits for its own blocking threads when it
+//! ends, so this work uses other threads, a limited number of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tidemill_domain::render::{Failure, Trouble};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// How many may work, or hang, at once.
+/// Threads that may work, or hang, at once.
 const THREADS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct BlockingPool {
     patience: Duration,
 }
 
-/// The sign of life of some work, by which also the work learns that nobody waits for it any more.
+/// The heartbeat of some work; it also tells the work that it was given up.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     beats: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Something has moved. Work that was given up ends here: somebody else may be at it already.
+    /// Reports progress. Work that was given up ends here, because another worker may be doing it already.
     pub(crate) fn beat(&self) -> Result<(), Trouble> {
         self.beats.fetch_add(1, Ordering::Relaxed);
         if self.is_given_up() {
@@ -42,7 +42,7 @@ impl Pulse {
     }
 }
 
-/// Gives the work up when whoever waits for it goes away, whatever the reason.
+/// Gives the work up when the waiting future is dropped.
 struct Waiting(Arc<Pulse>);
 
 impl Drop for Waiting {
@@ -52,12 +52,12 @@ impl Drop for Waiting {
 }
 
 impl BlockingPool {
-    /// Work that does not move for `patience` is given up.
+    /// Work without progress for `patience` is given up.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { places: Arc::new(Semaphore::new(THREADS_MAX)), patience }
     }
 
-    /// Does some work; `what` is what it is about, for people.
+    /// `what` names the work in messages.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         what: impl Into<String>,
@@ -76,7 +76,7 @@ impl BlockingPool {
         let started = thread::Builder::new().name("tidemill-files".to_owned()).spawn(move || {
             let done = work(&theirs);
             drop(place);
-            // Nobody may be there to hear it.
+            // The receiver may be gone.
             let _heard = tell.send(done);
         });
         if let Err(error) = started {

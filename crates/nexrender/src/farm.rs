@@ -1,7 +1,7 @@
 //! nexrender over HTTP, in any of its dialects.
 //!
-//! nexrender takes the same name twice without a word, and then renders the first of the two for ever. So a job is posted
-//! once at most: whoever does not hear an answer looks for the job, and does not post it again.
+//! nexrender accepts the same name twice without an error, and then renders the first of the two forever. So a job is
+//! posted at most once: without an answer, look for the job instead of posting it again.
 
 mod address;
 mod call;
@@ -16,29 +16,26 @@ use tidemill_domain::render::answer::{Dialect, FarmCall, RemoteJob, is_another, 
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
 
-/// A job that nobody has: ours begin with 1.
+/// A job that never exists: our ids begin with 1.
 const NOBODY: &str = "rq-0-0";
 
-/// How long to wait before each look for a job whose answer was lost. A server that was busy may only now take it in.
+/// The pauses before each search for a job whose answer was lost. A busy server may accept it late.
 const SEARCHES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// Where nexrender is, and how to talk to it.
 #[derive(Clone)]
 pub struct FarmOptions {
-    /// Its address, with or without the path of its API.
+    /// With or without the path of its API.
     pub url: String,
-    /// What it wants to know of its clients.
     pub secret: Option<String>,
     pub dialect: Dialect,
-    /// How long a connection may take to come about.
     pub connect_within: Duration,
-    /// How long a whole answer may take.
+    /// For the whole answer.
     pub answer_within: Duration,
 }
 
 impl FarmOptions {
-    /// The one at this address, without a secret.
+    /// Without a secret.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -50,14 +47,14 @@ impl FarmOptions {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for FarmOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FarmOptions").field("dialect", &self.dialect).finish_non_exhaustive()
     }
 }
 
-/// A nexrender that could never be talked to.
+/// Options that can never work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadFarm {
     #[error("the address of nexrender is not one such as http://render01:3000: {why}")]
@@ -87,8 +84,8 @@ impl NexrenderFarm {
         read(FarmCall::Look, answer.status, &answer.body, self.dialect)
     }
 
-    /// The job of this name, if nexrender has it and it is ours. Two queues count from 1, and one would publish the film of
-    /// the other.
+    /// The job of this name, if nexrender has it and it is ours. Another queue may use the same numbers, and its film
+    /// must not be published as ours.
     async fn look_for(&self, name: &str, document: &Value) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(name) else { return Ok(None) };
         let answer = self.caller.call(Method::GET, url, None).await?;
@@ -117,7 +114,7 @@ impl NexrenderFarm {
         match read(FarmCall::Submit, answer.status, &answer.body, self.dialect) {
             Ok(Some(job)) => Ok(job),
             Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
-            // It may have taken the job before it broke.
+            // It may have accepted the job before it broke.
             Err(trouble) if trouble.failure == Failure::NexrenderDown => {
                 self.search(&name, document, trouble).await
             }
@@ -125,7 +122,7 @@ impl NexrenderFarm {
         }
     }
 
-    /// Looks for a job that nexrender may or may not have.
+    /// For a job that nexrender may or may not have.
     async fn search(&self, name: &str, document: &Value, mut trouble: Trouble) -> Result<RemoteJob, Trouble> {
         for pause in SEARCHES {
             tokio::time::sleep(pause).await;
@@ -144,12 +141,12 @@ impl NexrenderFarm {
         let Some(url) = self.address.job(job) else { return Ok(()) };
         let answer = self.caller.call(Method::DELETE, url, None).await?;
         match answer.status {
-            // The open server answers 204 to what it does not know, never 404, and 200 to this.
+            // The open server answers 204, never 404, to unknown jobs, and 200 to this.
             204 | 404 | 410 if self.dialect == Dialect::Oss => {}
             200..=299 | 404 | 410 => return Ok(()),
             _ => {}
         }
-        // Whatever is wrong is wrong in the same way as with a look.
+        // Other statuses mean the same as in a look-up.
         read(FarmCall::Look, answer.status, &answer.body, self.dialect).map(drop)
     }
 
@@ -157,7 +154,7 @@ impl NexrenderFarm {
         let health = self.caller.call(Method::GET, self.address.health(), None).await?;
         let is_open_server = health.status == 200 && health.body.trim() == "ok";
         if self.dialect != Dialect::Cloud && is_open_server {
-            // Only this asks for the secret.
+            // Only this call needs the secret.
             return self.look_at(NOBODY).await.map(drop);
         }
         if self.dialect == Dialect::Oss {
@@ -180,7 +177,7 @@ fn not_nexrender(address: &Address) -> Trouble {
     Trouble::new(Failure::NotNexrender, &message)
 }
 
-/// The job with its name in it, also for servers that choose one of their own: people find it by ours.
+/// The job with its name in it, also for servers that choose their own: people find it by ours.
 fn named(document: &Value, name: &str) -> Value {
     let mut named = document.clone();
     if let Some(fields) = named.as_object_mut() {
@@ -217,7 +214,7 @@ impl Farm for NexrenderFarm {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for NexrenderFarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NexrenderFarm({})", self.address.name)

@@ -1,4 +1,4 @@
-//! ffprobe and ffmpeg: what there is to say about a rendered file. Whether that is good, `domain::render::check` says.
+//! Measures a rendered file with ffprobe and ffmpeg. `domain::render::check` judges the result.
 
 mod decode;
 mod poster;
@@ -17,22 +17,21 @@ use tidemill_domain::render::profile::Decoding;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble};
 use tidemill_engine::render::{Asking, Inspector};
 
-/// The descriptions of all streams of a file; one with more to say is none that anybody publishes.
+/// For the descriptions of all streams.
 const PROBE_BYTES_MAX: usize = 4 << 20;
 
-/// How long a program may take to say its version.
+/// Timeout of `-version`.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
-/// Which programs look at files, and how patient we are with them.
 #[derive(Clone, Debug)]
 pub struct InspectorOptions {
     pub ffprobe: PathBuf,
     pub ffmpeg: PathBuf,
-    /// How long ffprobe may take, and ffmpeg before it has decoded anything.
+    /// Timeout of ffprobe, and of ffmpeg before it has decoded anything.
     pub probe_within: Duration,
-    /// How long ffmpeg may take for each second of a file, in seconds.
+    /// Seconds that ffmpeg may take per second of video.
     pub decode_factor: f64,
-    /// How long the file system may take for one call.
+    /// Timeout of one file system call.
     pub patience: Duration,
 }
 
@@ -92,7 +91,7 @@ impl FfmpegInspector {
         Ok(probe)
     }
 
-    /// The size of what is a file of its own; a link might lead anywhere.
+    /// The size of a regular file; links are rejected, because they might point anywhere.
     async fn size(&self, file: &LocalPath) -> Result<u64, Trouble> {
         let path = path_of(file);
         let looking = self.blocking_pool.run(file.to_string(), move |_| match fs::symlink_metadata(&path) {
@@ -122,13 +121,13 @@ impl FfmpegInspector {
     }
 
     fn decode_within(&self, seconds: f64) -> Duration {
-        // A file may say any duration; none is longer than a day.
+        // A file may claim any duration; the limit is a day.
         let long = (self.decode_factor * seconds).clamp(0.0, 86_400.0);
         self.probe_within + Duration::from_secs_f64(long)
     }
 }
 
-/// A file that cannot be looked at.
+/// A file that cannot be measured.
 fn invalid(path: &Path, why: &str) -> Trouble {
     Trouble::new(Failure::OutputInvalid, &format!("{}: {why}", path.display()))
 }
@@ -141,8 +140,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// How a program is given a file: one that is a list of others must not lead it elsewhere, and no letter of a name is a
-/// protocol or an option.
+/// Input arguments: a playlist must not open other files, and no name is read as a protocol or an option.
 fn input(file: &LocalPath) -> [String; 4] {
     ["-protocol_whitelist".to_owned(), "file".to_owned(), "-i".to_owned(), format!("file:{file}")]
 }

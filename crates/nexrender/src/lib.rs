@@ -1,7 +1,7 @@
-//! What a render worker needs of the world: nexrender, ffmpeg and a NAS.
+//! The services a render worker uses: nexrender, ffmpeg and a NAS.
 //!
-//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `blocking_pool` (file work that may hang, away from the
-//! runtime), [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`storage`] (`errno`, [`place`](storage::place),
+//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `blocking_pool` (file work that may hang),
+//! [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`storage`] (`errno`, [`place`](storage::place),
 //! `folder`, `staged`, `content`, `copy`, `publish`, `sweep`).
 
 pub mod farm;

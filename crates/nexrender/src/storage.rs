@@ -1,7 +1,7 @@
-//! The folder in which nodes leave their files, and the NAS on which these are published.
+//! The folder in which render nodes leave files, and the NAS that publishes them.
 //!
-//! A file is copied beside its final place under the name of a part, hashed, made durable, and then given its final name.
-//! Playout sees all of it or nothing of it.
+//! A file is copied next to its final place under the name of a part, hashed, synced, and then given its final name.
+//! Playout sees all of it or nothing.
 
 pub(crate) mod errno;
 pub mod place;
@@ -30,25 +30,23 @@ use tidemill_engine::clock::random_bytes;
 use tidemill_engine::render::storage::{Content, Sight};
 use tidemill_engine::render::{Asking, Storage};
 
-/// Where files lie, and how patient we are with the file systems.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShelfOptions {
-    /// Where nodes leave their files.
+    /// Where render nodes leave files.
     pub staging: Place,
-    /// The folder of all output.
+    /// The root of all output.
     pub output: Place,
-    /// Whether what was copied is read again before it is published.
     pub read_back: ReadBack,
-    /// How many bytes are to be free on the NAS after a file was copied.
+    /// Bytes that must stay free on the NAS after a copy.
     pub free_bytes_min: u64,
-    /// For how long nothing may move before a call is given up.
+    /// How long a call may make no progress.
     pub patience: Duration,
 }
 
-/// Whether what was copied is read again.
+/// Whether a copy is read again before it is published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReadBack {
-    /// It is, from the disk and not from memory, as far as the system heeds that.
+    /// From the disk and not from the cache, as far as the system supports it.
     On,
     #[default]
     Off,
@@ -74,13 +72,12 @@ pub struct NasStorage {
 }
 
 impl NasStorage {
-    /// Touches nothing yet. The clock tells how old parts are.
+    /// Does no I/O yet. The clock gives the age of parts.
     pub fn new(options: ShelfOptions, clock: Arc<dyn Clock>) -> Self {
         let blocking_pool = Arc::new(BlockingPool::new(options.patience));
         Self { options: Arc::new(options), blocking_pool, clock }
     }
 
-    /// Does something with files where nobody else has to wait for it.
     fn on_pool<T: Send + 'static>(
         &self,
         what: &LocalPath,
@@ -171,12 +168,12 @@ impl Storage for NasStorage {
     }
 }
 
-/// Writes something and removes it again: no right or number says as much.
+/// Writes a file and removes it: permissions and free space alone do not prove that writing works.
 fn try_to_write(folder: &Folder) -> Result<(), Trouble> {
     let random = random_bytes::<8>().map_err(|error| {
         Trouble::new(Failure::Unexpected, &format!("no random number for the name of a file: {error}"))
     })?;
-    // A name of a part, so that it is swept if we are killed right now.
+    // A part's name, so that it is swept if we are killed right now.
     let uid = Uid::new(RenderId::new(0), Epoch::new(i64::from_le_bytes(random) & i64::MAX));
     let name = part_name("check", uid);
     let mut file = folder.create(&name)?;

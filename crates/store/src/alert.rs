@@ -1,7 +1,7 @@
-//! Alerts: load the row, ask the domain, save; with the audit row and the deliveries in the same transaction.
+//! Alerts: load the row, apply the domain's rule, save the row with its audit entry and deliveries in one transaction.
 //!
-//! Whoever judges alerts or settles deliveries does so under the lease of the evaluator and confirms it first, so
-//! there is one at a time. Silences are made by anybody, at any time.
+//! Judging alerts and settling deliveries needs the evaluator's lease, confirmed first, so there is one evaluator at a
+//! time. Silences need no lease.
 
 pub(crate) mod delivery;
 mod silence;
@@ -18,14 +18,13 @@ use tidemill_domain::alert::{self, AlertState, Notice, Reading, Severity, Silenc
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
 
-/// Topic of the wake-up that is sent when a notice waits to be delivered.
+/// Wake-up topic: a notice waits to be delivered.
 pub const ALERT_DELIVERY: &str = "alert_delivery";
 
-/// What is to be judged: one rule for one subject.
+/// One rule for one subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Judging<'a> {
     pub rule: &'a str,
-    /// What it is about in this case.
     pub subject: &'a Subject,
     pub severity: Severity,
     /// How long the condition has to be breached.
@@ -38,14 +37,14 @@ pub struct Judging<'a> {
 pub struct Judgement {
     pub before: AlertState,
     pub after: AlertState,
-    /// What began or ended by that.
+    /// The alert began or ended.
     pub notice: Option<Notice>,
-    /// What people are told; later than `notice` if they were not to be told then.
+    /// The notice to send; later than `notice` if a silence delayed it.
     pub told: Option<Notice>,
-    /// The silence that keeps people from being told.
+    /// The silence that holds the notice back.
     pub silence: Option<Silence>,
     pub value: Option<f64>,
-    /// When, by the database's clock.
+    /// By the database's clock.
     pub at: Timestamp,
 }
 
@@ -57,16 +56,14 @@ stored! {
         pub state: AlertState => state(row)?,
         pub value: Option<f64>,
         pub severity: Severity,
-        /// When that was last known.
         pub updated_at: Timestamp,
-        /// The silence that keeps people from being told, if one does.
+        /// The silence that holds notices back.
         pub silence: Option<Silence> => None,
     }
 }
 
 const ALERT: (&str, &str) = ("tidemill_alert", "rule/subject");
 
-/// Most silences that are read for a list.
 const SILENCES_MAX: i64 = 10_000;
 
 fn object(rule: &str, subject: &Subject) -> String {
@@ -74,8 +71,8 @@ fn object(rule: &str, subject: &Subject) -> String {
 }
 
 impl Alerts<'_> {
-    /// Decides what a reading means for an alert, and writes it down: the state, the audit row of what began or
-    /// ended, and for each channel the notice that `compose` words. Confirm the evaluator's lease first.
+    /// Applies a reading to an alert: saves its state, the audit entry of what began or ended, and one notice per
+    /// channel, worded by `compose`. Confirm the evaluator's lease first.
     pub async fn judge(
         &mut self,
         judging: Judging<'_>,
@@ -130,13 +127,13 @@ impl Alerts<'_> {
         Ok(())
     }
 
-    /// Alerts that are breached, or of which people have not heard the end.
+    /// Alerts that are breached, or whose end was not announced yet.
     pub async fn open(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
         let records = self.alert_open(limit.into()).await?;
         self.with_silences(records).await
     }
 
-    /// The alerts, the firing first. What was never breached is not among them.
+    /// Firing alerts first. Alerts that were never breached have no row.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
         let records = self.alert_list(limit.into()).await?;
         self.with_silences(records).await
@@ -151,8 +148,8 @@ impl Alerts<'_> {
         Ok(records)
     }
 
-    /// Forgets alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns
-    /// how many.
+    /// Deletes alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns how
+    /// many.
     pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
         let before: DbTime = self.now().await?.minus(age).into();
         let alerts = self.alert_prune(before, limit.into()).await?;
@@ -161,13 +158,12 @@ impl Alerts<'_> {
         Ok(alerts + silences + deliveries)
     }
 
-    /// How many processes were declared dead within the last `period`.
+    /// Processes declared dead within the last `period`.
     pub async fn died(&mut self, period: Duration) -> Result<u64, StoreError> {
         let since = self.now().await?.minus(period);
         Ok(self.alert_count_died(since.into()).await?.unsigned_abs())
     }
 
-    /// How many processes are alive.
     pub async fn live(&mut self) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(self.alert_count_live(now.into()).await?.unsigned_abs())
@@ -187,7 +183,6 @@ fn audit_entry(judging: &Judging<'_>, judgement: &Judgement, notice: Notice) -> 
 }
 
 stored! {
-    /// What is known of an alert when it is judged.
     pub(crate) struct LockedAlert in ALERT |row| {
         state: AlertState => state(row)?,
         announced_at: Option<Timestamp>,
@@ -206,7 +201,7 @@ fn state(row: &Columns<'_>) -> Result<AlertState, sqlx::Error> {
     })
 }
 
-/// Since when, fired when and resolved when, as they are stored for a state.
+/// Pending since, fired at and resolved at, as stored for a state.
 pub(crate) fn instants(state: AlertState) -> [Option<DbTime>; 3] {
     match state {
         AlertState::Inactive => [None; 3],

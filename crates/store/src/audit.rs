@@ -1,4 +1,4 @@
-//! The audit log: written in the transaction of the change it tells of, never changed.
+//! The audit log: written in the transaction of the change, never modified.
 
 use crate::error::StoreError;
 use crate::statement::{Columns, Stored};
@@ -6,10 +6,10 @@ use crate::tx::Audit;
 use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
 use tidemill_domain::time::Timestamp;
 
-/// What to list of the audit log; an absent condition is always met.
+/// Absent conditions match everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AuditFilter {
-    /// Only entries before this one, for paging.
+    /// For paging.
     pub before_id: Option<i64>,
     pub since: Option<Timestamp>,
     pub actor: Option<String>,
@@ -37,7 +37,6 @@ impl Stored for AuditRecord {
     }
 }
 
-/// The entry with the reason that somebody gave, if any.
 pub(crate) fn with_reason(entry: AuditEntry, reason: Option<&str>) -> AuditEntry {
     match reason {
         Some(reason) => entry.because(reason),
@@ -46,13 +45,12 @@ pub(crate) fn with_reason(entry: AuditEntry, reason: Option<&str>) -> AuditEntry
 }
 
 impl Audit<'_> {
-    /// Writes down what this transaction does.
     pub async fn record(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
         let now = self.now().await?;
         Ok(self.audit_insert(entry, now.into()).await?)
     }
 
-    /// At most `limit` entries, the newest first.
+    /// Newest first.
     pub async fn entries(
         &mut self,
         filter: &AuditFilter,

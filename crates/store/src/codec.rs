@@ -15,7 +15,7 @@ use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-/// Says that a value has the type of another one in a database.
+/// Gives a type the column type of another one.
 macro_rules! stored_like {
     ($($value:ty, $database:ty: $like:ty;)+) => { $(
         impl Type<$database> for $value {
@@ -41,7 +41,7 @@ stored_like! {
     DbText, Sqlite: String;
 }
 
-/// Writes a value as one of a type that the driver knows.
+/// Encodes a type through one that the driver knows.
 macro_rules! encoded {
     ($($value:ty, $database:ty: |$of:ident| $encoded:expr;)+) => { $(
         impl Encode<'_, $database> for $value {
@@ -67,7 +67,7 @@ encoded! {
     DbStamp, Sqlite: |stamp| stamp_text(stamp.0);
 }
 
-/// Reads a value from one of a type that the driver knows.
+/// Decodes a type through one that the driver knows.
 macro_rules! decoded {
     ($($value:ty, $database:ty: |$stored:ident: $type:ty| $decoded:expr;)+) => { $(
         impl Decode<'_, $database> for $value {
@@ -124,7 +124,7 @@ impl PgHasArrayType for DbTime {
     }
 }
 
-/// A transaction: `xid8` in PostgreSQL, which is a number of 64 bits without a sign; in SQLite a number stands for it.
+/// A transaction id: `xid8` in PostgreSQL, an unsigned 64-bit number; a plain number in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbXid(pub(crate) u64);
 
@@ -136,7 +136,7 @@ impl Type<Postgres> for DbXid {
     }
 }
 
-/// An id: `uuid` in PostgreSQL, its usual text in SQLite, so that people can read and type it.
+/// `uuid` in PostgreSQL; text in SQLite, so that people can read and type it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbId(pub(crate) Uuid);
 
@@ -158,7 +158,6 @@ macro_rules! stored_as_id {
 
 stored_as_id!(ProcessId, RelayId, TicketId);
 
-/// Lists of ids: `uuid[]` in PostgreSQL, their usual texts in SQLite.
 impl PgHasArrayType for DbId {
     fn array_type_info() -> PgTypeInfo {
         <Uuid as PgHasArrayType>::array_type_info()
@@ -171,7 +170,7 @@ impl serde::Serialize for DbId {
     }
 }
 
-/// From a list that the database has made.
+/// From a JSON list that the database has made.
 impl<'d> serde::Deserialize<'d> for DbId {
     fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&str as serde::Deserialize>::deserialize(deserializer)?;
@@ -179,14 +178,14 @@ impl<'d> serde::Deserialize<'d> for DbId {
     }
 }
 
-/// From a list that the database has made, in microseconds.
+/// From a JSON list that the database has made, in microseconds.
 impl<'d> serde::Deserialize<'d> for DbTime {
     fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(Timestamp::from_micros(<i64 as serde::Deserialize>::deserialize(deserializer)?)))
     }
 }
 
-/// A span of time: `interval` in PostgreSQL, microseconds in SQLite.
+/// `interval` in PostgreSQL, microseconds in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbSpan(pub(crate) Duration);
 
@@ -196,8 +195,7 @@ impl DbSpan {
     }
 }
 
-/// A text that other programs write. PostgreSQL takes only UTF-8; SQLite takes any bytes, and those that are none are
-/// replaced by U+FFFD.
+/// A text that other programs write. PostgreSQL guarantees UTF-8; in SQLite invalid bytes become U+FFFD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DbText {
     pub(crate) text: String,
@@ -247,7 +245,7 @@ impl Type<Sqlite> for DbStamp {
     }
 }
 
-/// Java's driver stores milliseconds since 1970 unless told otherwise, so that is understood as well.
+/// Java's driver stores milliseconds since 1970 by default, so accept those too.
 impl Decode<'_, Sqlite> for DbStamp {
     fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
         if <i64 as Type<Sqlite>>::compatible(&value.type_info()) {
@@ -259,7 +257,7 @@ impl Decode<'_, Sqlite> for DbStamp {
     }
 }
 
-/// The text of an instant without its zone, a space between date and time.
+/// Without the zone, and with a space between date and time.
 fn stamp_text(instant: Timestamp) -> String {
     instant.to_string().replace('T', " ").replace('Z', "")
 }

@@ -1,8 +1,8 @@
-//! Named points at which a test makes the real process die, as a power cut would, or freezes it.
+//! Named points at which a test kills the process, as a power cut would, or freezes it.
 //!
-//! `TIDEMILL_CRASH_AT=name:n` aborts the process when it passes the point `name` for the n-th time; `TIDEMILL_FREEZE_AT`
-//! stops it there, until somebody sends it `SIGCONT`. Without the feature `crash-points` a point is nothing at all, so
-//! release builds ignore both variables.
+//! `TIDEMILL_CRASH_AT=name:n` aborts the process when it passes the point `name` for the n-th time;
+//! `TIDEMILL_FREEZE_AT` stops it there until it receives `SIGCONT`. Without the feature `crash-points` a point compiles
+//! to nothing, so release builds ignore both variables.
 
 /// Marks a point at which a crash test may kill or freeze the process.
 ///
@@ -16,12 +16,12 @@ macro_rules! crash_point {
     };
 }
 
-/// Passes the point `name`; use [`crash_point!`](crate::crash_point).
+/// Use [`crash_point!`](crate::crash_point).
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn pass(_name: &str) {}
 
-/// Passes the point `name`; use [`crash_point!`](crate::crash_point).
+/// Use [`crash_point!`](crate::crash_point).
 #[cfg(feature = "crash-points")]
 pub fn pass(name: &str) {
     use rustix::process::{Signal, getpid, kill_process};
@@ -30,20 +30,20 @@ pub fn pass(name: &str) {
     static FREEZE: Point = Point::named_by("TIDEMILL_FREEZE_AT");
 
     if CRASH.is_reached(name) {
-        // Not a panic: nothing may be unwound, flushed or rolled back by us.
+        // Not a panic: it must not unwind, flush or roll back anything.
         std::process::abort();
     }
     if FREEZE.is_reached(name) {
-        // All of the process stops here, as it does when its host is suspended.
+        // Stops the whole process, as suspending its host would.
         let _stopped = kill_process(getpid(), Signal::STOP);
-        // The signal stops the process once any of its threads takes it. Until then this one must not go on.
+        // The process stops once any of its threads takes the signal. This thread must not go on until then.
         while is_stop_pending() {
             std::thread::yield_now();
         }
     }
 }
 
-/// Whether a `SIGSTOP` was sent to this process and no thread has taken it yet.
+/// Whether a `SIGSTOP` is pending that no thread has taken yet.
 #[cfg(feature = "crash-points")]
 fn is_stop_pending() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -53,7 +53,6 @@ fn is_stop_pending() -> bool {
     pending >> (stop - 1) & 1 == 1
 }
 
-/// A point that a variable names, and how often it was passed.
 #[cfg(feature = "crash-points")]
 struct Point {
     variable: &'static str,
@@ -68,7 +67,7 @@ impl Point {
         Self { variable, target: std::sync::OnceLock::new(), passed }
     }
 
-    /// Passes it if it is this one; whether it is for the time that was named.
+    /// Counts a pass of this point; whether it is the n-th.
     fn is_reached(&self, name: &str) -> bool {
         let target = self.target.get_or_init(|| std::env::var(self.variable).ok().as_deref().and_then(parse));
         let Some((target, n)) = target else { return false };
@@ -76,7 +75,7 @@ impl Point {
     }
 }
 
-/// `name:n`, or `name` for the first time.
+/// `name:n`; `name` alone means the first time.
 #[cfg(feature = "crash-points")]
 fn parse(text: &str) -> Option<(String, u64)> {
     match text.split_once(':') {

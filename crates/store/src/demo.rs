@@ -1,4 +1,4 @@
-//! The table that the job of the demo writes.
+//! The table that the demo's job writes.
 
 use crate::error::StoreError;
 use crate::tx::Demo;
@@ -6,12 +6,11 @@ use crate::tx::Demo;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DemoPayments {
     pub rows: u64,
-    /// How many of them have an id of their own.
     pub distinct: u64,
 }
 
 impl Demo<'_> {
-    /// Creates the table `demo_payment`, with the columns `id`, `account` and `cents`.
+    /// With the columns `id`, `account` and `cents`.
     pub async fn create_payments(&mut self) -> Result<(), StoreError> {
         Ok(self.demo_create_payments().await?)
     }

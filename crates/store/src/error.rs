@@ -1,4 +1,4 @@
-//! What can go wrong with the database, named by what one can do about it.
+//! Errors of the database, named by what you can do about them.
 
 use crate::item;
 use crate::statement::columns::found_damage;
@@ -15,95 +15,91 @@ use tidemill_domain::render::LABEL_CHARS_MAX;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The URL is not one that we understand.
     #[error("the database URL is not understood: {why}")]
     BadUrl {
-        /// What is wrong with it; never its password.
+        /// Never contains the password.
         why: String,
     },
-    /// Nobody answers, or the connection broke. Try again later.
+    /// No answer, or the connection broke. Try again later.
     #[error("the database at {place} cannot be reached")]
     Unreachable {
-        /// Where, without secrets.
+        /// Without secrets.
         place: String,
         source: sqlx::Error,
     },
-    /// The connection broke while a commit was on its way: it may or may not have happened.
+    /// The connection broke during a commit, which may or may not have happened.
     #[error("the connection broke during a commit, whose outcome is unknown")]
     OutcomeUnknown(#[source] sqlx::Error),
     #[error("the database at {place} refused the login")]
     LoginRefused {
-        /// Where, without secrets.
+        /// Without secrets.
         place: String,
         source: sqlx::Error,
     },
-    /// Older than what we support.
     #[error(
         "the database server is PostgreSQL {found}, but {} or newer is needed",
         crate::postgres::OLDEST_MAJOR
     )]
     ServerTooOld { found: String },
-    /// A standby cannot be written to, and what it reads may be stale.
+    /// A standby is read-only, and its data may be stale.
     #[error("the database server is a standby in recovery")]
     ServerInRecovery,
     #[error("the database schema is missing or behind: {} of {} migrations applied", known - pending, known)]
     SchemaBehind {
         pending: usize,
-        /// How many this program knows.
         known: usize,
     },
-    /// A newer program has changed the schema in a way that this one cannot work with.
+    /// A newer program has changed the schema in a way that this one cannot use.
     #[error(
         "the database schema has the breaking migration {version} ({name}), which this program does not know"
     )]
     SchemaAhead { version: i64, name: String },
-    /// What was applied is not what we have.
+    /// The applied migration differs from ours.
     #[error("migration {version} ({name}) was applied with another content than this program has")]
     MigrationChanged { version: i64, name: String },
     #[error("the database cannot write")]
     DiskFull(#[source] BoxError),
     #[error("the database file {} may not be used", path.display())]
     FileNotPermitted { path: PathBuf, source: BoxError },
-    /// The folder of the database file is not there.
     #[error("the folder of the database file {} does not exist", path.display())]
     FolderMissing { path: PathBuf },
-    /// Somebody held a lock for longer than we wait, or two transactions stood in each other's way. Try again.
+    /// A lock was held for longer than we wait, or two transactions deadlocked. Try again.
     #[error("the database was locked for too long")]
     Busy(#[source] sqlx::Error),
-    /// A stored value that the rules do not allow.
+    /// A stored value that breaks the rules.
     #[error("row {row} of {table} has a value in {column} that breaks the rules")]
     DamagedRow { table: &'static str, column: &'static str, row: String },
-    /// Nobody can tell how far a relay has read.
+    /// The relay's position cannot be read.
     #[error("the row of relay {relay} is damaged, so nobody can tell how far its slots were read")]
     DamagedRelay { relay: RelayId },
-    /// What is stored about a pool contradicts itself.
+    /// The stored rows of a pool contradict each other.
     #[error("what is stored about a pool contradicts itself")]
     DamagedPool(#[from] Contradiction),
-    /// What has this name is not a view of ours, and is not replaced.
+    /// An object of this name exists and is not one of our views, so it is not replaced.
     #[error("the name {name} is taken by something that is not a view of Tidemill")]
     ViewNameTaken { name: String },
-    /// The name of a consumer or the id of a message is not accepted.
+    /// The consumer's name or the message id is invalid.
     #[error(transparent)]
     BadMessage(#[from] BadMessage),
-    /// What an execution remembers cannot be stored, or what is stored cannot be read.
+    /// An execution context cannot be stored or read.
     #[error("the execution context of {place} cannot be used")]
     BadContext { place: String, source: ContextError },
-    /// What a render shows has a character that no database takes.
+    /// The data of a render contains NUL, which the databases reject.
     #[error("a text of the render has the character U+0000")]
     NulInRender,
-    /// What a render is ordered for, or its composition, is not a name any more.
+    /// A render's name or composition is too long.
     #[error("the composition or the cue item of the render has more than {LABEL_CHARS_MAX} characters")]
     LongRender,
-    /// The data of a render is under a key that we do not have.
+    /// The data of a render is encrypted with a key that we do not have.
     #[error("the data of the render is encrypted with the key {key}, which is not configured")]
     KeyMissing { key: String },
-    /// The key has the right id and does not fit, or somebody has changed or moved what is encrypted.
+    /// The key with this id does not fit, or the encrypted data was changed or moved.
     #[error("the data of {place} cannot be decrypted with the key {key}")]
     CannotDecrypt { key: String, place: String },
-    /// The operating system gives no random numbers, without which nothing may be encrypted.
+    /// The operating system gives no random numbers, so we cannot encrypt.
     #[error("the operating system gives no random numbers")]
     NoRandomness,
-    /// The process that asked may not have a lease; most likely it was silent for too long. Register again.
+    /// The process may not hold a lease; most likely it was silent for too long. Register again.
     #[error("the lease on new work was refused")]
     LeaseRefused(#[source] LeaseRefusal),
     #[error("the database user may not do this")]
@@ -151,7 +147,6 @@ impl StoreError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::BadUrl { .. } => {
@@ -217,20 +212,19 @@ impl StoreError {
         }
     }
 
-    /// What it means for the items that were being read or written; none when it has no meaning of its own there.
+    /// The error kind for items being read or written; `None` if it has no special meaning for them.
     pub fn item_kind(&self) -> Option<ErrorKind> {
         match self {
             Self::Unreachable { .. } | Self::Busy(_) | Self::ConnectionsExhausted(_) => {
                 Some(ErrorKind::TRANSIENT)
             }
             Self::Failed(source) => item::statement_kind(source),
-            // Repeating a commit that may have happened could do the same work twice; the rest stays as it is until
-            // somebody does something about it.
+            // Repeating a commit that may have happened could do the work twice; the rest needs a person.
             _ => Some(ErrorKind::FATAL),
         }
     }
 
-    /// Whether the same call may succeed later without anybody doing anything.
+    /// Whether the same call may succeed later without anyone acting.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -242,13 +236,12 @@ impl StoreError {
     }
 }
 
-/// Table, column and row of a value that breaks the rules.
 pub(crate) fn damaged(table: &'static str, column: &'static str, row: impl ToString) -> StoreError {
     StoreError::DamagedRow { table, column, row: row.to_string() }
 }
 
-/// Errors of statements: the connection was there, so only the answer counts. Errors of connecting are
-/// classified where the place is known, in `postgres::connect` and `sqlite::connect`.
+/// For statements: the connection worked, so only the answer counts. Connection errors are classified where the place
+/// is known, in `postgres::connect` and `sqlite::connect`.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let error = match found_damage(error) {
@@ -311,7 +304,7 @@ fn postgres_kind(code: &str) -> Kind {
     }
 }
 
-/// The low byte is the kind of error, the rest says more.
+/// The low byte is the error class.
 fn sqlite_kind(code: i32) -> Kind {
     const BUSY: i32 = 5;
     const LOCKED: i32 = 6;

@@ -1,5 +1,5 @@
-//! The same request twice has one effect and one answer: the key is claimed, and the answer kept, in the
-//! transaction of the effect.
+//! Repeating a request has one effect and one answer: the key and the answer are stored in the transaction of the
+//! effect.
 
 use crate::error::StoreError;
 use crate::tx::Idempotency;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
 
-/// What is known of an idempotency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// It is new and now ours: do the work, then [`Idempotency::save_answer`](crate::tx::Idempotency::save_answer).
+    /// The key is new and now claimed: do the work, then
+    /// [`Idempotency::save_answer`](crate::tx::Idempotency::save_answer).
     New,
     Answered {
         status: u16,
         body: String,
     },
-    /// It was used before for another request.
+    /// The key was used for another request.
     Mismatch,
 }
 
 impl Idempotency<'_> {
-    /// Claims `key` for `caller`; `fingerprint` is a hash of the whole request.
+    /// `fingerprint` is a hash of the whole request.
     #[crate::boxed]
     pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim, StoreError> {
         let now = self.now().await?;

@@ -1,4 +1,4 @@
-//! The inbox: a message that comes again is dealt with once, because that it was dealt with commits with what was done.
+//! The inbox: a message that arrives again is handled once, because its id commits together with the work.
 
 use crate::error::StoreError;
 use crate::statements;
@@ -8,10 +8,10 @@ use sqlx::PgConnection;
 use std::time::Duration;
 use tidemill_domain::inbox::Message;
 
-/// Rows that go in one transaction.
+/// Rows per transaction.
 const PORTION: u32 = 1_000;
 
-/// [`Tx::first_time`] in a transaction of your own, made with `sqlx`, of the PostgreSQL database that Tidemill is in.
+/// [`Tx::first_time`] in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses.
 pub async fn first_time_on(
     connection: &mut PgConnection,
     consumer: &str,
@@ -21,9 +21,8 @@ pub async fn first_time_on(
 }
 
 impl Tx {
-    /// Whether this consumer has not seen this message before; from now on it has. It counts only if this transaction
-    /// commits, so what is done about the message belongs into it as well. Of two who ask at the same time, the second
-    /// waits for the first, and is told false if that commits.
+    /// Marks a message as seen by this consumer; false if it was seen before. It counts only if this transaction commits,
+    /// so handle the message in it. A concurrent call waits for the first, and returns false if that commits.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -32,7 +31,7 @@ impl Tx {
     /// # store.initialise(Init::Always).await?;
     /// let mut tx = store.begin().await?;
     /// if tx.first_time("billing", "4711").await? {
-    ///     // what is done about the message, through `tx`
+    ///     // handle the message through `tx`
     /// }
     /// assert!(!tx.first_time("billing", "4711").await?);
     /// tx.commit().await?;
@@ -47,7 +46,7 @@ impl Tx {
 }
 
 impl Store {
-    /// Forgets messages that were seen longer than `keep_for` ago, in at most so many portions; how many.
+    /// Deletes messages seen longer than `keep_for` ago, in at most `most` portions; returns how many.
     #[crate::boxed]
     pub async fn retain_inbox(&self, keep_for: Duration, most: usize) -> Result<u64, StoreError> {
         let mut forgotten = 0;

@@ -1,12 +1,12 @@
-//! Items in databases: readers that hand out one row after the other and know where they are, and a writer
-//! that writes into the transaction of the store.
+//! Items in databases: readers that return rows and know their position, and a writer that writes into the store's
+//! transaction.
 //!
-//! Readers: [`CursorReader`] (one statement, row by row), [`KeysetReader`] (page by page, behind the last
-//! key), [`OffsetReader`] (page by page, by counting). They read a [`Database`]: that of the store, or
-//! another PostgreSQL, SQLite or MySQL. Writer: [`TableWriter`]. Statements of the author's run by
-//! [`Tx::run_statements`](crate::Tx::run_statements) and [`Database::run_statements`].
+//! Readers: [`CursorReader`] (one statement, row by row), [`KeysetReader`] (page by page, after the last key),
+//! [`OffsetReader`] (page by page, by counting). They read a [`Database`]: the store's own, or another PostgreSQL,
+//! SQLite or MySQL. Writer: [`TableWriter`]. [`Tx::run_statements`](crate::Tx::run_statements) and
+//! [`Database::run_statements`] run the author's own statements.
 //!
-//! What differs between the databases is in `postgres`, `sqlite` and `mysql`, under the same names.
+//! `postgres`, `sqlite` and `mysql` contain what differs between the databases, under the same names.
 
 mod bounds;
 mod cursor;

@@ -1,16 +1,15 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
-//! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
-//! [`partition`] and [`previous_run`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
-//! when its process is gone, and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
-//! people see).
+//! Reading order: [`launch`], [`execution`] (its course), [`step`], [`chunk`], [`partition`], [`previous_run`] (where a
+//! step of another instance ended), [`operate`] (operator actions), [`orphan`] (executions whose process is gone),
+//! [`purge`] (retention), [`list`] and [`track`] (for people).
 //!
-//! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
-//! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
-//! about it is decided either without touching what the process writes (a stop) or after the lease has gone.
+//! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that creates it
+//! to the one that ends it. All writes of its process pass that fence. Others either do not touch what the process
+//! writes (a stop), or act after the lease has gone.
 //!
-//! Executions that Spring Batch has written have no row in `tidemill_job_execution`. They are listed, and an
-//! operator may act on them; nothing happens to them by itself.
+//! Executions that Spring Batch has written have no row in `tidemill_job_execution`. They are listed, and an operator
+//! may act on them; nothing automatic happens to them.
 
 pub mod launch;
 
@@ -55,10 +54,10 @@ use tidemill_domain::lease::LeaseKey;
 
 const LEASE_KIND: &str = "job";
 
-/// Topic of the wake-up that is sent when a job is to be restarted by itself.
+/// Wake-up topic: a job is due for an automatic restart.
 pub const RESTART_DUE: &str = "job_restart_due";
 
-/// Topic of the wake-up that is sent when somebody wants this execution to stop.
+/// Wake-up topic: a stop of this execution was requested.
 pub fn stop_topic(execution: ExecutionId) -> String {
     format!("job_stop:{execution}")
 }
@@ -67,7 +66,7 @@ pub fn lease_key(execution: ExecutionId) -> LeaseKey {
     LeaseKey::new(LEASE_KIND, &execution.to_string()).expect("a number is the name of a lease")
 }
 
-/// An execution, as the audit log names it.
+/// The audited object.
 fn object(execution: ExecutionId) -> String {
     format!("execution/{execution}")
 }

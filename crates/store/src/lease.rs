@@ -1,4 +1,4 @@
-//! Leases: load the row, ask the domain, save; and the fence that every settling transaction passes.
+//! Leases: load the row, apply the domain's rule, save; and the fence that every settling transaction passes.
 
 use crate::codec::DbTime;
 use crate::crash_point;
@@ -12,22 +12,21 @@ use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefu
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
-/// Topic of the wake-up that is sent when leases of this kind can be had.
+/// Wake-up topic: leases of this kind became free.
 pub fn freed_topic(kind: &str) -> String {
     format!("lease_freed:{kind}")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {
-    /// What every settling write has to carry.
+    /// Every settling write needs it.
     pub fence: Fence,
-    /// End of its own term, if it has one.
+    /// The end of its own term, if it has one.
     pub until: Option<Timestamp>,
-    /// Whose lapsed lease was taken over, if it was not free.
+    /// The previous owner, if the lease had lapsed and was not free.
     pub taken_over_from: Option<ProcessId>,
 }
 
-/// What became of leases that were to be renewed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Renewed {
     pub renewed: Vec<LeaseKey>,
@@ -51,7 +50,6 @@ pub struct LeaseRecord {
 }
 
 impl Leases<'_> {
-    /// Asks for a lease on behalf of process `by`.
     #[crate::boxed]
     pub async fn acquire(
         &mut self,
@@ -67,7 +65,7 @@ impl Leases<'_> {
             Lease::Free { .. } => None,
         };
         let asker = self.process_lock_shared(by.into()).await?;
-        // All rows that the decision rests on are locked now, so the clock may be read.
+        // All rows that the decision needs are locked now, so read the clock.
         let now = self.now().await?;
         let owner = life(owner.as_ref(), now);
         let asker = life(asker.as_ref(), now);
@@ -86,8 +84,7 @@ impl Leases<'_> {
         }
     }
 
-    /// Asks for many leases at once, each for the life of process `by`. Those that are free are given; the others are
-    /// left out.
+    /// Acquires the free ones of many leases, each for the life of process `by`.
     #[crate::boxed]
     pub async fn acquire_free(
         &mut self,
@@ -102,7 +99,7 @@ impl Leases<'_> {
         let event = LeaseEvent::Acquire { by, life: asker, term: Term::Process };
         let mut held = Vec::with_capacity(rows.len());
         for row in rows {
-            // Whether the owner of one that is held lives was not asked, so it counts as alive.
+            // The owner's process was not read, so it counts as alive.
             if let Ok(Lease::Held { fence, .. }) = lease::next(row.lease, Life::Alive, event, now) {
                 held.push((row.key, fence));
             }
@@ -112,8 +109,8 @@ impl Leases<'_> {
         Ok(held.into_iter().map(|(key, fence)| (key, granted(fence))).collect())
     }
 
-    /// Renews leases that have a term of their own. What is neither renewed nor lost was in somebody's hands just
-    /// now: ask again.
+    /// Renews leases that have their own term. Leases that are neither renewed nor lost were locked by another
+    /// transaction: retry those.
     #[crate::boxed]
     pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed, StoreError> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
@@ -135,13 +132,12 @@ impl Leases<'_> {
         Ok(Renewed { renewed, lost })
     }
 
-    /// What a process holds by the database's word.
     pub async fn of_process(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
         let rows = self.lease_owned_by(owner.into()).await?;
         Ok(rows.into_iter().map(|row| (row.key, Fence { owner, epoch: row.lease.epoch() })).collect())
     }
 
-    /// Gives a lease back; false when it was no longer ours to give.
+    /// False if it was no longer ours.
     pub async fn release(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
         let released = self.lease_release(key, fence).await? == 1;
         if released {
@@ -171,11 +167,11 @@ impl Leases<'_> {
         Ok(lapsed)
     }
 
-    /// The leases, the held first.
+    /// Held leases first.
     #[crate::boxed]
     pub async fn list(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
         let mut rows = self.lease_list(false, limit.into()).await?;
-        // Where many are held, nobody searches among them for the few that are free.
+        // If many are held, the free ones are not read at all.
         let left = i64::from(limit) - rows.len() as i64;
         if left > 0 {
             rows.extend(self.lease_list(true, left).await?);
@@ -183,7 +179,7 @@ impl Leases<'_> {
         self.lease_records(rows).await
     }
 
-    /// One lease, as it is seen without a lock.
+    /// Takes no lock.
     pub async fn find(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>, StoreError> {
         let row = self.lease_find(key).await?;
         Ok(self.lease_records(row).await?.pop())
@@ -215,7 +211,7 @@ impl Leases<'_> {
     }
 }
 
-/// A process that is not there has been pruned, long after its end.
+/// A missing process was pruned, long after its end.
 fn life(process: Option<&ProcessRecord>, now: Timestamp) -> Life {
     match process {
         Some(process) if process.state.is_live(now) => Life::Alive,

@@ -47,11 +47,11 @@ mod statements;
 #[cfg(feature = "scratch")]
 pub mod scratch;
 
-/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
-/// compiles it again, in each of its codegen units: see ADR 0028.
+/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate, and not in every crate that
+/// awaits it: see ADR 0028.
 pub(crate) use async_recursion::async_recursion as boxed;
 
-/// The driver, so that statements of an author's own are made with the same version of it.
+/// The driver, so that authors' statements use the same version.
 pub use sqlx;
 
 pub use error::StoreError;

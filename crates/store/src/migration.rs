@@ -1,8 +1,7 @@
-//! Creating the schema and bringing it up to date.
+//! Creates and upgrades the schema.
 //!
-//! A migration is applied in one transaction together with its row in `tidemill_migration`, under a lock that
-//! the transaction holds. Killed anywhere, it is as if it had not begun; started twice at once, the second
-//! waits and finds it done.
+//! A migration runs in one transaction together with its row in `tidemill_migration`, under a lock that the transaction
+//! holds. If it is killed, nothing has happened; if it is started twice, the second waits and finds it done.
 
 use crate::codec::DbTime;
 use crate::crash_point;
@@ -15,10 +14,9 @@ use std::fmt::Write as _;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
 
-/// A migration that this program knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
-    /// Its number, from 1 without gaps.
+    /// From 1, without gaps.
     pub version: i64,
     pub name: &'static str,
     text: &'static str,
@@ -37,7 +35,6 @@ macro_rules! migrations {
 const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed");
 const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed");
 
-/// The migrations of a database, in order.
 pub fn known(dialect: Dialect) -> &'static [Migration] {
     match dialect {
         Dialect::Postgres => POSTGRES,
@@ -46,12 +43,12 @@ pub fn known(dialect: Dialect) -> &'static [Migration] {
 }
 
 impl Migration {
-    /// Its statements, in order. An empty line separates two statements.
+    /// An empty line separates two statements.
     pub fn statements(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.text.split("\n\n").map(str::trim).filter(|statement| !statement.is_empty())
     }
 
-    /// Whether programs that do not know it cannot work with its schema.
+    /// Whether programs that do not know it cannot use its schema.
     pub fn is_breaking(&self) -> bool {
         self.text.starts_with("-- breaking\n")
     }
@@ -87,16 +84,14 @@ crate::statement::row! {
 }
 
 tidemill_domain::words! {
-    /// Where a migration stands in a database.
     pub enum MigrationState {
         Pending = "pending",
-        /// Applied as we know it.
         Applied = "applied",
-        /// Applied, but with another content than ours.
+        /// Applied with other content than ours.
         Changed = "changed",
-        /// Applied by a newer program; we can work with it.
+        /// Applied by a newer program; compatible with ours.
         Newer = "newer",
-        /// Applied by a newer program; we cannot work with it.
+        /// Applied by a newer program; incompatible with ours.
         NewerBreaking = "newer, breaking",
     }
 }
@@ -136,7 +131,6 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
     ours.chain(theirs).collect()
 }
 
-/// Whether this program can work with a schema of this status.
 pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
     for line in status {
         let (version, name) = (line.version, line.name.clone());
@@ -173,7 +167,7 @@ impl Store {
         Ok(compare(known(self.dialect()), &applied))
     }
 
-    /// Applies what is pending on behalf of `actor`, in order, and tells of each; returns how many were applied.
+    /// Applies what is pending, in order, and calls back for each; returns how many were applied.
     pub async fn migrate(
         &self,
         actor: &Actor,
@@ -197,7 +191,7 @@ impl Store {
         Ok(count)
     }
 
-    /// Applies one migration; false when somebody else has done it meanwhile.
+    /// False if another process has applied it meanwhile.
     async fn apply(&self, migration: &Migration, actor: &Actor) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         tx.migration_lock().await?;
@@ -222,7 +216,7 @@ impl Store {
     }
 }
 
-/// The whole schema as SQL, for people who apply it by hand: it leaves the database as `migrate` would.
+/// The whole schema as SQL, to apply by hand; equals what `migrate` does.
 pub fn schema_sql(dialect: Dialect) -> String {
     let (create_table, instant) = match dialect {
         Dialect::Postgres => (CREATE_TABLE_POSTGRES, "now()"),

@@ -1,4 +1,4 @@
-//! How to open a store; every field has a sensible default.
+//! Options for opening a store.
 
 use crate::render::Keys;
 use std::fmt;
@@ -8,65 +8,62 @@ use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Clock;
 
 tidemill_domain::words! {
-    /// When the schema is created and brought up to date without being asked.
+    /// When the schema is created and upgraded automatically.
     #[derive(Default)]
     pub enum Init {
         /// On every start, on both databases.
         Always = "always",
-        /// On every start of an embedded database; PostgreSQL is migrated by command.
+        /// On every start of an SQLite database; PostgreSQL is migrated by command.
         #[default]
         Embedded = "embedded",
-        /// Never; a schema that is missing or behind is an error.
+        /// A missing or outdated schema is an error.
         Never = "never",
     }
 }
 
-/// What stands between us and PostgreSQL.
+/// The connection pooler before PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pooler {
-    /// Find out when connecting.
+    /// Detect when connecting.
     #[default]
     Auto,
-    /// Nothing, or a pooler that gives each client a server connection of its own for the whole session.
+    /// None, or one server connection per client session.
     Session,
-    /// A pooler that lends a server connection per transaction: no LISTEN, no cached statements.
+    /// One server connection per transaction: no LISTEN, no cached statements.
     Transaction,
 }
 
 tidemill_domain::words! {
-    /// How hard SQLite makes a commit stick.
+    /// Durability of a commit on SQLite.
     #[derive(Default)]
     pub enum Synchronous {
-        /// A commit that was answered survives a power cut.
+        /// A commit survives a power cut.
         #[default]
         Full = "full",
-        /// The last commits may be lost in a power cut; the file stays consistent.
+        /// A power cut may lose the last commits; the file stays consistent.
         Normal = "normal",
     }
 }
 
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Most connections that this process opens.
+    /// Per process.
     pub max_connections: u32,
-    /// How long to try to connect, and to wait for a free connection.
+    /// For connecting, and for waiting for a free connection.
     pub connect_timeout: Duration,
-    /// How long to wait for a lock: SQLite's write lock, or a row of PostgreSQL's.
+    /// For a lock: SQLite's write lock, or a PostgreSQL row.
     pub busy_timeout: Duration,
-    /// How long PostgreSQL lets a transaction of ours stand still before it ends it. A frozen process must not
-    /// hold its locks for longer than its lease.
+    /// PostgreSQL ends our transactions after this idle time. A frozen process must not hold its locks for longer than
+    /// its lease.
     pub idle_in_transaction: Duration,
-    /// How hard SQLite makes a commit stick.
     pub synchronous: Synchronous,
-    /// What stands between us and PostgreSQL.
     pub pooler: Pooler,
-    /// A password that is kept out of the URL.
+    /// Kept out of the URL.
     pub password: Option<String>,
-    /// What of our own doings becomes events.
     pub lifecycle_events: LifecycleEvents,
-    /// The keys under which the data of renders is stored; in clear without one.
+    /// Without a key, the data of renders is stored in clear.
     pub render_keys: Keys,
-    /// Tells the time instead of the database; for tests.
+    /// Replaces the database's clock in tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -87,7 +84,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreOptions")

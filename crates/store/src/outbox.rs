@@ -1,9 +1,9 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 //!
-//! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
-//! (what is published next), [`failed_event`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
-//! [`retention`], [`restore`], [`notify`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; [`receipt`], what
-//! is known of receipts; and [`attached`], tables that were there before.
+//! Reading order: [`event`] and [`detail`] (writing and showing events), [`relay`] (membership), [`reading`] (what is
+//! published next), [`failed_event`], [`place`] (the position of each slot); then maintenance: [`partition`],
+//! [`retention`], [`restore`], [`notify`], [`lag`] and [`backlog`]; [`audit`] for verify; [`receipt`]; and
+//! [`attached`], existing outbox tables.
 
 pub mod detail;
 pub mod event;
@@ -40,10 +40,10 @@ use tidemill_domain::outbox::Slot;
 
 const FAILED_EVENT: (&str, &str) = ("tidemill_outbox_exception", "event_id");
 
-/// Topic of the wake-up that is sent when events were written.
+/// Wake-up topic: events were written.
 pub const EVENTS: &str = "outbox";
 
-/// Topic of the wake-up that is sent when slots can be had.
+/// Wake-up topic: slots became free.
 pub const SLOTS: &str = "outbox_slots";
 
 pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
@@ -54,10 +54,9 @@ fn slot_of(number: i16) -> Option<Slot> {
     u8::try_from(number).ok().map(Slot::new)
 }
 
-/// A slot, as it is stored in the table of slots.
 fn own_slot(number: i16) -> Result<Slot, StoreError> {
     slot_of(number).ok_or_else(|| damaged("tidemill_outbox_slot", "slot", number))
 }
 
-/// The outbox, as the audit log names it.
+/// The audited object.
 const OBJECT: &str = "outbox/all";

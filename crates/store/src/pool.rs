@@ -1,9 +1,8 @@
-//! Pools: what is set about them, the passes that decide, and what people see.
+//! Pools: their settings, the passes that decide, and views for people.
 //!
-//! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
-//! them), [`define`] (pools are made, changed and removed), [`operate`]
-//! (what operators do to tickets), [`list`], [`event_summary`] and [`decision`] (what people see), [`meter`] (what is measured), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
-//! document's tables).
+//! Reading order: [`pass`] (many requests in one transaction), [`cache`] (kept between two passes), [`define`] (create,
+//! change, remove), [`operate`] (operator actions on tickets), [`list`], [`event_summary`] and [`decision`] (views),
+//! [`meter`] (metrics), [`audit`] (replays the log), [`history`] (retention), [`view`] (the document's tables).
 
 pub mod cache;
 pub mod pass;
@@ -30,7 +29,7 @@ pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};
 pub use view::{BadViewName, ViewName};
 
-/// Woken when a pass has changed something for somebody who waits elsewhere.
+/// Wake-up topic: a pass has changed something for a process that waits elsewhere.
 pub const POOL_CHANGED: &str = "pool";
 
 pub(crate) fn object(name: &str) -> String {

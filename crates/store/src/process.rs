@@ -1,4 +1,4 @@
-//! The registry of processes: who runs, who has ended, who fell silent.
+//! The registry of processes: which run, have ended, or fell silent.
 
 use crate::audit::with_reason;
 use crate::codec::DbTime;
@@ -11,7 +11,7 @@ use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::process::{self, Identity, ProcessEvent, ProcessId, ProcessRefusal, ProcessState};
 use tidemill_domain::time::Timestamp;
 
-/// Topic of the wake-up that is sent when a process ends or is found dead: what it held can be had.
+/// Wake-up topic: a process has ended or is dead, so its leases are free.
 pub const PROCESS_ENDED: &str = "process_ended";
 
 stored! {
@@ -21,7 +21,6 @@ stored! {
         pub identity: Identity => identity(row)?,
         pub state: ProcessState => state(row)?,
         pub started_at: Timestamp,
-        /// When it last said that it is alive.
         pub heartbeat_at: Timestamp,
     }
 }
@@ -49,14 +48,14 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Keeps a process alive for `ttl` from now; refused when it no longer is.
+    /// Keeps a process alive for `ttl` from now; refused if it no longer is.
     #[crate::boxed]
     pub async fn heartbeat(
         &mut self,
         id: ProcessId,
         ttl: Duration,
     ) -> Result<Result<(), ProcessRefusal>, StoreError> {
-        // Lock, then look at the clock: whoever holds the row may just have judged this process dead.
+        // Lock, then read the clock: the holder of the lock may just have declared this process dead.
         let Some(process) = self.process_lock(id.into()).await? else {
             return Ok(Err(ProcessRefusal::Ended));
         };
@@ -71,14 +70,14 @@ impl Processes<'_> {
         }
     }
 
-    /// Ends a process, for a `reason` if it did not simply want to: what it holds is free, at once.
+    /// Ends a process and frees its leases at once. `reason` explains an unplanned end.
     #[crate::boxed]
     pub async fn stop(
         &mut self,
         id: ProcessId,
         reason: Option<&str>,
     ) -> Result<Result<(), ProcessRefusal>, StoreError> {
-        // First the leases, then the process: the order in which everybody locks.
+        // First the leases, then the process: the lock order everywhere.
         for kind in self.lease_release_all(id.into()).await? {
             self.wake(&freed_topic(&kind));
         }
@@ -101,7 +100,7 @@ impl Processes<'_> {
         Ok(Ok(()))
     }
 
-    /// Declares dead whoever has fallen silent, at most `limit` of them.
+    /// Declares at most `limit` silent processes dead.
     #[crate::boxed]
     pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         let now = self.now().await?;
@@ -119,12 +118,12 @@ impl Processes<'_> {
         Ok(dead)
     }
 
-    /// The processes, the living first.
+    /// Live ones first.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         Ok(self.process_list(limit.into()).await?)
     }
 
-    /// Forgets at most `limit` processes that ended more than `age` ago; returns how many.
+    /// Deletes at most `limit` processes that ended more than `age` ago; returns how many.
     pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(self.process_prune(now.minus(age).into(), limit.into()).await?)
@@ -149,7 +148,7 @@ fn state(row: &Columns<'_>) -> Result<ProcessState, sqlx::Error> {
     })
 }
 
-/// The word that is stored for a state, and its end.
+/// The stored word, and the end.
 pub(crate) fn stored_state(state: ProcessState) -> (&'static str, Option<DbTime>) {
     match state {
         ProcessState::Live { .. } => ("live", None),

@@ -1,11 +1,9 @@
-//! Renders: the rows of `render_queue`, from the insert of a dashboard to the file on the NAS, and what is known of
-//! compositions.
+//! Renders: the rows of `render_queue`, from the insert to the file on the NAS, and the settings of compositions.
 //!
-//! Reading order: [`record`] (what a row says), [`submit`] (a render is ordered), [`claim`] (a worker gets some),
-//! [`work`] (a worker says what it has done, under its fence), [`reap`] (workers that have vanished), [`operate`] (what
-//! people may do), [`orphan_job`] (jobs that nexrender still has and nobody needs), [`list`] (what people see), [`attempt`]
-//! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions, and what is not); [`data`],
-//! [`key`] and [`cipher`] (what a render shows, and how it is kept from others).
+//! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
+//! progress, under its fence), [`reap`] (vanished workers), [`operate`] (operator actions), [`orphan_job`] (nexrender
+//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`standing`] (metrics); [`mapping`] and
+//! [`profile`] (compositions); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
 pub mod record;
 
@@ -52,17 +50,16 @@ pub use worker::{WorkerBeat, WorkerRecord, WorkerState};
 
 use tidemill_domain::render::RenderId;
 
-/// Topic of the wake-up that is sent when a render waits for a worker; the trigger of PostgreSQL knows it too.
+/// Wake-up topic: a render waits for a worker. PostgreSQL's trigger sends it too.
 pub const RENDER_WAITING: &str = "render_waiting";
 
-/// Topic of the wake-up that is sent when somebody does not want a render any more that a worker has; the trigger of
-/// PostgreSQL knows it too.
+/// Wake-up topic: a render in work was cancelled. PostgreSQL's trigger sends it too.
 pub const RENDER_CANCELLED: &str = "render_cancelled";
 
-/// Topic of the wake-up that is sent when there is a job to be taken out of nexrender.
+/// Wake-up topic: a job has to be removed from nexrender.
 pub const RENDER_LEFTOVER: &str = "render_leftover";
 
-/// A render, as the audit log names it.
+/// The audited object.
 pub(crate) fn object(id: RenderId) -> String {
     format!("render/{id}")
 }

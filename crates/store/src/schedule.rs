@@ -1,7 +1,7 @@
-//! Schedules: which there are, which tick is due, and what became of each.
+//! Schedules, their due ticks, and the outcome of each tick.
 //!
-//! Reading order: [`define`] (a program brings its schedules), [`turn`] (one that is due is taken, in the transaction
-//! in which its job is launched), [`operate`] (what people may do), [`list`] (what they see).
+//! Reading order: [`define`], [`turn`] (takes a due schedule, in the transaction that launches its job), [`operate`]
+//! (operator actions), [`list`].
 
 pub mod define;
 
@@ -15,13 +15,13 @@ pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};
 pub use turn::{DueTick, Room, Taken};
 
-/// Topic of the wake-up that is sent when a schedule may be due earlier than it was.
+/// Wake-up topic: a schedule may be due earlier than before.
 pub const SCHEDULE_CHANGED: &str = "schedule_changed";
 
-/// How many ticks of a schedule are kept.
+/// Ticks kept per schedule.
 pub const TICKS_KEPT: u32 = 1000;
 
-/// A schedule, as the audit log names it.
+/// The audited object.
 fn object(name: &str) -> String {
     format!("schedule/{name}")
 }

@@ -1,4 +1,4 @@
-//! Scratch databases for the tests of this workspace: one of its own for each test, gone afterwards.
+//! Scratch databases for the tests of this workspace: one per test, dropped afterwards.
 
 mod history;
 
@@ -27,12 +27,11 @@ pub fn in_sqlite(text: &str) -> String {
 /// The variable that names a server on which tests may create and drop databases.
 pub const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
 
-/// The code of PostgreSQL for a database that does not exist.
 const NO_SUCH_DATABASE: &str = "3D000";
 
-/// Declares tests for both databases: each is an `async fn name(scratch: Scratch)`, and becomes
-/// `on_sqlite::name` and `on_postgres::name`. On PostgreSQL the schema is in place, unless `empty:` stands before them. With
-/// `one_thread:` they run on the thread of the test.
+/// Declares tests for both databases: each is an `async fn name(scratch: Scratch)`, and becomes `on_sqlite::name` and
+/// `on_postgres::name`. On PostgreSQL the schema is in place, unless they start with `empty:`. With `one_thread:` they
+/// run on the test's own thread.
 #[macro_export]
 macro_rules! on_both {
     (empty: $($name:ident),+ $(,)?) => {
@@ -62,7 +61,7 @@ macro_rules! on_both {
     };
 }
 
-/// An empty database of a test's own. Its schema is made by [`Scratch::store`], or not at all.
+/// A test's own empty database. [`Scratch::store`] creates its schema.
 #[derive(Debug)]
 pub struct Scratch {
     url: String,
@@ -81,19 +80,19 @@ impl Scratch {
         Self { url: "sqlite::memory:".to_owned(), cleanup: Cleanup::Nothing }
     }
 
-    /// A database in a file, which several processes may share.
+    /// A file, which several processes may share.
     pub fn file() -> Self {
         let folder = tempfile::tempdir().expect("the system's folder for temporary files is writable");
         let url = format!("sqlite://{}/tidemill.db", folder.path().display());
         Self { url, cleanup: Cleanup::Folder { _removed_on_drop: folder } }
     }
 
-    /// An empty database on the test server; none when tests on PostgreSQL are to be skipped.
+    /// `None` if tests on PostgreSQL are skipped.
     pub async fn postgres() -> Option<Self> {
         Self::postgres_from(&test_server()?, "template0").await.expect("the test user may create databases")
     }
 
-    /// The same with the schema in place: a copy of a template, which takes far less time than the migrations do.
+    /// With the schema: a copy of a template, which is much faster than the migrations.
     pub async fn postgres_with_schema() -> Option<Self> {
         let server = test_server()?;
         let template = template_name();
@@ -104,12 +103,12 @@ impl Scratch {
         Self::postgres_from(&server, &template).await.expect("a copy of the template")
     }
 
-    /// None when the template does not exist.
+    /// `None` if the template does not exist.
     async fn postgres_from(server: &PgConnectOptions, template: &str) -> Result<Option<Self>, sqlx::Error> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("tm_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut admin = server.connect().await?;
-        // The names are made of digits and letters of our own.
+        // Names contain only our own letters and digits.
         let mut run = async |sql: String| sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await;
         run(format!("drop database if exists {name} with (force)")).await?;
         match run(format!("create database {name} encoding 'UTF8' template {template}")).await {
@@ -123,7 +122,7 @@ impl Scratch {
         Ok(Some(Self { url, cleanup: Cleanup::Database { server: Box::new(server.clone()), name } }))
     }
 
-    /// The same database under another value, which does not remove it.
+    /// The same database as another value, which does not drop it.
     #[must_use]
     pub fn same(&self) -> Self {
         Self { url: self.url.clone(), cleanup: Cleanup::Nothing }
@@ -133,9 +132,9 @@ impl Scratch {
         &self.url
     }
 
-    /// Opens it with the schema in place and, if given, a clock that decides instead of the database's.
+    /// Opens it with the schema; `clock` replaces the database's clock.
     pub async fn store(&self, clock: Option<Arc<dyn Clock>>) -> Result<Store, StoreError> {
-        // Tests run many at once, and some machines are slow.
+        // Many tests run at once, and some machines are slow.
         let connect_timeout = Duration::from_secs(60);
         let options = StoreOptions { clock, connect_timeout, ..StoreOptions::default() };
         let store = Store::open(self.url.parse()?, &options).await?;
@@ -149,14 +148,14 @@ fn test_server() -> Option<PgConnectOptions> {
     Some(PgConnectOptions::from_str(&server).expect("the test server's URL is understood"))
 }
 
-/// Another one for each set of migrations.
+/// Depends on the migrations.
 fn template_name() -> String {
     let checksums: String = known(Dialect::Postgres).iter().map(Migration::checksum).collect();
     let number = Sha256::digest(checksums).iter().take(8).fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
     format!("tm_template_{number:016x}")
 }
 
-/// Makes the template, unless another process has just done so.
+/// Does nothing if another process has just done so.
 async fn make_template(server: &PgConnectOptions, template: &str) {
     let mut admin = server.connect().await.expect("the test server is reachable");
     let mut run = async |sql: String| sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.map(drop);
@@ -165,7 +164,7 @@ async fn make_template(server: &PgConnectOptions, template: &str) {
         return;
     }
     let scratch = Scratch::postgres_from(server, "template0").await.ok().flatten().expect("a new database");
-    // Earlier than any clock of a test.
+    // Earlier than any test's clock.
     let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().expect("an instant")));
     scratch.store(Some(clock)).await.expect("the schema").close().await;
     let Cleanup::Database { name, .. } = &scratch.cleanup else { return };
@@ -184,7 +183,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let Cleanup::Database { server, name } = &self.cleanup else { return };
         let (server, name) = (server.clone(), name.clone());
-        // A runtime of its own, because a test may drop this inside one that cannot be blocked.
+        // On its own runtime, because a test may drop this inside one that cannot be blocked.
         let cleaner = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(drop_database(&server, &name)).ok()
@@ -196,7 +195,7 @@ impl Drop for Scratch {
 }
 
 impl crate::tx::Tx {
-    /// Runs any statement: for tests that plant a fault which the product has no statement for.
+    /// Runs any statement, for tests that plant a fault.
     pub async fn execute_for_test(&mut self, sql: &str) -> Result<(), StoreError> {
         self.plain(AssertSqlSafe(sql.to_owned())).await
     }

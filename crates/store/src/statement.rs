@@ -21,10 +21,10 @@
 //! }
 //! ```
 //!
-//! Each declaration becomes a method of [`Tx`](crate::Tx). Its answer says how the statement runs: `()`, `u64` (rows
-//! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, whose columns
-//! are found by name in a struct, by position in a tuple; [`Exists`] tells whether there is a row. A type that is
-//! [`Stored`] checks the values that it is read from. The databases spell a word in braces differently: see [`dialect`].
+//! Each declaration becomes a method of [`Tx`](crate::Tx). Its return type says how the statement runs: `()`, `u64` (rows
+//! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, by column name
+//! into a struct, by position into a tuple; [`Exists`] says whether there is a row. [`Stored`] types check their values.
+//! The databases spell a word in braces differently: see [`dialect`].
 //!
 //! One side of a declaration can also be
 //! - `for row in rows bind(…) "…"`: the text once for each row;
@@ -51,7 +51,7 @@ pub(crate) enum Database<'c> {
     Sqlite(&'c mut SqliteConnection),
 }
 
-/// What a statement did: the rows that it returned, or how many it affected.
+/// Rows returned, or rows affected.
 pub(crate) struct Outcome<R> {
     rows: Vec<R>,
     affected: u64,
@@ -70,7 +70,7 @@ impl<R> Outcome<R> {
     }
 }
 
-/// A statement that runs. It is boxed: otherwise each caller would compile the driver's future again.
+/// Boxed: otherwise each caller would compile the driver's future again.
 pub(crate) type Running<'c, T> = Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'c>>;
 
 macro_rules! run_on {
@@ -96,9 +96,9 @@ macro_rules! run_on {
 run_on!(run_on_postgres, PgConnection, PgArguments, PgRow);
 run_on!(run_on_sqlite, SqliteConnection, SqliteArguments, SqliteRow);
 
-/// Declares a struct that is read from the columns with the names of its fields; a last field after `..` is a struct that
-/// is read from other columns of the same row. The derive macro of sqlx does the same, but it compiles all of sqlx a second
-/// time for the compiler itself.
+/// Declares a struct that is read from the columns with the names of its fields; a last field after `..` is a struct
+/// read from other columns of the same row. sqlx's derive macro does the same, but it compiles all of sqlx a second
+/// time.
 macro_rules! row {
     (
         $(#[$meta:meta])*
@@ -130,8 +130,8 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// A type that a row is read into. `How` tells structs and tuples, values of a single column, and types that are
-/// [`Stored`] apart; it is inferred.
+/// A type that a row is read into. `How` distinguishes structs and tuples, values of a single column, and [`Stored`]
+/// types; it is inferred.
 pub(crate) trait Record<R, How>: Sized {
     fn read(row: &R) -> Result<Self, sqlx::Error>;
 }
@@ -155,7 +155,7 @@ impl<R: Row, T: for<'r> FromRow<'r, R>> Record<R, ByRow> for T {
     }
 }
 
-/// PostgreSQL can read a tuple from a single column too; SQLite cannot, so this asks for both.
+/// PostgreSQL can also read a tuple from a single column; SQLite cannot, so this requires both.
 impl<R, T> Record<R, ByColumn> for T
 where
     R: Row,
@@ -167,14 +167,13 @@ where
     }
 }
 
-/// The value that a method returns for the answer in its declaration.
+/// The return value for a declared answer.
 pub(crate) trait Answer {
     type Value;
-    /// Whether the statement returns rows.
     const ROWS: bool;
 }
 
-/// How the value is made from what the statement did.
+/// Makes the return value.
 pub(crate) trait Make<R, How>: Answer {
     fn make(outcome: Outcome<R>) -> Result<Self::Value, sqlx::Error>;
 }
@@ -250,7 +249,7 @@ executed! {
     bool: |affected| affected > 0;
 }
 
-/// Declares statements: see the module.
+/// See the module.
 macro_rules! statements {
     ($(
         $(#[$meta:meta])*
@@ -269,8 +268,8 @@ macro_rules! statements {
 }
 pub(crate) use statements;
 
-/// Declares statements of PostgreSQL alone, as functions on a connection. Their texts may be made while the program runs,
-/// of names that were checked and quoted.
+/// Declares statements of PostgreSQL alone, as functions on a connection. Their texts may be built at run time, from
+/// names that were checked and quoted.
 macro_rules! postgres_statements {
     ($(
         $(#[$meta:meta])*

@@ -1,4 +1,4 @@
-//! The store: opens a database and hands out transactions.
+//! The store: opens a database and begins transactions.
 
 use crate::error::StoreError;
 use crate::item::Reading;
@@ -36,22 +36,21 @@ enum Backend {
     Sqlite(sqlite::Sqlite),
 }
 
-/// What a transaction is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode {
     Write,
-    /// It may stand still for so long.
+    /// May be idle for this long.
     Idling(Duration),
     Vital,
     Read,
-    /// Each statement may take so long.
+    /// Statement timeout.
     ReadWithin(Duration),
     /// One statement, without a transaction around it.
     Alone,
 }
 
 impl Store {
-    /// Opens the database at `url` with the defaults, and initialises an embedded one.
+    /// Opens the database at `url` with the defaults, and initialises an SQLite one.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -68,7 +67,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the database without a look at its schema.
+    /// Does not read the schema.
     #[crate::boxed]
     pub async fn open(url: DatabaseUrl, options: &StoreOptions) -> Result<Self, StoreError> {
         let backend = match &url.place {
@@ -90,7 +89,7 @@ impl Store {
         })
     }
 
-    /// Brings the schema up to date where `init` says so, and refuses one that this program cannot work with.
+    /// Upgrades the schema where `init` says so, and refuses one that this program cannot use.
     #[crate::boxed]
     pub async fn initialise(&self, init: Init) -> Result<(), StoreError> {
         let automatic = match init {
@@ -105,45 +104,45 @@ impl Store {
         migration::usable(&status)
     }
 
-    /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so keep files and
-    /// networks out of it.
+    /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so do no file or network
+    /// I/O in it.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         self.tx(Mode::Write).await
     }
 
-    /// [`begin`](Self::begin) for work that may stand still for as long as `limit` in the middle, where PostgreSQL would
-    /// otherwise take it for frozen and end it.
+    /// [`begin`](Self::begin) for work that may be idle for as long as `limit`, where PostgreSQL would otherwise end
+    /// the transaction.
     pub async fn begin_idling(&self, limit: Duration) -> Result<Tx, StoreError> {
         self.tx(Mode::Idling(limit)).await
     }
 
-    /// [`begin`](Self::begin) for what keeps this process alive: where the database allows it, on a connection
-    /// that other work cannot use up.
+    /// [`begin`](Self::begin) for heartbeats: where the budget allows it, on a connection that other work cannot use
+    /// up.
     pub async fn begin_vital(&self) -> Result<Tx, StoreError> {
         self.tx(Mode::Vital).await
     }
 
-    /// Begins a transaction that only reads, from one snapshot; it stands in no writer's way. (A database in
-    /// memory has a single connection: there, end it before the next one begins.)
+    /// Begins a transaction that only reads, from one snapshot; it never blocks a writer. (A database in memory has a
+    /// single connection: there, end it before the next one begins.)
     pub async fn read(&self) -> Result<Tx, StoreError> {
         self.tx(Mode::Read).await
     }
 
-    /// [`read`](Self::read) for somebody who waits no longer than `limit` for the answer to one statement. PostgreSQL ends it
-    /// then; otherwise it would go on for nobody, on a connection that others need.
+    /// [`read`](Self::read) with a statement timeout on PostgreSQL, so that a query whose caller has given up does not
+    /// keep a connection.
     pub async fn read_within(&self, limit: Duration) -> Result<Tx, StoreError> {
         self.tx(Mode::ReadWithin(limit)).await
     }
 
-    /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. There
-    /// the statement has happened as soon as it is answered: neither [`rollback`](Tx::rollback) nor dropping takes it
-    /// back, and dropped before its answer, it may or may not have happened. On SQLite, and behind a pooler that works by
-    /// transaction, it is [`begin`](Self::begin), and what was not committed is rolled back: so commit it in any case.
+    /// For one statement without a transaction, which on PostgreSQL saves two round trips. There it takes effect as
+    /// soon as it is answered: neither [`rollback`](Tx::rollback) nor dropping undoes it, and if it is dropped before
+    /// its answer, it may or may not have happened. On SQLite, and behind a transaction pooler, it is
+    /// [`begin`](Self::begin): so always commit.
     pub async fn alone(&self) -> Result<Tx, StoreError> {
         self.tx(Mode::Alone).await
     }
 
-    /// [`alone`](Self::alone) for a statement that only reads; on SQLite it stands in no writer's way.
+    /// [`alone`](Self::alone) for a statement that only reads; on SQLite it never blocks a writer.
     pub async fn alone_reading(&self) -> Result<Tx, StoreError> {
         match &self.inner.backend {
             Backend::Postgres(_) => self.alone().await,
@@ -161,10 +160,10 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
-    /// Registers interest in `topic`. Register before looking for work, so that a wake-up which arrives during
-    /// the look is not lost.
+    /// Registers interest in `topic`. Register before you look for work, so that a wake-up which arrives meanwhile is
+    /// not lost.
     pub fn wakeup(&self, topic: &str) -> Wakeup {
-        // First, so that whoever makes us listen is woken when that has begun.
+        // First, so that the start of listening wakes this one too.
         let wakeup = self.inner.hub.subscribe(topic);
         if let Backend::Postgres(postgres) = &self.inner.backend {
             postgres.listen(&self.inner.hub);
@@ -176,23 +175,22 @@ impl Store {
         self.inner.url.dialect()
     }
 
-    /// Whether several transactions can write at the same time. SQLite has one writer: a transaction that is begun before
-    /// it is needed keeps everybody else waiting.
+    /// Whether several transactions can write at the same time. SQLite has one writer: a transaction begun too early
+    /// blocks all others.
     pub fn has_concurrent_writers(&self) -> bool {
         self.dialect() == Dialect::Postgres
     }
 
-    /// Where it is, without secrets.
+    /// Without secrets.
     pub fn place(&self) -> String {
         self.inner.url.to_string()
     }
 
-    /// Whether a pooler that works by transaction was found or configured.
     pub fn is_behind_transaction_pooler(&self) -> bool {
         matches!(&self.inner.backend, Backend::Postgres(postgres) if postgres.is_behind_transaction_pooler())
     }
 
-    /// Sends wake-ups that are still on their way and closes all connections.
+    /// Sends pending wake-ups and closes all connections.
     pub async fn close(&self) {
         match &self.inner.backend {
             Backend::Postgres(postgres) => postgres.close().await,
@@ -200,7 +198,7 @@ impl Store {
         }
     }
 
-    /// What a reader needs for a connection of its own.
+    /// For readers that open their own connection.
     pub(crate) fn reading(&self) -> Reading {
         match (&self.inner.backend, self.inner.url.file()) {
             (Backend::Postgres(postgres), _) => Reading::Postgres(Box::new(postgres.connect_options())),
@@ -221,7 +219,7 @@ impl Store {
         self.inner.clock.as_ref()
     }
 
-    /// Wakes those who wait for `topics`: here at once, elsewhere by notification.
+    /// Wakes waiters: here at once, in other processes by notification.
     pub(crate) fn wake(&self, topics: Vec<String>) {
         for topic in &topics {
             self.inner.hub.wake(topic);

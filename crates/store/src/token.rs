@@ -1,4 +1,4 @@
-//! API tokens and the browser sessions that are opened with them.
+//! API tokens and the browser sessions opened with them.
 
 use crate::codec::DbTime;
 use crate::error::StoreError;
@@ -10,32 +10,32 @@ use tidemill_domain::access::{self, SESSION_IDLE_MAX, Token};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::time::Timestamp;
 
-/// How exact "last used" is.
+/// The precision of "last used".
 const TOUCH_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewToken {
     pub name: String,
     pub role: Role,
-    /// To which objects it is limited; none for all.
+    /// Objects it is limited to; empty for all.
     pub scopes: Vec<String>,
-    /// How long it is valid; none for ever.
+    /// `None` for ever.
     pub valid_for: Option<Duration>,
 }
 
 stored! {
-    /// A token as it is listed: everything but its secret.
+    /// Everything but its secret.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct TokenRecord in TOKEN |row| {
         pub id: String,
         pub name: String,
         pub role: Role,
-        /// To which objects it is limited; none for all.
+        /// Objects it is limited to; empty for all.
         pub scopes: Vec<String> => scopes(&row.get::<String>("scopes")?),
         pub created_at: Timestamp,
         pub created_by: String,
         pub expires_at: Option<Timestamp>,
-        /// When it was last used, to the minute.
+        /// To the minute.
         pub last_used_at: Option<Timestamp>,
         pub revoked_at: Option<Timestamp>,
     }
@@ -48,19 +48,18 @@ fn scopes(listed: &str) -> Vec<String> {
 }
 
 impl TokenRecord {
-    /// Whether it opens a door at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         access::is_token_valid(self.expires_at, self.revoked_at, now)
     }
 
-    /// Whether its use has not been noted lately.
+    /// Whether "last used" is out of date.
     pub fn is_touch_due(&self, now: Timestamp) -> bool {
         self.last_used_at.is_none_or(|used| used <= now.minus(TOUCH_EVERY))
     }
 }
 
 stored! {
-    /// A token with what its secret is compared with.
+    /// With the hash of its secret.
     pub(crate) struct TokenRow in TOKEN |row| {
         record: TokenRecord => Stored::from_columns(row)?,
         secret_hash: Vec<u8>,
@@ -70,29 +69,28 @@ stored! {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRecord {
     pub token: TokenRecord,
-    /// When it was last used, to the minute.
+    /// To the minute.
     pub seen_at: Timestamp,
 }
 
 impl SessionRecord {
-    /// Whether its use has not been noted lately.
+    /// Whether "last used" is out of date.
     pub fn is_touch_due(&self, now: Timestamp) -> bool {
         self.seen_at <= now.minus(TOUCH_EVERY)
     }
 }
 
-/// The hash under which a secret is stored. The secret has 256 random bits, so it needs no slow hash.
+/// The secret has 256 random bits, so it needs no slow hash.
 fn hash(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }
 
-/// Compares without telling by the time it takes where the difference is.
+/// In constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |found, (a, b)| found | (a ^ b)) == 0
 }
 
 impl Tokens<'_> {
-    /// Stores a token that was just made.
     #[crate::boxed]
     pub async fn create(
         &mut self,
@@ -119,7 +117,7 @@ impl Tokens<'_> {
         Ok(record)
     }
 
-    /// The token's record, if it is known, its secret is right, and it is valid now.
+    /// The token's record, if its secret is right and it is valid now.
     pub async fn authenticate(&mut self, token: &Token) -> Result<Option<TokenRecord>, StoreError> {
         let Some(TokenRow { record, secret_hash }) = self.token_by_id(token.id()).await? else {
             return Ok(None);
@@ -133,12 +131,12 @@ impl Tokens<'_> {
         Ok(self.token_touch(id, now.into(), now.minus(TOUCH_EVERY).into()).await?)
     }
 
-    /// All tokens, the newest first.
+    /// Newest first.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
         Ok(self.token_list(limit.into()).await?)
     }
 
-    /// Ends a token and the sessions that were opened with it; false when there was none to end.
+    /// Revokes a token and ends its sessions; false if there was nothing to revoke.
     #[crate::boxed]
     pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
         let now = self.now().await?;
@@ -152,11 +150,11 @@ impl Tokens<'_> {
         Ok(true)
     }
 
-    /// Opens a session with a token; `secret` are random bytes that only the browser gets.
+    /// `secret` is a random text that only the browser gets.
     #[crate::boxed]
     pub async fn open_session(&mut self, secret: &str, token: &TokenRecord) -> Result<(), StoreError> {
         let now = self.now().await?;
-        // Whoever opens one sweeps up those that have ended.
+        // Delete ended sessions on the way.
         self.session_prune(now.into(), now.minus(SESSION_IDLE_MAX).into()).await?;
         let ends_at = access::session_end(token.expires_at, now);
         self.session_insert(&hash(secret), &token.id, now.into(), ends_at.into()).await?;

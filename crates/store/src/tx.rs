@@ -16,7 +16,7 @@ pub(crate) use crate::statements::outbox::failed_event::{EditColumns, FailedEven
 pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
 pub(crate) use crate::statements::render::{AttemptNote, NewLeftover, NewRenderRow, Takeover};
 
-/// A transaction on either database. Dropped without a commit, it rolls back.
+/// Rolls back when dropped without a commit.
 #[derive(Debug)]
 pub struct Tx {
     store: Store,
@@ -32,7 +32,7 @@ pub(crate) enum Connection {
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
 }
 
-/// What a transaction can do, by noun. Each type is the transaction as one noun sees it, and dereferences to it.
+/// The nouns: each is a view of the transaction with its own methods, and dereferences to it.
 macro_rules! nouns {
     ($($(#[$doc:meta])* $method:ident: $noun:ident,)+) => {
         impl Tx { $(
@@ -66,7 +66,6 @@ macro_rules! nouns {
 
 nouns! {
     processes: Processes,
-    /// Leases: who may act for what.
     leases: Leases,
     /// Pools, their tickets and their log.
     pools: Pools,
@@ -81,7 +80,7 @@ nouns! {
     audit: Audit,
     /// API tokens and browser sessions.
     tokens: Tokens,
-    /// Answers that are kept for repeated requests.
+    /// Saved answers of repeated requests.
     idempotency: Idempotency,
     demo: Demo,
 }
@@ -91,8 +90,7 @@ impl Tx {
         Self { store, connection, wakes: Vec::new() }
     }
 
-    /// The instant, by the authority on time: the database's clock, or the fake one of a test. Read it after
-    /// the rows that the decision rests on are locked.
+    /// The time of the database's clock, or of a test's. Read it after the rows that the decision needs are locked.
     pub async fn now(&mut self) -> Result<Timestamp, StoreError> {
         if let Some(clock) = self.store.clock() {
             return Ok(clock.now());
@@ -100,30 +98,26 @@ impl Tx {
         Ok(self.clock_now().await?.into())
     }
 
-    /// The instant of the fake clock, in a test; otherwise the statement asks the database, which saves a round
-    /// trip where nothing is decided by it.
+    /// The time of a test's clock; `None` lets the statement use the database's, which saves a round trip.
     pub(crate) fn fake_now(&self) -> Option<Timestamp> {
         self.store.clock().map(|clock| clock.now())
     }
 
-    /// What of our own doings becomes events.
     pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
         self.store.lifecycle_events()
     }
 
-    /// The keys under which the data of renders is stored. Cheap to clone.
     pub(crate) fn render_keys(&self) -> Keys {
         self.store.render_keys().clone()
     }
 
-    /// Wakes those who wait for `topic` once this transaction has committed.
+    /// Wakes waiters for `topic` once this transaction has committed.
     pub fn wake(&mut self, topic: &str) {
         if !self.wakes.iter().any(|known| known == topic) {
             self.wakes.push(topic.to_owned());
         }
     }
 
-    /// Where the statements of this transaction run.
     pub(crate) fn database(&mut self) -> Database<'_> {
         match &mut self.connection {
             Connection::Postgres(tx) => Database::Postgres(tx),
@@ -132,7 +126,7 @@ impl Tx {
         }
     }
 
-    /// Commits, then wakes whom it concerns.
+    /// Then sends the wake-ups.
     #[crate::boxed]
     pub async fn commit(self) -> Result<(), StoreError> {
         crash_point!("before_commit");
@@ -152,8 +146,8 @@ impl Tx {
         Ok(())
     }
 
-    /// The connection, for statements of the author's own that commit with this transaction; none on SQLite. Do not
-    /// end the transaction through it.
+    /// The connection, for your own statements that commit with this transaction; `None` on SQLite. Do not end the
+    /// transaction through it.
     pub fn postgres(&mut self) -> Option<&mut sqlx::PgConnection> {
         match self.database() {
             Database::Postgres(connection) => Some(connection),
@@ -161,8 +155,8 @@ impl Tx {
         }
     }
 
-    /// The connection, for statements of the author's own that commit with this transaction; none on PostgreSQL. Do
-    /// not end the transaction through it.
+    /// The connection, for your own statements that commit with this transaction; `None` on PostgreSQL. Do not end the
+    /// transaction through it.
     pub fn sqlite(&mut self) -> Option<&mut sqlx::SqliteConnection> {
         match self.database() {
             Database::Postgres(_) => None,
@@ -170,24 +164,22 @@ impl Tx {
         }
     }
 
-    /// Marks a point that [`rollback_to_savepoint`](Self::rollback_to_savepoint) goes back to; a later mark replaces
-    /// it.
+    /// Marks a point for [`rollback_to_savepoint`](Self::rollback_to_savepoint); a later mark replaces it.
     pub async fn savepoint(&mut self) -> Result<(), StoreError> {
         self.plain("savepoint tidemill").await
     }
 
-    /// Undoes what was done since [`savepoint`](Self::savepoint), also after a statement failed.
+    /// Undoes everything since [`savepoint`](Self::savepoint), also after a failed statement.
     pub async fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
         self.plain("rollback to savepoint tidemill").await
     }
 
-    /// Forgets [`savepoint`](Self::savepoint); an error when it is gone, because somebody has ended the transaction that
-    /// it was in.
+    /// Releases [`savepoint`](Self::savepoint); fails if its transaction has been ended.
     pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
         self.plain("release savepoint tidemill").await
     }
 
-    /// Runs statements without values, as many as there are in the text.
+    /// Runs one or more statements without values.
     pub(crate) async fn plain(&mut self, statement: impl SqlSafeStr) -> Result<(), StoreError> {
         match self.database() {
             Database::Postgres(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
@@ -196,7 +188,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Rolls back. Dropping does the same a little later, which is enough for a transaction that only reads.
+    /// Dropping does the same a little later, which is enough for a transaction that only reads.
     #[crate::boxed]
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {

@@ -1,4 +1,4 @@
-//! Database URLs: which database, and where. Parsed once; shown without secrets.
+//! Database URLs. Parsed once; shown without secrets.
 
 use crate::error::StoreError;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -6,7 +6,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A database URL that has been understood.
 #[derive(Clone)]
 pub struct DatabaseUrl {
     pub(crate) place: Place,
@@ -34,7 +33,7 @@ impl DatabaseUrl {
         }
     }
 
-    /// The file of an embedded database.
+    /// The file of an SQLite database.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
             Place::SqliteFile(path) => Some(path),
@@ -43,7 +42,7 @@ impl DatabaseUrl {
     }
 }
 
-/// Where it points, without user name, password and parameters.
+/// Without user name, password and parameters.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
@@ -115,7 +114,7 @@ fn sqlite_place(rest: &str) -> Result<Place, StoreError> {
 
 fn postgres_options(text: &str) -> Result<PgConnectOptions, StoreError> {
     refuse_many_hosts(text)?;
-    // The driver's own text may quote the URL, and with it a password, so it is not passed on.
+    // The driver's message may quote the URL with its password, so drop it.
     let options = PgConnectOptions::from_str(text)
         .map_err(|_| bad("it is not of the form postgres://USER@HOST:PORT/DATABASE"))?;
     Ok(if options.get_application_name().is_some() { options } else { options.application_name("tidemill") })
@@ -131,7 +130,7 @@ fn refuse_many_hosts(text: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// `//host:port/database?user=…&password=…`, as the Java driver understands it.
+/// `//host:port/database?user=…&password=…`, as the Java driver reads it.
 fn jdbc_options(rest: &str) -> Result<PgConnectOptions, StoreError> {
     let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
     let location = match location.strip_prefix("//") {
@@ -152,12 +151,12 @@ fn jdbc_options(rest: &str) -> Result<PgConnectOptions, StoreError> {
             "sslmode" => options.ssl_mode(value.parse().map_err(|_| {
                 bad("sslmode is none of disable, allow, prefer, require, verify-ca, verify-full")
             })?),
-            // The Java driver verifies the server fully when TLS is asked for in this short form.
+            // The Java driver verifies the server fully when TLS is requested in this short form.
             "ssl" if value == "true" || value.is_empty() => options.ssl_mode(PgSslMode::VerifyFull),
             "sslrootcert" => options.ssl_root_cert(value),
             "ApplicationName" => options.application_name(&value),
             "currentSchema" => options.options([("search_path", value)]),
-            // Tuning of the Java driver means nothing here, so such URLs can be pasted as they are.
+            // Tuning parameters of the Java driver mean nothing here, so such URLs can be pasted as they are.
             _ => {
                 tracing::debug!(parameter = %name, "parameter {name} of the jdbc URL has no meaning here");
                 options

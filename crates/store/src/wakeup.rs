@@ -1,12 +1,12 @@
-//! Wake-ups: "look again, there may be something for you". They carry no data and may be lost, doubled or
-//! early; polling is the safety net. Sent after commit, so whoever is woken sees what was written.
+//! Wake-ups: "look again, there may be work". They carry no data and may be lost, doubled or early; polling is the
+//! safety net. Sent after commit, so the woken process sees what was written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The waiting ends of this process, by topic.
+/// The waiters of this process, by topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hub {
     topics: Arc<Mutex<HashMap<String, watch::Sender<u64>>>>,
@@ -15,7 +15,7 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn subscribe(&self, topic: &str) -> Wakeup {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        // Topics that nobody waits for any more are dropped here, so the map does not grow for ever.
+        // Drop topics without waiters, so that the map does not grow for ever.
         topics.retain(|_, sender| sender.receiver_count() > 0);
         let sender = topics.entry(topic.to_owned()).or_insert_with(|| watch::channel(0).0);
         Wakeup { receiver: sender.subscribe() }
@@ -44,19 +44,19 @@ pub struct Wakeup {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
-    /// Somebody said so, since the last wait or since the registration.
+    /// Woken since the last wait or since registration.
     Called,
     TimedOut,
 }
 
 impl Wakeup {
-    /// Waits until woken, at most for `limit`. A wake-up since the last wait counts, so none is lost between
-    /// looking and waiting.
+    /// Waits until woken, at most for `limit`. A wake-up since the last wait counts, so none is lost between looking
+    /// and waiting.
     #[crate::boxed]
     pub async fn wait(&mut self, limit: Duration) -> Woken {
         match tokio::time::timeout(limit, self.receiver.changed()).await {
             Ok(Ok(())) => Woken::Called,
-            // The sender went away with its store: no call will come, so sleep the rest as if none had.
+            // The sender went away with its store: no wake-up will come, so sleep for the rest.
             Ok(Err(_)) => {
                 tokio::time::sleep(limit).await;
                 Woken::TimedOut

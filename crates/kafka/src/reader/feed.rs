@@ -1,7 +1,7 @@
-//! The thread that reads a topic for a reader: first it says what there is to read, then it brings the records, in
-//! portions, and waits while nobody takes them. It ends by itself when nobody is there any more.
+//! The thread that reads a topic: it first reports what there is to read, then sends the records in portions and waits
+//! while the reader is busy. It ends by itself when the reader is dropped.
 //!
-//! One partition after the other, so that a restart sees the records in the same order.
+//! It reads one partition after the other, so that a restart sees the records in the same order.
 
 use super::plan::{Begin, plan};
 use super::progress::Progress;
@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Portions that wait to be taken.
+/// Capacity of the queue.
 const PORTIONS: usize = 2;
 
-/// A portion is complete with so many records, or so many bytes.
+/// A portion is complete with this many records, or `BYTES_MAX` bytes.
 const RECORDS_MAX: usize = 500;
 const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Portion {
-    /// Records of one partition, in their order.
+    /// Of one partition, in order.
     Records(Vec<KafkaRecord>),
-    /// Nothing is left of this partition.
+    /// This partition is done.
     Finished(i32),
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Order {
     pub(super) patience: Duration,
 }
 
-/// What a reader hears from its thread.
+/// The reader's side of the thread.
 #[derive(Debug)]
 pub(super) struct Feed {
     portions: mpsc::Receiver<Result<Portion, ReadFailure>>,
 }
 
 impl Feed {
-    /// Starts the thread, and waits for what there is to read.
+    /// Starts the thread and waits for its report.
     pub(super) async fn start(order: Order, begin: Begin) -> Result<(Progress, Self), ReadFailure> {
         let (tell, told) = oneshot::channel();
         let (send, portions) = mpsc::channel(PORTIONS);
@@ -53,7 +53,7 @@ impl Feed {
                 .and_then(|consumer| Ok((plan(&consumer, &order.topic, begin)?, consumer)));
             match planned {
                 Ok((progress, consumer)) => {
-                    // Nobody waits any more when the step was stopped meanwhile.
+                    // The receiver is gone if the step was stopped.
                     if tell.send(Ok(progress.clone())).is_ok() {
                         bring(&consumer, &order.topic, &progress, &send);
                     }
@@ -67,7 +67,7 @@ impl Feed {
         Ok((progress, Self { portions }))
     }
 
-    /// The next portion. What is not taken is not lost.
+    /// Cancel-safe: a portion that was not received stays in the queue.
     pub(super) async fn next(&mut self) -> Result<Portion, ReadFailure> {
         self.portions.recv().await.unwrap_or(Err(ReadFailure::Ended))
     }
@@ -110,7 +110,7 @@ impl Load<'_> {
         self.unload()
     }
 
-    /// Breaks off when nobody takes it.
+    /// Breaks when the reader is gone.
     fn unload(&mut self) -> ControlFlow<()> {
         self.bytes = 0;
         let records = std::mem::take(&mut self.records);

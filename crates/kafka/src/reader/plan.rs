@@ -1,4 +1,4 @@
-//! Where a run begins and ends in each partition. The end is fixed when a step is first opened: what comes later is for
+//! Where a run begins and ends in each partition. The end is fixed when a step is first opened; later records are for
 //! the next instance.
 
 use super::progress::{Part, Progress};
@@ -11,12 +11,12 @@ use tidemill_domain::time::Timestamp;
 /// Where a first run begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum From {
-    /// With the first record that is there.
+    /// The first available record.
     #[default]
     Earliest,
-    /// Behind the last record: nothing is read, and later instances go on from here.
+    /// The end of the topic: reads nothing, and later instances continue from here.
     Latest,
-    /// With the first record from this instant on.
+    /// The first record at or after this instant.
     Since(Timestamp),
 }
 
@@ -54,12 +54,11 @@ impl FromStr for From {
 pub(super) enum Begin {
     /// Where the last run of the same instance stopped.
     Restart(Progress),
-    /// Where the instance before it ended.
+    /// Where the previous instance ended.
     Behind(Progress),
     At(From),
 }
 
-/// Asks the brokers what there is, and says what is to be read.
 pub(super) fn plan(consumer: &Consumer, topic: &str, begin: Begin) -> Result<Progress, ReadFailure> {
     match begin {
         Begin::Restart(progress) => {
@@ -75,7 +74,7 @@ pub(super) fn plan(consumer: &Consumer, topic: &str, begin: Begin) -> Result<Pro
             fresh(consumer, topic, |partition, bounds| match before.parts.get(&partition) {
                 Some(part) if covers(bounds, Part { next: part.next, end: part.next }) => Ok(part.next),
                 Some(part) => Err(consumer.gone(topic, partition, part.next, bounds)),
-                // Made since then, so all of it is new.
+                // A new partition: read all of it.
                 None => Ok(bounds.first),
             })
         }
@@ -92,7 +91,7 @@ pub(super) fn plan(consumer: &Consumer, topic: &str, begin: Begin) -> Result<Pro
     }
 }
 
-/// All partitions that there are, from where `next` says to where they end now.
+/// All existing partitions, from `next` to their current end.
 fn fresh(
     consumer: &Consumer,
     topic: &str,
@@ -106,7 +105,7 @@ fn fresh(
     Ok(Progress::new(topic, parts))
 }
 
-/// Whether all of it can be there: nothing was cut off, at either end.
+/// Whether the broker still has all of it: nothing was cut off at either end.
 fn covers(bounds: Bounds, part: Part) -> bool {
     bounds.first <= part.next && part.end <= bounds.end
 }

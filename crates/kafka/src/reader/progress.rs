@@ -1,8 +1,7 @@
-//! How far a topic was read: for each partition the next offset and the one at which this run ends. It is what the
-//! execution context has of a reader, so a restart goes on behind the last chunk that committed and ends where the first
-//! run would have.
+//! How far a topic was read: the next offset and the end of this run, per partition. It is saved in the execution
+//! context, so a restart resumes after the last committed chunk and ends where the first run would have.
 //!
-//! What is saved, under the name of the reader: `.topic`; `.offsets`, next and end by partition; `.total`.
+//! Keys, prefixed with the reader's name: `.topic`; `.offsets`, next and end by partition; `.total`.
 
 use crate::failure::ReadFailure;
 use serde_json::{Map, Value, json};
@@ -12,22 +11,21 @@ use tidemill_domain::job::ExecutionContext;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
     pub(super) topic: String,
-    /// Offsets that were to be read when it began.
+    /// Offsets to read when the run began.
     pub(super) total: u64,
     pub(super) parts: BTreeMap<i32, Part>,
 }
 
-/// How far a partition was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
-    /// The first offset that is not done with.
+    /// The first unread offset.
     pub(super) next: i64,
-    /// The offset behind the last one of this run.
+    /// Exclusive.
     pub(super) end: i64,
 }
 
 impl Progress {
-    /// Nothing of these is read.
+    /// Starts unread.
     pub(super) fn new(topic: &str, parts: BTreeMap<i32, Part>) -> Self {
         let left = |part: &Part| u64::try_from(part.end - part.next).unwrap_or(0);
         Self { topic: topic.to_owned(), total: parts.values().map(left).sum(), parts }
@@ -56,7 +54,7 @@ impl Progress {
         context.put(&key(reader, "total"), self.total);
     }
 
-    /// What was saved; none when nothing was.
+    /// `None` if nothing was saved.
     pub(super) fn saved(reader: &str, context: &ExecutionContext) -> Result<Option<Self>, ReadFailure> {
         let Some(offsets) = context.get(&key(reader, "offsets")) else { return Ok(None) };
         let read = || {
@@ -74,7 +72,6 @@ impl Progress {
     }
 }
 
-/// What a part of it is saved under, for the reader of this name.
 pub(super) fn key(reader: &str, part: &str) -> String {
     format!("{reader}.{part}")
 }

@@ -1,4 +1,4 @@
-//! A record as it was read, and as a row.
+//! A record, and how it becomes a row.
 
 use rdkafka::Message as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
@@ -11,14 +11,13 @@ use tidemill_domain::time::Timestamp;
 pub struct KafkaRecord {
     pub topic: Arc<str>,
     pub partition: i32,
-    /// Where it is in the partition.
     pub offset: i64,
-    /// When it was made, or when the broker got it; none in records of very old clients.
+    /// When it was created, or when the broker received it; records of very old clients have none.
     pub timestamp: Option<Timestamp>,
     pub key: Option<Vec<u8>>,
-    /// What it says; none of a tombstone.
+    /// `None` is a tombstone.
     pub payload: Option<Vec<u8>>,
-    /// Names and values, in their order. A name may be there twice.
+    /// In order; a name may repeat.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
@@ -44,20 +43,20 @@ impl KafkaRecord {
         }
     }
 
-    /// How much memory it takes, nearly.
+    /// Approximate memory use.
     pub(super) fn bytes(&self) -> usize {
         let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + len(value)).sum();
         len(&self.key) + len(&self.payload) + headers
     }
 
-    /// Where it is, for people.
+    /// For messages.
     pub fn place(&self) -> String {
         format!("{}/{} offset {}", self.topic, self.partition, self.offset)
     }
 }
 
-/// What bytes stand for.
+/// How bytes are decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -81,7 +80,7 @@ impl Default for RowFormat {
 pub const COLUMNS: [&str; 7] = ["key", "payload", "headers", "topic", "partition", "offset", "timestamp"];
 
 impl RowFormat {
-    /// The record as a row, whose columns have these names. Values of headers that are no text are hexadecimal digits.
+    /// A row with these column names. Header values that are not UTF-8 become hexadecimal digits.
     pub(super) fn row(self, record: KafkaRecord, names: &Arc<[String]>) -> Result<Row, String> {
         let key = self.key.value(record.key).map_err(|fault| format!("the key is {fault}"))?;
         let payload =

@@ -1,20 +1,20 @@
-//! The addresses of nexrender's API.
+//! The URLs of nexrender's API.
 
 use super::BadFarm;
 use reqwest::Url;
 
-/// What stands before every address where nobody says otherwise.
+/// Default path.
 const API: [&str; 2] = ["api", "v1"];
 
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     base: Url,
-    /// What people call it: without a path.
+    /// For messages: without a path.
     pub(super) name: String,
 }
 
 impl Address {
-    /// Reads `http://host:3000`, `http://host:3000/api/v1` or that with another path.
+    /// Accepts `http://host:3000`, `http://host:3000/api/v1` or another path.
     pub(super) fn parse(text: &str) -> Result<Self, BadFarm> {
         let bad = |why| BadFarm::Address { why };
         let mut base: Url = text.trim().parse().map_err(|_| bad("it is not understood"))?;
@@ -42,12 +42,11 @@ impl Address {
         self.below(&["jobs"])
     }
 
-    /// Where a job is. None for what cannot be the name of one: an empty one would mean all jobs.
+    /// `None` if the name is invalid: an empty one would mean all jobs.
     pub(super) fn job(&self, name: &str) -> Option<Url> {
         (!matches!(name, "" | "." | "..")).then(|| self.below(&["jobs", name]))
     }
 
-    /// Where it says that it is there.
     pub(super) fn health(&self) -> Url {
         self.below(&["health"])
     }

@@ -1,4 +1,4 @@
-//! One call of nexrender: bounded in time and size, without redirects, and its secret nowhere but in its header.
+//! One call to nexrender: bounded in time and size, without redirects; the secret appears in its header only.
 
 use super::{BadFarm, FarmOptions};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_domain::render::answer::Dialect;
 
-/// Where the open server looks for the secret.
+/// The header of the open server.
 const SECRET: HeaderName = HeaderName::from_static("nexrender-secret");
 
-/// A whole job comes back, with all its texts and sometimes the log of its render; more than this is none.
+/// Answers contain a whole job with its texts, sometimes with the log of its render.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
 pub(super) struct Caller {
@@ -25,23 +25,22 @@ pub(super) struct Answer {
     pub(super) body: String,
 }
 
-/// The beginning of an answer.
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) is_json: bool,
 }
 
-/// Nothing was answered, or not all of it.
+/// No answer, or only a part.
 #[derive(Debug)]
 pub(super) struct NoAnswer {
-    /// Whether nexrender may have heard the question.
+    /// Whether nexrender may have received the request.
     pub(super) is_sent: bool,
     pub(super) words: String,
 }
 
 impl Caller {
     pub(super) fn new(options: &FarmOptions, name: String) -> Result<Self, BadFarm> {
-        // The first one of a process counts; whoever was first has chosen the same or knows better.
+        // Only the first provider of a process counts; an earlier choice is fine.
         let _chosen_already = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .default_headers(headers(options)?)
@@ -49,14 +48,13 @@ impl Caller {
             .connect_timeout(options.connect_within)
             .timeout(options.answer_within)
             .no_proxy()
-            // A connection that died while nobody used it would look like an answer that was lost.
+            // An idle connection that died would look like a lost answer.
             .pool_max_idle_per_host(0)
             .build()
             .map_err(|error| BadFarm::Client { why: error.to_string() })?;
         Ok(Self { client, name, answer_within: options.answer_within })
     }
 
-    /// Asks for something, and reads the whole answer.
     pub(super) async fn call(
         &self,
         method: Method,
@@ -76,7 +74,7 @@ impl Caller {
         Ok(Answer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
-    /// Asks for something of which only the beginning is of interest.
+    /// Does not read the body.
     pub(super) async fn head_of(&self, url: Url) -> Result<Head, NoAnswer> {
         let response = self.send(Method::GET, url, None).await?;
         let kind =
@@ -99,7 +97,7 @@ impl Caller {
             (false, true) => format!("{name} did not answer within {:?}", self.answer_within),
             (false, false) => format!("the connection to {name} broke"),
         };
-        // The error itself names the whole address; what caused it says why.
+        // The error's own text contains the whole URL; its source says why.
         let mut cause = error.source();
         while let Some(deeper) = cause {
             if deeper.source().is_none() {

@@ -1,7 +1,7 @@
-//! Decoding every frame, and what there is to see and hear meanwhile: black, standing still, silent.
+//! Decodes every frame and finds black, frozen and silent passages, in one pass.
 //!
-//! One pass does all. ffmpeg writes its findings and its errors to one stream, each line with its level before it:
-//! `[blackdetect @ 0x55…] [info] black_start:0 black_end:3 …` and `[h264 @ 0x55…] [error] Invalid NAL unit size`.
+//! ffmpeg writes its findings and its errors to one stream, each line with its level: `[blackdetect @ 0x55…] [info]
+//! black_start:0 black_end:3 …` and `[h264 @ 0x55…] [error] Invalid NAL unit size`.
 
 use super::program::Run;
 use super::{FfmpegInspector, input, words};
@@ -9,14 +9,14 @@ use std::time::Duration;
 use tidemill_domain::render::check::{Decoded, Shares};
 use tidemill_domain::render::{LocalPath, Trouble};
 
-/// The last frame of what is black until the end is not counted, nor is what follows the last one that moved.
+/// Tolerance: ffmpeg does not count the last frame of a passage that lasts until the end.
 const END_SECONDS: f64 = 0.1;
 
 impl FfmpegInspector {
     pub(super) async fn decode(&self, file: &LocalPath, within: Duration) -> Result<Heard, Trouble> {
         let before = ["-nostdin", "-hide_banner", "-nostats", "-v", "level+info", "-xerror"];
         let after = [
-            // All that moves and sounds; a track of timecodes cannot be decoded.
+            // Video and audio only; a timecode track cannot be decoded.
             &["-map", "0:V?", "-map", "0:a?"][..],
             &["-vf", "blackdetect=d=0.05,freezedetect=d=0.5", "-af", "silencedetect=d=0.5"],
             &["-f", "null", "-"],
@@ -32,7 +32,6 @@ impl FfmpegInspector {
     }
 }
 
-/// What ffmpeg has said about a file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Heard {
     error: Option<String>,
@@ -41,7 +40,7 @@ pub(super) struct Heard {
     silent: Spans,
 }
 
-/// Stretches of time, in seconds.
+/// Passages, in seconds.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Spans {
     ended: Vec<(f64, f64)>,
@@ -70,7 +69,7 @@ impl Heard {
         self.error.clone().map_or(Decoded::Whole, Decoded::Broken)
     }
 
-    /// Which share of a file of so many seconds, and of each of so many tracks, it is.
+    /// Shares of a file of this duration, and of each of its audio tracks.
     pub(super) fn shares(&self, seconds: f64, sounds: usize) -> Shares {
         let is_long = seconds.is_finite() && seconds > 0.0;
         let share = |spans: &Spans, tracks: usize| {
@@ -86,7 +85,7 @@ impl Heard {
 }
 
 impl Spans {
-    /// These two are told apart, each when it is known.
+    /// Start and end are reported on separate lines.
     fn hear(&mut self, said: &str, start: &str, end: &str) {
         if let Some(start) = after(said, start) {
             self.begun = Some(start);
@@ -108,7 +107,7 @@ impl Spans {
     }
 }
 
-/// Who speaks, how loud, and what.
+/// Filter, level and message.
 fn split(line: &str) -> (Option<&str>, &str, &str) {
     let (mut speaker, mut rest) = (None, line);
     if let Some((inside, behind)) = brackets(line)
@@ -120,12 +119,12 @@ fn split(line: &str) -> (Option<&str>, &str, &str) {
     (speaker, level, said)
 }
 
-/// What is in brackets at the beginning, and what is behind them.
+/// The bracketed text at the beginning, and the rest.
 fn brackets(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('[')?.split_once("] ")
 }
 
-/// The number behind a word.
+/// The number after a word.
 fn after(text: &str, word: &str) -> Option<f64> {
     let (_, rest) = text.split_once(word)?;
     let number: f64 = rest.split_whitespace().next()?.parse().ok()?;

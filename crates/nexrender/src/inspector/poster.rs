@@ -1,4 +1,4 @@
-//! A picture out of the middle of a clip, for people.
+//! A still from the middle of a clip.
 
 use super::program::Run;
 use super::{FfmpegInspector, input, invalid, path_of, probe, words};
@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tidemill_domain::render::{LocalPath, Trouble};
 
-/// A single frame of the largest clip.
+/// Enough for one frame of the largest clip.
 const PICTURE_BYTES_MAX: usize = 64 << 20;
 
 impl FfmpegInspector {
@@ -19,7 +19,7 @@ impl FfmpegInspector {
         let is_png = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
         let encoder = if is_png { "png" } else { "mjpeg" };
         let before = ["-nostdin", "-hide_banner", "-v", "error", "-ss", &format!("{middle:.3}")];
-        // Through a pipe: in the name of a file ffmpeg would take % for a pattern.
+        // Through a pipe: ffmpeg treats % in a file name as a pattern.
         let after = ["-map", "0:V:0", "-frames:v", "1", "-c:v", encoder, "-f", "image2pipe", "-"];
         let arguments = [&words(&before)[..], &input(file), &words(&after)].concat();
         let mut complaint = None;
@@ -37,14 +37,14 @@ impl FfmpegInspector {
     }
 }
 
-/// Nobody sees half a picture. One that was there before is replaced: it shows the same render.
+/// Replaces the file atomically; an earlier one shows the same render.
 fn write(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut part = target.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, target));
     if written.is_err() {
-        // It may not even have come about.
+        // The part may not exist.
         let _removed = fs::remove_file(&part);
     }
     written

@@ -1,11 +1,11 @@
-//! What ffprobe says, as the domain has it. Anything that is missing is left out; nothing is guessed.
+//! Parses ffprobe's output. Missing values stay missing; nothing is guessed.
 
 use serde_json::{Map, Value};
 use std::str::FromStr;
 use tidemill_domain::render::Probe;
 use tidemill_domain::render::check::{Sound, Video};
 
-/// Reads the answer of ffprobe about a file of `bytes` bytes.
+/// `bytes` is the size of the file.
 pub(super) fn parse(text: &str, bytes: u64) -> Result<Probe, &'static str> {
     let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else {
         return Err("what ffprobe says is not understood");
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str, bytes: u64) -> Result<Probe, &'static str> {
     Ok(probe)
 }
 
-/// How long it takes to see all of a file, in seconds; zero when nobody knows.
+/// The longest duration in the file; zero if unknown.
 pub(super) fn seconds(probe: &Probe) -> f64 {
     let videos = probe.videos.iter().filter(|video| !video.is_attached).filter_map(|video| video.seconds);
     let audios = probe.audios.iter().filter_map(|audio| audio.seconds);
@@ -48,7 +48,7 @@ fn video(stream: &Map<String, Value>, seconds: Option<f64>) -> Video {
         average_rate: number(stream, "avg_frame_rate"),
         frames: number(stream, "nb_frames"),
         packets: number(stream, "nb_read_packets"),
-        // Some containers say only how long the whole is.
+        // Some containers give only the total duration.
         seconds: number(stream, "duration").or(seconds),
         is_attached: disposition.and_then(|all| number::<u8>(all, "attached_pic")).is_some_and(|is| is != 0),
     }
@@ -58,7 +58,7 @@ fn word(fields: &Map<String, Value>, name: &str) -> Option<String> {
     fields.get(name)?.as_str().map(str::to_owned)
 }
 
-/// ffprobe writes some numbers as numbers and others as texts.
+/// ffprobe writes some numbers as strings.
 fn number<T: FromStr>(fields: &Map<String, Value>, name: &str) -> Option<T> {
     match fields.get(name)? {
         Value::String(text) => text.parse().ok(),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As ffprobe 5.1 describes a clip, shortened.
+    /// Output of ffprobe 5.1, shortened.
     const SAID: &str = r#"{"streams": [
         {"index": 0, "codec_name": "h264", "codec_type": "video", "width": 1920, "height": 1080,
          "sample_aspect_ratio": "1:1", "pix_fmt": "yuv420p", "field_order": "progressive",

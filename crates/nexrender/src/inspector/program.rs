@@ -1,4 +1,4 @@
-//! One run of ffprobe or ffmpeg: bounded in time and in what is kept of its words, and nothing of it outlives it.
+//! One run of ffprobe or ffmpeg: bounded in time and output, and it leaves no process behind.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,11 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// How much of a line is looked at.
 const LINE_BYTES_MAX: usize = 8 << 10;
 const LINE_CHARS_MAX: usize = 300;
 
-/// What the programs may know of our environment. They read files of others, so no secret is among it.
+/// The environment variables we pass on. The programs parse foreign files, so they get no secrets.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
 #[derive(Clone, Debug)]
@@ -29,7 +28,6 @@ pub(super) struct Program {
 pub(super) struct Run {
     pub(super) arguments: Vec<String>,
     pub(super) within: Duration,
-    /// How much of its output is kept.
     pub(super) stdout_max: usize,
 }
 
@@ -37,7 +35,7 @@ pub(super) struct Run {
 pub(super) struct Ran {
     pub(super) is_success: bool,
     pub(super) stdout: Vec<u8>,
-    /// Whether it had more to say than is kept.
+    /// Whether output was dropped.
     pub(super) is_cut: bool,
 }
 
@@ -102,7 +100,7 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, bytes_max: usize) -> (Vec<
     (kept, is_cut)
 }
 
-/// Reads to the end, line by line; what is longer than a line should be is cut.
+/// Reads to the end, line by line; cuts long lines.
 async fn listen(stream: Option<impl AsyncRead + Unpin>, mut hear: impl FnMut(&str)) {
     let Some(mut stream) = stream else { return };
     let mut block = vec![0; 16 << 10];

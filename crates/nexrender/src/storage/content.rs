@@ -1,4 +1,4 @@
-//! What files hold: read, hashed, and copied.
+//! Reads, hashes and copies files.
 
 use super::errno::io_trouble;
 use crate::blocking_pool::Pulse;
@@ -12,15 +12,15 @@ use tidemill_engine::render::storage::Content;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// So much is written before it has to be on the disk: one sync of a large file at its end would not show that it moves.
+/// Sync after this many bytes: one sync at the end of a large file would show no progress.
 const SYNC_BYTES: u64 = 64 << 20;
 
-/// What a file holds from where it is read on.
+/// From the current position.
 pub(super) fn hash(file: &File, what: impl Display, pulse: &Pulse) -> Result<Content, Trouble> {
     pass(file, what, pulse, |_, _| Ok(()))
 }
 
-/// Copies one file to another, and makes what is written outlive a power failure; what that is.
+/// Copies and syncs; returns what was written.
 pub(super) fn copy(
     from: &File,
     to: &File,
@@ -43,7 +43,7 @@ pub(super) fn copy(
     Ok(content)
 }
 
-/// Lets the next look at a file be one at the disk, as far as the system heeds that. It is no trouble if not.
+/// Makes the next read come from the disk, as far as the system supports it. Failing is fine.
 pub(super) fn forget_cached(file: &File) {
     let _heeded = fadvise(file, 0, None, Advice::DontNeed);
 }

@@ -1,4 +1,4 @@
-//! Copying a file of a node beside its final place, durably.
+//! Copies a node's file next to its final place, durably.
 
 use super::content::{copy, forget_cached, hash};
 use super::errno::{io_trouble, trouble};
@@ -36,9 +36,9 @@ pub(super) fn copy_beside(
         folder.sync()?;
         Ok(content)
     });
-    // Once it was given up somebody else may be at the same part.
+    // After we gave up, another worker may be writing the same part.
     if copied.is_err() && !pulse.is_given_up() {
-        // What cannot be removed now is swept later.
+        // The sweep removes it later.
         let _removed = folder.remove(&output.part);
     }
     copied
@@ -48,7 +48,7 @@ fn see(file: &File, path: &LocalPath) -> Result<Seen, Trouble> {
     fstat(file).map(|found| Seen::of(&found)).map_err(|errno| trouble(path, errno))
 }
 
-/// A file that changes while it is copied is not the one that was looked at.
+/// Fails if the file changed during the copy.
 fn check_copy(
     source: &File,
     before: Seen,
@@ -82,7 +82,7 @@ fn read_back(mut part: &File, content: &Content, path: &LocalPath, pulse: &Pulse
 fn leave_room(folder: &Folder, bytes: u64, free_bytes_min: u64) -> Result<(), Trouble> {
     let room = folder.room()?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
-    // Some file systems do not say how large they are.
+    // Some file systems do not report their size.
     if room.f_blocks > 0 && free < bytes.saturating_add(free_bytes_min) {
         let message =
             format!("the NAS has {free} bytes free, and {bytes} and {free_bytes_min} to spare are needed");

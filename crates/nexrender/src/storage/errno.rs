@@ -1,4 +1,4 @@
-//! What a file system says, as a class of failures.
+//! Classifies errors of the file system.
 
 use rustix::io::Errno;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ pub(crate) fn trouble(what: impl Display, errno: Errno) -> Trouble {
     Trouble::new(class(errno), &format!("{what}: {errno}"))
 }
 
-/// The same for what the standard library does.
+/// The same for errors of the standard library.
 pub(crate) fn io_trouble(what: impl Display, error: &io::Error) -> Trouble {
     match Errno::from_io_error(error) {
         Some(errno) => trouble(what, errno),
@@ -17,8 +17,8 @@ pub(crate) fn io_trouble(what: impl Display, error: &io::Error) -> Trouble {
     }
 }
 
-/// What will be the same tomorrow is refused; all else may pass, and is tried a few times. A file that somebody on Windows
-/// has open is busy, not denied.
+/// Errors that last are refusals; all others may pass and are retried. A file that Windows has open is busy, not
+/// denied.
 fn class(errno: Errno) -> Failure {
     match errno {
         Errno::ROFS
@@ -30,17 +30,17 @@ fn class(errno: Errno) -> Failure {
         | Errno::LOOP
         | Errno::NOTDIR
         | Errno::ISDIR => Failure::NasRefused,
-        // NOSPC, DQUOT, IO, STALE, NOTCONN, HOSTDOWN, TIMEDOUT, BUSY and whatever else a network can say.
+        // NOSPC, DQUOT, IO, STALE, NOTCONN, HOSTDOWN, TIMEDOUT, BUSY and other network errors.
         _ => Failure::NasFailed,
     }
 }
 
-/// Whether a folder that cannot be synced is one that never can: CIFS and some others.
+/// Whether this file system never syncs folders: CIFS and some others.
 pub(super) fn cannot_sync(errno: Errno) -> bool {
     errno == Errno::INVAL || errno == Errno::NOTSUP || errno == Errno::OPNOTSUPP || errno == Errno::NOSYS
 }
 
-/// Whether a file system has no second names for files.
+/// Whether this file system has no hard links.
 pub(super) fn cannot_link(errno: Errno) -> bool {
     // NOENT: there is no /proc to name the open file by.
     cannot_sync(errno) || matches!(errno, Errno::PERM | Errno::MLINK | Errno::XDEV | Errno::NOENT)

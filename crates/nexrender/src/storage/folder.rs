@@ -1,5 +1,4 @@
-//! An open folder. Whatever is done in it is done in this very folder, by names that follow no link: nobody can make it
-//! lead elsewhere in between.
+//! An open folder. All operations are relative to it and follow no links, so it cannot be swapped in between.
 
 use super::errno::{cannot_sync, trouble};
 use rustix::fd::OwnedFd;
@@ -18,19 +17,19 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder of a configured path, which may be a link.
+    /// The configured path itself may be a link.
     pub(super) fn open(path: &LocalPath) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path.to_string(), flags, Mode::empty())?;
         Ok(Self { fd, path: path.clone() })
     }
 
-    /// What is called so in it, for people and for other programs.
+    /// For messages and for other programs.
     pub(super) fn path_of(&self, name: &str) -> Result<LocalPath, Trouble> {
         self.path.join(name).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))
     }
 
-    /// A folder in it that is there, and no link to one; none when it is not.
+    /// An existing subfolder, not a link; `None` if it is missing.
     pub(super) fn enter(&self, name: &str) -> Result<Option<Self>, Trouble> {
         let path = self.path_of(name)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -45,7 +44,7 @@ impl Folder {
         }
     }
 
-    /// The same, made if it is not there.
+    /// The same, creating it if it is missing.
     pub(super) fn enter_or_make(&self, name: &str) -> Result<Self, Trouble> {
         let path = self.path_of(name)?;
         match mkdirat(&self.fd, name, Mode::from_raw_mode(0o775)) {
@@ -53,18 +52,18 @@ impl Folder {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(trouble(path, errno)),
         }
-        // Whoever has removed it in between may do so again.
+        // It was removed in between, and may be again.
         self.enter(name)?.ok_or_else(|| trouble(path, Errno::NOENT))
     }
 
-    /// Opens a file in it for reading; none when there is none. What is no file is refused, before it could hang.
+    /// `None` if it is missing. Anything but a regular file is rejected before opening it could hang.
     pub(super) fn read(&self, name: &str) -> Result<Option<File>, Trouble> {
         let path = self.path_of(name)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match openat(&self.fd, name, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            // A link, or a socket or a device without anybody behind it.
+            // A link, or a socket or device that nothing serves.
             Err(Errno::LOOP | Errno::NXIO) => return Err(no_file(&path)),
             Err(errno) => return Err(trouble(path, errno)),
         };
@@ -75,7 +74,7 @@ impl Folder {
         }
     }
 
-    /// A new file in it. That there is one already is trouble.
+    /// Fails if it exists.
     pub(super) fn create(&self, name: &str) -> Result<File, Trouble> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = self.path_of(name)?;
@@ -84,7 +83,7 @@ impl Folder {
         Ok(File::from(fd))
     }
 
-    /// Removes a file, or a link to one; that there is none is no trouble.
+    /// Removes a file or a link; a missing one is fine.
     pub(super) fn remove(&self, name: &str) -> Result<(), Trouble> {
         let path = self.path_of(name)?;
         match unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -93,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// What is called so; none when nothing is.
+    /// `None` if it is missing.
     pub(super) fn stat_of(&self, name: &str) -> Result<Option<Stat>, Trouble> {
         let path = self.path_of(name)?;
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -111,7 +110,7 @@ impl Folder {
         fstatvfs(&self.fd).map_err(|errno| trouble(&self.path, errno))
     }
 
-    /// The names in it that are texts; no others are ours.
+    /// Only UTF-8 names; ours are.
     pub(super) fn names(&self) -> Result<Vec<String>, Trouble> {
         let failed = |errno| trouble(&self.path, errno);
         let mut names = Vec::new();
@@ -125,7 +124,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Makes its names outlive a power failure, where the file system can.
+    /// Makes its names durable, where the file system can.
     pub(super) fn sync(&self) -> Result<(), Trouble> {
         match fsync(&self.fd) {
             Ok(()) => Ok(()),
@@ -135,7 +134,6 @@ impl Folder {
     }
 }
 
-/// Whether this is a file, and no link, folder or device.
 pub(super) fn is_file(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
 }

@@ -1,34 +1,32 @@
-//! A folder on a NAS, and how we know that the NAS is there.
+//! A folder on a NAS, and how we know that the NAS is mounted.
 //!
-//! Where a NAS is not mounted there is an empty folder of this host's own disk. Whoever writes there fills that disk and
-//! takes it for success.
+//! Without the mount there is an empty folder on this host's disk. Writing there would fill that disk and look like
+//! success.
 
 use super::errno::trouble;
 use super::folder::Folder;
 use rustix::fs::{AtFlags, CWD, Stat, statat};
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 
-/// A folder that has to be there before anything is done in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     pub folder: LocalPath,
-    /// How we know that it is the right one.
     pub mount: Mount,
 }
 
-/// How a NAS is told from an empty folder.
+/// How to tell a NAS from an empty folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mount {
-    /// It is no NAS: a folder of this host.
+    /// Not a NAS: a folder of this host.
     Local,
     /// A file system is mounted at this folder, and our folder is on it.
     At(LocalPath),
-    /// Our folder has a file of this name, which somebody has put on the NAS.
+    /// Our folder has a file of this name, which an operator has put on the NAS.
     Sentinel(String),
 }
 
 impl Place {
-    /// Opens the folder, if it is the right one. It is looked at each time: a NAS can go away.
+    /// Checks the mount each time, because a NAS can go away.
     pub(super) fn open(&self) -> Result<Folder, Trouble> {
         let folder = Folder::open(&self.folder)
             .map_err(|errno| not_mounted(&format!("the folder {} cannot be opened: {errno}", self.folder)))?;

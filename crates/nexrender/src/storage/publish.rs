@@ -1,4 +1,4 @@
-//! Giving a part its final name. A file that has that name is never replaced, whoever put it there.
+//! Gives a part its final name. An existing file of that name is never replaced.
 
 use super::content::hash;
 use super::errno::{cannot_link, io_trouble, trouble};
@@ -23,13 +23,13 @@ pub(super) fn publish(
         return tidy(folder, output, path);
     }
     let part_path = folder.path_of(&output.part)?;
-    // It may have been swept, or be the one of a worker that began anew: then it is copied again.
+    // The part may have been swept, or belong to a worker that started over: then copy again.
     let not_ours = |why| Trouble::new(Failure::NasFailed, &format!("{part_path}: {why}"));
     let part = folder.read(&output.part)?.ok_or_else(|| not_ours("the part is gone"))?;
     if hash(&part, &part_path, pulse)? != *content {
         return Err(not_ours("the part is not what was copied"));
     }
-    // Another worker may have written it, and not have come to this.
+    // Another worker may have written it without syncing.
     part.sync_all().map_err(|error| io_trouble(&part_path, &error))?;
     pulse.beat()?;
     match give_name(folder, output, &part) {
@@ -39,7 +39,7 @@ pub(super) fn publish(
     }
 }
 
-/// What the file with the final name holds; none when there is none.
+/// The content of the file with the final name; `None` if it is missing.
 pub(super) fn published(folder: &Folder, output: &Output, pulse: &Pulse) -> Result<Option<Content>, Trouble> {
     let path = folder.path_of(&output.name)?;
     let conflict = |why: &str| Trouble::new(Failure::OutputConflict, &format!("{path}: {why}"));
@@ -50,7 +50,7 @@ pub(super) fn published(folder: &Folder, output: &Output, pulse: &Pulse) -> Resu
     found.map(|file| hash(&file, &path, pulse)).transpose()
 }
 
-/// Whether the final name is that of this content already; another content is a conflict.
+/// Whether the final name already has this content; other content is a conflict.
 fn is_published(folder: &Folder, output: &Output, content: &Content, pulse: &Pulse) -> Result<bool, Trouble> {
     match published(folder, output, pulse)? {
         None => Ok(false),
@@ -66,9 +66,9 @@ fn is_published(folder: &Folder, output: &Output, content: &Content, pulse: &Pul
     }
 }
 
-/// Gives the open part its final name, or says that another file has it.
+/// `EXIST` if another file has the name.
 fn give_name(folder: &Folder, output: &Output, part: &File) -> Result<(), Errno> {
-    // By the open file and not by its name: a worker that was taken over may have put another file there.
+    // Link the open file, not its name: a worker that lost its lease may have put another file there.
     let open = format!("/proc/self/fd/{}", part.as_raw_fd());
     match linkat(CWD, open, &folder.fd, &output.name, AtFlags::SYMLINK_FOLLOW) {
         Err(errno) if cannot_link(errno) => rename(folder, output, part),
@@ -76,7 +76,7 @@ fn give_name(folder: &Folder, output: &Output, part: &File) -> Result<(), Errno>
     }
 }
 
-/// For file systems on which a file has one name only. It goes by names, so the part has to be the open one still.
+/// For file systems without hard links. It uses names, so it checks that the part is still the open file.
 fn rename(folder: &Folder, output: &Output, open: &File) -> Result<(), Errno> {
     let (fd, part, name) = (&folder.fd, &output.part, &output.name);
     let (ours, found) = (fstat(open)?, statat(fd, part, AtFlags::SYMLINK_NOFOLLOW)?);
@@ -84,7 +84,7 @@ fn rename(folder: &Folder, output: &Output, open: &File) -> Result<(), Errno> {
         return Err(Errno::STALE);
     }
     match renameat_with(fd, part, fd, name, RenameFlags::NOREPLACE) {
-        // Not every network has this. The number of the render is in the name, and who has its lease is alone here.
+        // Not every network supports this. The name contains the render's number, and only the lease's owner is here.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             match statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
@@ -96,7 +96,7 @@ fn rename(folder: &Folder, output: &Output, open: &File) -> Result<(), Errno> {
     }
 }
 
-/// Removes the part's own name, and makes the final one last.
+/// Removes the part's own name and syncs.
 fn tidy(folder: &Folder, output: &Output, path: LocalPath) -> Result<LocalPath, Trouble> {
     folder.remove(&output.part)?;
     folder.sync()?;

@@ -1,4 +1,4 @@
-//! The files that nodes have left for us.
+//! The files that render nodes have left.
 
 use super::folder::{Folder, is_file};
 use super::place::Place;
@@ -6,7 +6,7 @@ use rustix::fs::Stat;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Sight;
 
-/// What is seen of a file that may still grow.
+/// A file that may still grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Seen {
     pub(super) bytes: u64,
@@ -15,7 +15,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What of it may be told to others: the number of a file is one of this host, and not on every network for long.
+    /// The comparable part: an inode number is valid on this host only, and not stable on every network.
     pub(super) fn sight(self) -> Sight {
         Sight { bytes: self.bytes, touched: self.touched }
     }
@@ -29,7 +29,7 @@ impl Seen {
     }
 }
 
-/// A file that a node has left; none when there is none. A link might lead anywhere, so it counts as a bad file.
+/// `None` if it is missing. A link counts as a bad file, because it might point anywhere.
 pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<Seen>, Trouble> {
     let Some((folder, name)) = descend(staging, staged)? else { return Ok(None) };
     match folder.stat_of(&name)? {
@@ -39,8 +39,7 @@ pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<Seen
     }
 }
 
-/// The folder that a file of a node is in, and its name there; none when a folder on the way is not there. No link is
-/// followed on the way.
+/// The folder and name of a staged file; `None` if a folder on the way is missing. Follows no links.
 pub(super) fn descend(staging: &Place, staged: &LocalPath) -> Result<Option<(Folder, String)>, Trouble> {
     let outside = || {
         let message = format!("{staged} is not in {}, where nodes leave their files", staging.folder);

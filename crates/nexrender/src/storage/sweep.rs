@@ -1,5 +1,4 @@
-//! Old files: parts that nobody will ever publish, of workers that were killed and renders that were given up; and what
-//! nodes have left, which may be too late for anybody.
+//! Finds and removes old files: parts of killed workers and abandoned renders, and staged files that came too late.
 
 use super::folder::{Folder, is_file};
 use crate::blocking_pool::Pulse;
@@ -10,7 +9,7 @@ use tidemill_domain::render::output::{BroadcastDate, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Trouble, Uid};
 use tidemill_domain::time::Timestamp;
 
-/// Removes the parts in the folder of all output, and in those of its days, that were not touched for `age`.
+/// Removes parts not touched for `age`, in the output root and its folders per day.
 pub(super) fn sweep(root: &Folder, age: Duration, now: Timestamp, pulse: &Pulse) -> Result<u64, Trouble> {
     let mut removed = 0;
     for name in root.names()? {
@@ -18,7 +17,7 @@ pub(super) fn sweep(root: &Folder, age: Duration, now: Timestamp, pulse: &Pulse)
             let day = match root.enter(&name) {
                 Ok(Some(day)) => day,
                 Ok(None) => continue,
-                // A link, or no folder: none of ours.
+                // A link, or not a folder.
                 Err(trouble) if trouble.failure == Failure::NasRefused => continue,
                 Err(trouble) => return Err(trouble),
             };
@@ -32,7 +31,7 @@ pub(super) fn sweep(root: &Folder, age: Duration, now: Timestamp, pulse: &Pulse)
     Ok(removed)
 }
 
-/// The files of ours in the folder in which nodes leave them that were not touched for `age`.
+/// Staged files of ours not touched for `age`.
 pub(super) fn left(
     staging: &Folder,
     age: Duration,

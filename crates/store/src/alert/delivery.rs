@@ -1,4 +1,5 @@
-//! Notices on their way to a channel. At least once: a process that dies between sending and settling sends again.
+//! Notices on their way to a channel. Delivered at least once: a process that dies between sending and settling sends
+//! again.
 
 use super::object;
 use crate::codec::DbTime;
@@ -14,12 +15,10 @@ use tidemill_domain::time::Timestamp;
 const DELIVERY: (&str, &str) = ("tidemill_alert_delivery", "id");
 
 stored! {
-    /// A notice that is to be delivered.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Delivery in DELIVERY {
         pub id: i64,
         pub rule: String,
-        /// What the alert is about.
         pub subject: Subject,
         pub notice: Notice,
         pub channel: String,
@@ -32,25 +31,22 @@ stored! {
     pub struct DeliveryRecord in DELIVERY |row| {
         pub delivery: Delivery => Stored::from_columns(row)?,
         pub state: DeliveryState => state(row)?,
-        /// Since when it waits or waited.
         pub created_at: Timestamp,
-        /// What went wrong the last time.
         pub last_error: Option<String>,
     }
 }
 
-/// Most characters that are kept of an error.
 const ERROR_CHARS_MAX: usize = 1000;
 
 impl Alerts<'_> {
-    /// At most `limit` notices that may be tried now; of one alert and channel only the oldest.
+    /// At most `limit` notices to try now; per alert and channel only the oldest.
     pub async fn due_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>, StoreError> {
         let now = self.now().await?;
         Ok(self.alert_delivery_due(now.into(), limit.into()).await?)
     }
 
-    /// Writes down what came of an attempt, and the state that follows; `delay` is the backoff after so many
-    /// failures. Confirm the evaluator's lease first. A delivery that is not there any more is left so.
+    /// Records the outcome of an attempt; `delay` is the backoff after a number of failures. Confirm the evaluator's
+    /// lease first. Does nothing if the delivery is gone.
     pub async fn settle_delivery(
         &mut self,
         id: i64,
@@ -76,7 +72,7 @@ impl Alerts<'_> {
         Ok(Some(after))
     }
 
-    /// The deliveries, the newest first.
+    /// Newest first.
     pub async fn deliveries(&mut self, limit: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
         Ok(self.alert_delivery_list(limit.into()).await?)
     }
@@ -93,7 +89,7 @@ fn state(row: &Columns<'_>) -> Result<DeliveryState, sqlx::Error> {
     }
 }
 
-/// The columns of a state; those that are absent stay as they are.
+/// Absent values leave their columns unchanged.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StateColumns {
     pub(crate) attempt: Option<i64>,
@@ -115,7 +111,7 @@ impl From<DeliveryState> for StateColumns {
     }
 }
 
-/// Cuts to the longest kept length and drops NUL, which PostgreSQL cannot store in a text.
+/// Truncates, and drops NUL, which PostgreSQL cannot store in a text.
 fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect()
 }

@@ -1,4 +1,4 @@
-//! Silences: nobody is told for a while, and the audit log says who wanted that and why.
+//! Silences: hold notices back for a while; the audit log keeps who asked and why.
 
 use super::object;
 use crate::error::StoreError;
@@ -8,7 +8,7 @@ use tidemill_domain::alert::silence::{self, SilenceRequest};
 use tidemill_domain::alert::{BadSilence, Silence, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry};
 
-/// What a silence is for: one alert, or all alerts of a rule.
+/// The audited object: one alert, or all alerts of a rule.
 fn silenced(rule: &str, subject: Option<&Subject>) -> String {
     match subject {
         Some(subject) => object(rule, subject),
@@ -34,7 +34,7 @@ impl Stored for Silence {
 }
 
 impl Alerts<'_> {
-    /// Silences a rule, or one subject of it, from now on. It takes the place of a silence for exactly the same.
+    /// Silences a rule, or one subject of it, from now on. Replaces a silence of exactly the same.
     #[crate::boxed]
     pub async fn silence(
         &mut self,
@@ -65,7 +65,7 @@ impl Alerts<'_> {
         Ok(Ok(silence))
     }
 
-    /// Ends the silence of exactly this rule and subject; false when there was none in force.
+    /// Ends the silence of exactly this rule and subject; false if none was in force.
     #[crate::boxed]
     pub async fn unsilence(
         &mut self,
@@ -82,7 +82,7 @@ impl Alerts<'_> {
         Ok(ended)
     }
 
-    /// The silences that are in force, the longest first.
+    /// Silences in force, the longest first.
     pub async fn silences(&mut self, limit: u32) -> Result<Vec<Silence>, StoreError> {
         let now = self.now().await?;
         Ok(self.alert_silence_in_force(now.into(), limit.into()).await?)

@@ -1,4 +1,4 @@
-//! The least and the greatest value of a whole-numbered column, for those who read it in ranges.
+//! The smallest and the greatest value of an integer column, for reading it in ranges.
 
 use super::identifier::quoted;
 use super::{CursorReader, Database, SqlQuery};
@@ -6,8 +6,7 @@ use tidemill_domain::item::{ErrorKind, ItemError, Value};
 use tidemill_domain::job::ExecutionContext;
 
 impl Database {
-    /// The least and the greatest value of `column`; none when the table has no row with one. A dot in `table` stands
-    /// behind its schema.
+    /// `None` if no row has a value. `table` may be `schema.table`.
     #[crate::boxed]
     pub async fn bounds(&self, table: &str, column: &str) -> Result<Option<(i64, i64)>, ItemError> {
         let quote = self.flavour().quote();

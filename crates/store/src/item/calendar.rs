@@ -1,18 +1,17 @@
-//! Days and times as the databases count them.
+//! Dates and times as the databases count them.
 //!
-//! The arithmetic is done here and not by a library, because it runs for every date of every row.
+//! Hand-written arithmetic, because it runs for every date of every row.
 
 use jiff::civil::{Date, DateTime, Time};
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Days from 1970-01-01 to 2000-01-01, where PostgreSQL begins to count.
+/// PostgreSQL counts days from 2000-01-01.
 pub(crate) const DAYS_TO_2000: i64 = 10_957;
 
-/// Microseconds from 1970-01-01 to 2000-01-01.
 pub(crate) const MICROS_TO_2000: i64 = DAYS_TO_2000 * DAY_MICROS;
 
-/// The day that lies so many days after 1970-01-01; none when a [`Date`] cannot hold it.
+/// Days since 1970-01-01; `None` if a [`Date`] cannot hold it.
 pub(crate) fn date_of_days(days: i64) -> Option<Date> {
     // Eras of 400 years that begin in March, so that the leap day comes last.
     let shifted = days.checked_add(719_468)?;
@@ -27,7 +26,6 @@ pub(crate) fn date_of_days(days: i64) -> Option<Date> {
     Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
 }
 
-/// How many days after 1970-01-01 the day lies.
 pub(crate) fn days_of_date(date: Date) -> i64 {
     let (year, month, day) = (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
     let year = if month <= 2 { year - 1 } else { year };
@@ -38,7 +36,7 @@ pub(crate) fn days_of_date(date: Date) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The time of day that lies so many microseconds after midnight; none when that is another day.
+/// `None` if it is not within one day.
 pub(crate) fn time_of_micros(micros: i64) -> Option<Time> {
     if !(0..DAY_MICROS).contains(&micros) {
         return None;
@@ -49,7 +47,7 @@ pub(crate) fn time_of_micros(micros: i64) -> Option<Time> {
     Time::new(part(seconds / 3_600)?, part(seconds / 60 % 60)?, part(seconds % 60)?, nanos).ok()
 }
 
-/// How many microseconds after midnight the time lies; none when that is not a whole number.
+/// `None` if there is a fraction of a microsecond.
 pub(crate) fn micros_of_time(time: Time) -> Option<i64> {
     let nanos = i64::from(time.subsec_nanosecond());
     if nanos % 1_000 != 0 {
@@ -59,14 +57,14 @@ pub(crate) fn micros_of_time(time: Time) -> Option<i64> {
     Some(seconds * 1_000_000 + nanos / 1_000)
 }
 
-/// The day and time that lie so many microseconds after 1970-01-01T00:00.
+/// Microseconds since 1970-01-01T00:00.
 pub(crate) fn datetime_of_micros(micros: i64) -> Option<DateTime> {
     let date = date_of_days(micros.div_euclid(DAY_MICROS))?;
     let time = time_of_micros(micros.rem_euclid(DAY_MICROS))?;
     Some(DateTime::from_parts(date, time))
 }
 
-/// How many microseconds after 1970-01-01T00:00 it lies; none when that is not a whole number.
+/// `None` if there is a fraction of a microsecond.
 pub(crate) fn micros_of_datetime(datetime: DateTime) -> Option<i64> {
     Some(days_of_date(datetime.date()) * DAY_MICROS + micros_of_time(datetime.time())?)
 }

@@ -1,4 +1,4 @@
-//! A reader that runs one statement and hands out its rows one by one.
+//! A reader that runs one statement and returns its rows one by one.
 
 use crate::item::database::Database;
 use crate::item::failure::reading;
@@ -11,15 +11,14 @@ use sqlx::Connection;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
 
-/// Rows that are fetched at once, where nothing else is said.
+/// Default number of rows per fetch.
 const FETCH_SIZE: usize = 1_000;
 
-/// Reads the rows of one statement: on PostgreSQL through a cursor of the server, elsewhere as they come,
-/// never more than a few batches ahead.
+/// Reads the rows of one statement: on PostgreSQL through a server-side cursor, elsewhere as they arrive, never more
+/// than a few batches ahead.
 ///
-/// A restart runs the statement again and leaves out as many rows as were read before. That is right as long
-/// as the statement has an order, and its rows from before are still there; otherwise use a
-/// [`KeysetReader`](crate::item::KeysetReader).
+/// A restart runs the statement again and skips the rows that were read before. That is correct only if the statement
+/// has an order and those rows still exist; otherwise use a [`KeysetReader`](crate::item::KeysetReader).
 #[derive(Debug)]
 pub struct CursorReader {
     database: Database,
@@ -34,7 +33,7 @@ pub struct CursorReader {
 counting_reader!(CursorReader);
 
 impl CursorReader {
-    /// A reader whose position is kept under `name`.
+    /// `name` is the key of its saved position.
     pub fn new(name: &str, database: Database, query: SqlQuery) -> Self {
         let count = Count::new(name);
         Self {
@@ -48,14 +47,14 @@ impl CursorReader {
         }
     }
 
-    /// Fetches so many rows at once.
+    /// Rows per fetch.
     #[must_use]
     pub fn fetch_size(mut self, rows: usize) -> Self {
         self.fetch_size = rows.max(1);
         self
     }
 
-    /// Runs the statement, and goes to the saved position.
+    /// Runs the statement and skips to the saved position.
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;
         self.count.load(context)?;
@@ -73,8 +72,7 @@ impl CursorReader {
     }
 }
 
-/// A cursor of PostgreSQL lives in a transaction. One that stands still between two chunks is no mistake
-/// here, and it locks no rows.
+/// A PostgreSQL cursor needs a transaction. It may be idle between two chunks, and it locks no rows.
 async fn begun(link: Link) -> Result<Link, ItemError> {
     let Link::Postgres { mut connection, is_pooled } = link else { return Ok(link) };
     let begin = "begin isolation level repeatable read read only; \

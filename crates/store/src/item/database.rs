@@ -1,4 +1,4 @@
-//! What a reader reads from: the store's own database, or another one.
+//! The database that a reader reads: the store's own, or another one.
 
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
@@ -16,14 +16,13 @@ use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// How long to try to connect.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long to wait for a lock of SQLite's.
+/// How long to wait for SQLite's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A database to read from. Cheap to clone; each reader opens a connection of its own, so that a long query
-/// does not take one from the store.
+/// A database to read from. Cheap to clone; each reader opens its own connection, so that a long query does not take
+/// one of the store's.
 #[derive(Clone)]
 pub struct Database {
     source: Source,
@@ -38,11 +37,11 @@ enum Source {
     },
     Sqlite(Box<SqliteConnectOptions>),
     MySql(Box<MySqlConnectOptions>),
-    /// A database in memory, which has only one connection.
+    /// In memory, with a single connection.
     Shared(Store),
 }
 
-/// Which database it is, where the text of a statement depends on it.
+/// The dialects of SQL text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flavour {
     Postgres,
@@ -71,8 +70,8 @@ impl Database {
         Self { source, place: store.place() }
     }
 
-    /// The database at `url`: `postgres://…`, `sqlite://FILE`, `mysql://…` or `mariadb://…`. Nothing is
-    /// connected before a reader opens.
+    /// The database at `url`: `postgres://…`, `sqlite://FILE`, `mysql://…` or `mariadb://…`. It
+    /// connects when a reader opens.
     ///
     /// ```
     /// # use tidemill_store::item::Database;
@@ -106,19 +105,19 @@ impl Database {
     }
 
     fn mysql(url: &str) -> Result<Self, StoreError> {
-        // The driver's own text may quote the URL, and with it a password, so it is not passed on.
+        // The driver's message may quote the URL with its password, so drop it.
         let options = MySqlConnectOptions::from_str(url).map_err(|_| StoreError::BadUrl {
             why: "it is not of the form mysql://USER@HOST:PORT/DATABASE".to_owned(),
         })?;
         let database = options.get_database().unwrap_or_default();
         let place = format!("mysql://{}:{}/{database}", options.get_host(), options.get_port());
-        // A client must not change how the author's text is understood: `||` means what the server says.
+        // Do not change how the author's SQL is read: `||` means what the server says.
         let options =
             options.pipes_as_concat(false).no_engine_substitution(false).disable_statement_logging();
         Ok(Self { source: Source::MySql(Box::new(options)), place })
     }
 
-    /// How the text of a query marks its `number`-th value, counted from 1.
+    /// The placeholder of the `number`-th value, counted from 1.
     ///
     /// ```
     /// # use tidemill_store::item::Database;
@@ -152,7 +151,7 @@ impl Database {
         }
     }
 
-    /// Connects to write. A database in memory has one connection, and the step that asks holds that.
+    /// Refuses a database in memory: its only connection is held by the running step.
     pub(crate) async fn writing_link(&self) -> Result<Link, ItemError> {
         match &self.source {
             Source::Sqlite(options) => {
@@ -167,7 +166,7 @@ impl Database {
         }
     }
 
-    /// Connects, and refuses a database whose only connection a cursor would keep.
+    /// Refuses a database whose only connection a cursor would keep.
     pub(crate) async fn link_for_cursor(&self) -> Result<Link, ItemError> {
         match &self.source {
             Source::Shared(_) => Err(fatal(
@@ -196,14 +195,14 @@ impl Database {
     }
 }
 
-/// What a store tells of its database to those who want a connection of their own.
+/// What a store gives to readers that open their own connection.
 pub(crate) enum Reading {
     Postgres(Box<PgConnectOptions>),
     SqliteFile(std::path::PathBuf),
     SqliteMemory,
 }
 
-/// A connection that cannot write, whatever the query says.
+/// Read-only, whatever the query says.
 fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -213,7 +212,7 @@ fn sqlite_options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Where it is, without user name and password.
+/// Without user name and password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)

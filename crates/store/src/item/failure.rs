@@ -1,4 +1,4 @@
-//! What a database's refusal means for an item: whether to try again, to skip it, or to give up.
+//! What a database error means for an item: retry, skip, or fail.
 
 use crate::error::StoreError;
 use sqlx::mysql::MySqlDatabaseError;
@@ -6,14 +6,14 @@ use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// The kind of an error while items are written: [`ErrorKind::TRANSIENT`] where it may succeed the next time,
-/// [`ErrorKind::CONSTRAINT`] where the database refused a row, [`ErrorKind::FATAL`] where the statement
-/// itself is wrong, [`ErrorKind::WRITE`] otherwise.
+/// The kind of an error while writing items: [`ErrorKind::TRANSIENT`] if a retry may succeed, [`ErrorKind::CONSTRAINT`]
+/// if the database rejected a row, [`ErrorKind::FATAL`] if the statement itself is wrong, [`ErrorKind::WRITE`]
+/// otherwise.
 pub fn error_kind(error: &sqlx::Error) -> ErrorKind {
     statement_kind(error).unwrap_or(ErrorKind::WRITE)
 }
 
-/// The kind of any error that comes from a database, be it the store's or the driver's own; none for others.
+/// The kind of an error of the store or the driver; `None` for other errors.
 pub fn kind_of_cause(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = error.downcast_ref::<StoreError>() {
         return error.item_kind();
@@ -21,7 +21,7 @@ pub fn kind_of_cause(error: &(dyn std::error::Error + 'static)) -> Option<ErrorK
     error.downcast_ref::<sqlx::Error>().and_then(statement_kind)
 }
 
-/// The kind of an error of a statement, where it has one of its own.
+/// `None` if it has no special meaning.
 pub(crate) fn statement_kind(error: &sqlx::Error) -> Option<ErrorKind> {
     match error {
         sqlx::Error::Database(answer) => {
@@ -37,7 +37,7 @@ pub(crate) fn statement_kind(error: &sqlx::Error) -> Option<ErrorKind> {
         }
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) => Some(ErrorKind::TRANSIENT),
         sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => Some(ErrorKind::TRANSIENT),
-        // The store was closed, so nothing will work any more.
+        // The store was closed.
         sqlx::Error::PoolClosed => Some(ErrorKind::FATAL),
         _ => None,
     }
@@ -45,20 +45,19 @@ pub(crate) fn statement_kind(error: &sqlx::Error) -> Option<ErrorKind> {
 
 fn postgres_kind(code: &str) -> Option<ErrorKind> {
     match code {
-        // Serialization, deadlock, lock not available, cancelled or timed out, too many connections, shut
-        // down.
+        // Serialization, deadlock, lock not available, cancelled or timed out, too many connections, shut down.
         "40001" | "40P01" | "55P03" | "57014" | "53300" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => {
             Some(ErrorKind::TRANSIENT)
         }
         _ if code.starts_with("08") => Some(ErrorKind::TRANSIENT),
         _ if code.starts_with("23") => Some(ErrorKind::CONSTRAINT),
-        // Syntax, unknown tables and columns, missing rights; full disks; a server that only reads.
+        // Syntax, unknown tables and columns, missing rights; full disks; a read-only server.
         _ if code.starts_with("42") || code == "53100" || code == "25006" => Some(ErrorKind::FATAL),
         _ => None,
     }
 }
 
-/// The low byte is the kind of error, the rest says more.
+/// The low byte is the error class.
 fn sqlite_kind(code: i32) -> Option<ErrorKind> {
     const ERROR: i32 = 1;
     const PERM: i32 = 3;
@@ -87,7 +86,7 @@ fn mysql_kind(number: u16, state: &str) -> Option<ErrorKind> {
     }
 }
 
-/// An answer of the database, with what it says beyond its first line.
+/// The database's message, with its details.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct Answer {
@@ -95,13 +94,13 @@ struct Answer {
     source: sqlx::Error,
 }
 
-/// The error as one of items; of kind `otherwise` where it has none of its own.
+/// Kind `otherwise` if the error has no special meaning.
 pub(crate) fn item_error(error: sqlx::Error, otherwise: ErrorKind) -> ItemError {
     let kind = statement_kind(&error).unwrap_or(otherwise);
     ItemError::of(kind, answer(error))
 }
 
-/// The error of a statement that cannot go on: to be tried again, or the end.
+/// The error of a query: transient or fatal.
 pub(crate) fn reading(error: sqlx::Error) -> ItemError {
     match statement_kind(&error) {
         Some(kind) if kind == ErrorKind::TRANSIENT => ItemError::of(kind, answer(error)),
@@ -123,7 +122,7 @@ fn answer(error: sqlx::Error) -> Answer {
     Answer { text, source: error }
 }
 
-/// An error that ends the step, because what the author asked for cannot be done.
+/// Fails the step.
 pub(crate) fn fatal(text: impl Into<String>) -> ItemError {
     ItemError::new(ErrorKind::FATAL, text)
 }

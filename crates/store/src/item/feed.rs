@@ -1,5 +1,5 @@
-//! A task that reads ahead: while one batch of rows is worked on, the next ones come from the database. The
-//! channel between them is bounded, so a slow step holds back its source and not the memory.
+//! A task that reads ahead: while one batch of rows is processed, the next ones are fetched. The channel is bounded, so
+//! a slow step slows its source instead of filling memory.
 
 use crate::item::failure::{fatal, reading};
 use crate::item::row::Item;
@@ -11,11 +11,10 @@ use tidemill_domain::item::ItemError;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Batches that wait in the channel. One more is being read, one more is being worked on.
+/// Batches in the channel. One more is being read, and one more is being processed.
 const BATCHES_MAX: usize = 1;
 
-/// What goes through the channel. The end is said in so many words: a task that died must not look like one
-/// that had read everything.
+/// The end is an explicit message: a task that died must not look finished.
 enum Message {
     Batch(Vec<Item>),
     Failed(ItemError),
@@ -29,20 +28,17 @@ pub(crate) struct Feed {
     task: JoinHandle<()>,
 }
 
-/// Where a reader stands with its feed.
 #[derive(Debug, Default)]
 pub(crate) enum Flow {
-    /// There is none: not yet, or not any more after an error. The next read starts one.
+    /// No feed: not started, or ended by an error. The next read starts one.
     #[default]
     Idle,
     Running(Feed),
-    /// All rows were handed out.
     Done,
 }
 
 impl Flow {
-    /// The next item of a running feed; none at the end. An error ends the feed, so that the next read begins
-    /// again where the reader is.
+    /// `None` at the end. An error ends the feed, and the next read starts again at the reader's position.
     #[inline]
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, ItemError> {
         let Self::Running(feed) = self else { return Ok(None) };
@@ -55,7 +51,6 @@ impl Flow {
         next
     }
 
-    /// Ends the feed, if there is one.
     pub(crate) async fn close(&mut self) {
         if let Self::Running(feed) = std::mem::take(self) {
             feed.close().await;
@@ -63,20 +58,20 @@ impl Flow {
     }
 }
 
-/// The end that the task fills.
+/// The sending side.
 pub(crate) struct Sink {
     sender: mpsc::Sender<Message>,
 }
 
 impl Sink {
-    /// Hands over a batch; false when nobody wants it any more.
+    /// False if the receiver is gone.
     pub(crate) async fn send(&self, items: Vec<Item>) -> bool {
         items.is_empty() || self.sender.send(Message::Batch(items)).await.is_ok()
     }
 }
 
 impl Sink {
-    /// Hands on rows as they come, `size` at a time, leaving out the first `skip`.
+    /// Sends rows as they arrive, `size` at a time, after the first `skip`.
     pub(crate) async fn hand_on<R>(
         &self,
         mut rows: Rows<'_, R>,
@@ -119,7 +114,7 @@ impl Feed {
                 () = sender.closed() => {}
                 done = work => {
                     let last = done.map_or_else(Message::Failed, |()| Message::End);
-                    // Nobody may be left to hear it.
+                    // The receiver may be gone.
                     let _heard = sender.send(last).await;
                 }
             }
@@ -127,7 +122,7 @@ impl Feed {
         Self { receiver, batch: Vec::new().into_iter(), task }
     }
 
-    /// The next item; none at the end. Does not wait while a batch is at hand.
+    /// `None` at the end. Does not wait while a batch is buffered.
     #[inline]
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, ItemError> {
         loop {
@@ -143,7 +138,7 @@ impl Feed {
         }
     }
 
-    /// Ends the task, and with it its connection.
+    /// Ends the task and its connection.
     pub(crate) async fn close(self) {
         drop(self.receiver);
         if self.task.await.is_err() {

@@ -1,18 +1,17 @@
-//! Names of tables and columns that come from the author: checked, and quoted as the database wants it.
+//! The author's names of tables and columns, checked and quoted.
 
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// The longest name that PostgreSQL keeps; it would silently cut a longer one.
+/// PostgreSQL silently truncates longer names.
 const NAME_BYTES_MAX: usize = 63;
 
-/// What a name stands between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quote {
     Double,
     Backtick,
 }
 
-/// The name as it may stand in a statement. A quote in it is doubled, so it cannot end the name.
+/// Doubles quotes in the name, so it cannot end early.
 pub(crate) fn quoted(name: &str, quote: Quote) -> Result<String, ItemError> {
     let refused = if name.is_empty() {
         Some("is empty")
@@ -36,7 +35,7 @@ pub(crate) fn quoted(name: &str, quote: Quote) -> Result<String, ItemError> {
     })
 }
 
-/// Names as they may stand in a list of columns.
+/// As a list of columns.
 pub(crate) fn quoted_list<S: AsRef<str>>(names: &[S], quote: Quote) -> Result<String, ItemError> {
     let names: Vec<String> =
         names.iter().map(|name| quoted(name.as_ref(), quote)).collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! A reader that remembers keys: page by page, each behind the last key of the one before.
+//! A reader that pages by key: each page starts after the last key of the previous one.
 
 use crate::item::database::{Database, Flavour};
 use crate::item::failure::fatal;
@@ -11,11 +11,11 @@ use crate::item::row::{BadRow, Item};
 use tidemill_domain::item::{ItemError, Row, Value};
 use tidemill_domain::job::ExecutionContext;
 
-/// Reads page by page in the order of its keys, so that no statement is open while a chunk is worked on, and
-/// a restart costs nothing: the database goes to the key by an index.
+/// Reads page by page in the order of its keys. No statement is open while a chunk is processed, and a restart is
+/// cheap: the database finds the key by an index.
 ///
-/// The query is a `select` without order and limit, whose rows have the key columns. Together these must be
-/// unique and never null; that is checked, because rows would be lost otherwise.
+/// The query is a `select` without order and limit that returns the key columns. Together these must be unique and
+/// never null; the reader checks it, because it would lose rows otherwise.
 #[derive(Debug)]
 pub struct KeysetReader {
     database: Database,
@@ -25,9 +25,9 @@ pub struct KeysetReader {
     is_counted: bool,
     total: Option<u64>,
     context_key: String,
-    /// Where the key columns are in a row.
+    /// Positions of the key columns in a row.
     indices: Vec<usize>,
-    /// The key of the last row that was handed out; empty before the first.
+    /// The key of the last row returned; empty before the first.
     last: Vec<Value>,
     flow: Flow,
 }
@@ -35,7 +35,7 @@ pub struct KeysetReader {
 reader!(KeysetReader);
 
 impl KeysetReader {
-    /// A reader whose position is kept under `name`.
+    /// `name` is the key of its saved position.
     pub fn new<K: Into<String>>(
         name: &str,
         database: Database,
@@ -57,7 +57,7 @@ impl KeysetReader {
         }
     }
 
-    /// Lets the database understand the query, and goes to the saved position.
+    /// Prepares the query and goes to the saved position.
     #[crate::boxed]
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;
@@ -77,7 +77,7 @@ impl KeysetReader {
         self.start().await
     }
 
-    /// The next row; none at the end.
+    /// `None` at the end.
     #[inline]
     pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
         if matches!(self.flow, Flow::Idle) {
@@ -92,7 +92,7 @@ impl KeysetReader {
         item.map(Some).map_err(|bad| bad.error)
     }
 
-    /// Saves the key of the last row that was handed out.
+    /// Saves the key of the last row returned.
     pub fn update(&mut self, context: &mut ExecutionContext) {
         if !self.last.is_empty() {
             context.put(&self.context_key, position::to_json(&self.keys, &self.last));
@@ -102,7 +102,7 @@ impl KeysetReader {
     #[crate::boxed]
     async fn start(&mut self) -> Result<(), ItemError> {
         let mut link = self.database.link().await?;
-        // The query alone first: SQLite takes a key that does not exist for a text.
+        // Prepare the query alone first: SQLite reads an unknown key column as a text.
         let columns = link.prepare_query(&self.query).await?;
         self.indices = indices(columns.names(), &self.keys)?;
         self.count_if_wanted(&mut link).await?;
@@ -132,7 +132,7 @@ impl KeysetReader {
 
 const NO_KEY: &str = "a row without a key cannot be found again; leave such rows out, or use other keys";
 
-/// What all pages of a reader have in common.
+/// The constant part of all pages.
 struct Book {
     flavour: Flavour,
     query: SqlQuery,
@@ -142,7 +142,7 @@ struct Book {
 }
 
 impl Book {
-    /// One row more than a page has, so that two rows with one key are noticed even at its end.
+    /// One row more than a page, so that a duplicate key is noticed even at its end.
     fn page(&self, after: Option<&[Value]>) -> Result<pages::Page, ItemError> {
         pages::keyset(&self.query, self.flavour, &self.keys, after, self.size.saturating_add(1))
     }
@@ -152,7 +152,7 @@ impl Book {
         self.indices.iter().map(|index| &values[*index])
     }
 
-    /// How many of the rows have a key of their own, and what is wrong with the one behind them.
+    /// Keeps the rows with distinct keys; returns what is wrong with the next one.
     fn check(&self, items: &mut Vec<Item>) -> Option<ItemError> {
         for at in 0..items.len() {
             let without_value = self.key(&items[at]).position(Value::is_null);
@@ -221,7 +221,6 @@ fn row_of(item: &Item) -> &Row {
     }
 }
 
-/// Where the keys are among the columns.
 fn indices(columns: &[String], keys: &[String]) -> Result<Vec<usize>, ItemError> {
     let index = |key: &String| {
         columns.iter().position(|column| column == key).ok_or_else(|| {

@@ -1,5 +1,4 @@
-//! A reader's way to its database: a connection of its own or, for a database in memory, the store's only
-//! one.
+//! A reader's connection: its own or, for a database in memory, the store's only one.
 
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
@@ -13,23 +12,22 @@ use sqlx::postgres::PgConnection;
 use sqlx::sqlite::SqliteConnection;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// How often to wait for the only connection of a database in memory, each time as long as its pool waits.
+/// Attempts to get the only connection of a database in memory, each as long as its pool waits.
 const WAITS_MAX: u32 = 12;
 
-/// A way to a database.
 pub(crate) enum Link {
-    /// Whether a pooler may give each transaction another server connection.
+    /// A pooler may give each transaction another server connection.
     Postgres {
         connection: PgConnection,
         is_pooled: bool,
     },
     Sqlite(SqliteConnection),
     MySql(MySqlConnection),
-    /// The only connection of a database in memory. Borrowed for one statement at a time.
+    /// The only connection of a database in memory, borrowed for one statement at a time.
     Shared(Store),
 }
 
-/// A query that the database has understood.
+/// A prepared query.
 pub(crate) enum Plan {
     Postgres(postgres::Plan),
     Sqlite(sqlite::Plan),
@@ -55,7 +53,6 @@ impl Plan {
 }
 
 impl Link {
-    /// Lets the database understand a query.
     pub(crate) async fn prepare(&mut self, sql: &str) -> Result<Plan, ItemError> {
         self.begin_if_pooled().await?;
         let plan = match self {
@@ -71,15 +68,14 @@ impl Link {
         Ok(plan)
     }
 
-    /// Lets the database understand the author's query, which must have as many places as values: SQLite
-    /// would take a missing one for null, and the places that a page adds would be taken for the author's.
+    /// Prepares the author's query and checks that it has as many placeholders as values: SQLite would bind null to a
+    /// missing one, and the placeholders of a page would be taken for the author's.
     pub(crate) async fn prepare_query(&mut self, query: &SqlQuery) -> Result<Plan, ItemError> {
         let plan = self.prepare(query.text()).await?;
         query.check_places(plan.places())?;
         Ok(plan)
     }
 
-    /// Runs a query and reads all of its rows.
     pub(crate) async fn fetch(&mut self, plan: &Plan, values: &[Value]) -> Result<Vec<Item>, ItemError> {
         self.begin_if_pooled().await?;
         let items = match (&mut *self, plan) {
@@ -98,7 +94,7 @@ impl Link {
         Ok(items)
     }
 
-    /// The one number that a query answers with.
+    /// The single number that a query returns.
     pub(crate) async fn scalar(&mut self, sql: &str, values: &[Value]) -> Result<Option<i64>, ItemError> {
         let plan = self.prepare(sql).await?;
         let items = self.fetch(&plan, values).await?;
@@ -111,8 +107,8 @@ impl Link {
         })
     }
 
-    /// Behind a pooler only a transaction stays on one server connection, and that may hold statements of
-    /// others under the names that our driver is about to use.
+    /// Behind a pooler only a transaction stays on one server connection, and that may hold other clients' statements
+    /// under the names that our driver is about to use.
     async fn begin_if_pooled(&mut self) -> Result<(), ItemError> {
         if let Self::Postgres { connection, is_pooled: true } = self {
             sqlx::raw_sql("begin read only; deallocate all").execute(connection).await.map_err(reading)?;
@@ -128,7 +124,7 @@ impl Link {
     }
 }
 
-/// The step itself writes through the same connection, so there may be a wait until its chunk has committed.
+/// The step writes through the same connection, so this may wait until its chunk has committed.
 async fn borrowed(store: &Store) -> Result<Tx, ItemError> {
     let mut waits = 0;
     loop {

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB, which never hold the store: their types in binary form, and how queries run on them.
+//! MySQL and MariaDB, which only ever hold items, never the store: their binary types, and how queries run.
 
 mod kind;
 
@@ -14,14 +14,13 @@ use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 pub(crate) type Plan = row::Plan<MySqlStatement>;
 
-/// How each column of one result becomes a value.
+/// Decodes the columns of one result.
 struct Decoder {
     names: Arc<[String]>,
     kinds: Vec<MyKind>,
 }
 
-/// Lets the server understand the query. The text is the author's own, or made of it and of names that are
-/// quoted.
+/// The text is the author's own, or built from it and quoted names.
 pub(crate) async fn prepare(connection: &mut MySqlConnection, sql: &str) -> Result<Plan, ItemError> {
     let text = AssertSqlSafe(sql.to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
@@ -29,7 +28,6 @@ pub(crate) async fn prepare(connection: &mut MySqlConnection, sql: &str) -> Resu
     Ok(Plan::new(statement))
 }
 
-/// Runs the query and reads all of its rows.
 pub(crate) async fn fetch(
     connection: &mut MySqlConnection,
     plan: &Plan,
@@ -42,7 +40,7 @@ pub(crate) async fn fetch(
     Ok(rows.iter().map(|row| decoder.decode(row)).collect())
 }
 
-/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+/// Runs the author's statement, ignores its rows, and returns how many rows it changed.
 pub(crate) async fn execute(connection: &mut MySqlConnection, query: &SqlQuery) -> Result<u64, ItemError> {
     let text = AssertSqlSafe(query.text().to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
@@ -51,7 +49,7 @@ pub(crate) async fn execute(connection: &mut MySqlConnection, query: &SqlQuery) 
     done.map(|done| done.rows_affected()).map_err(|error| item_error(error, ErrorKind::WRITE))
 }
 
-/// Reads the query row by row, leaving out the first `skip`, and hands on `size` rows at a time.
+/// Reads row by row after the first `skip`, and sends `size` rows at a time.
 pub(crate) async fn stream(
     connection: &mut MySqlConnection,
     plan: &Plan,
@@ -60,7 +58,7 @@ pub(crate) async fn stream(
     size: usize,
     sink: &Sink,
 ) -> Result<(), ItemError> {
-    // The server would cut off a client that does not take its rows for a minute, as a slow step does.
+    // By default the server drops a client that takes no rows for a minute, as a slow step does.
     sqlx::raw_sql("set session net_write_timeout = 31536000")
         .execute(&mut *connection)
         .await
@@ -78,8 +76,8 @@ pub(crate) async fn stream(
     .await
 }
 
-/// What a key of a page is compared with. A bare place would let the server compare decimals as
-/// floating-point numbers, and two long ones would be the same.
+/// The placeholder for a key value. A bare one would compare decimals as floating-point numbers, and two long ones
+/// would be equal.
 pub(crate) fn place_of(value: &Value) -> String {
     match value {
         Value::Decimal(value) => {
@@ -91,8 +89,8 @@ pub(crate) fn place_of(value: &Value) -> String {
 }
 
 impl Decoder {
-    /// The types are known for sure only with the first row: those of the prepared statement lack what comes
-    /// from its parameters.
+    /// The types are certain only with the first row: a prepared statement does not know those that come from
+    /// parameters.
     fn of(plan: &Plan, row: &MySqlRow) -> Result<Self, ItemError> {
         Ok(Self { names: Arc::clone(&plan.names), kinds: kinds(row.columns())? })
     }
@@ -103,7 +101,7 @@ impl Decoder {
                 row.try_get_raw(index).map_err(|error| format!("is missing in the result: {error}"))?;
             match <&[u8] as Decode<MySql>>::decode(value) {
                 Ok(bytes) => self.kinds[index].decode(bytes),
-                // The driver has no other error here than that there is no value.
+                // The driver's only error here is a missing value.
                 Err(_) => Ok(Value::Null),
             }
         })
@@ -128,7 +126,7 @@ fn arguments(values: &[Value]) -> Result<MySqlArguments, ItemError> {
             Value::Double(value) => arguments.add(*value),
             Value::Text(value) => arguments.add(value.as_str()),
             Value::Bytes(value) => arguments.add(value.as_slice()),
-            // In the zone of the session, which the driver sets to UTC.
+            // In the session's zone, which the driver sets to UTC.
             Value::Instant(value) => arguments.add(value.to_string().trim_end_matches('Z')),
             value => arguments.add(value.to_string()),
         };

@@ -1,4 +1,4 @@
-//! A reader that counts: page by page, by the number of rows before it.
+//! A reader that pages by counting rows.
 
 use crate::item::database::{Database, Flavour};
 use crate::item::failure::fatal;
@@ -10,11 +10,10 @@ use crate::item::query::SqlQuery;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
 
-/// Reads page by page with `limit` and `offset`, so that no statement is open while a chunk is worked on.
+/// Reads page by page with `limit` and `offset`, so that no statement is open while a chunk is processed.
 ///
-/// The query must have an `order by` that leaves no two rows in doubt, and rows before the position must
-/// stay. The database walks over all rows before a page, each time: for large tables use a
-/// [`KeysetReader`](crate::item::KeysetReader).
+/// The query needs an `order by` that is unique, and rows before the position must stay. The database walks over all
+/// earlier rows for each page: for large tables use a [`KeysetReader`](crate::item::KeysetReader).
 #[derive(Debug)]
 pub struct OffsetReader {
     database: Database,
@@ -29,13 +28,13 @@ pub struct OffsetReader {
 counting_reader!(OffsetReader);
 
 impl OffsetReader {
-    /// A reader whose position is kept under `name`.
+    /// `name` is the key of its saved position.
     pub fn new(name: &str, database: Database, query: SqlQuery, page_size: usize) -> Self {
         let (page_size, count) = (page_size.max(1), Count::new(name));
         Self { database, query, page_size, is_counted: false, total: None, count, flow: Flow::Idle }
     }
 
-    /// Lets the database understand the query, and goes to the saved position.
+    /// Prepares the query and goes to the saved position.
     #[crate::boxed]
     pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.flow.close().await;

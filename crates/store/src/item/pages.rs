@@ -1,6 +1,6 @@
-//! The texts of paged queries, made of the author's query and of names that are quoted.
+//! The texts of paged queries, built from the author's query and quoted names.
 //!
-//! The author's query stands on lines of its own, so that a comment at its end does not swallow what follows.
+//! The author's query is on its own lines, so that a comment at its end does not swallow the rest.
 
 use crate::item::database::Flavour;
 use crate::item::identifier::{quoted, quoted_list};
@@ -8,14 +8,13 @@ use crate::item::mysql;
 use crate::item::query::SqlQuery;
 use tidemill_domain::item::{ItemError, Value};
 
-/// A statement and the values that are bound to it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) values: Vec<Value>,
 }
 
-/// The first rows in the order of `keys`, or those behind the row with the keys `after`.
+/// The first rows in the order of `keys`, or those after the keys `after`.
 pub(crate) fn keyset(
     query: &SqlQuery,
     flavour: Flavour,
@@ -39,7 +38,7 @@ pub(crate) fn keyset(
     Ok(Page { text, values })
 }
 
-/// A query that finds rows which have no key, of which no page would ever tell.
+/// Finds rows without a key, which no page would return.
 pub(crate) fn keyless(query: &SqlQuery, flavour: Flavour, keys: &[String]) -> Result<String, ItemError> {
     let conditions: Vec<String> = keys
         .iter()
@@ -52,18 +51,18 @@ pub(crate) fn keyless(query: &SqlQuery, flavour: Flavour, keys: &[String]) -> Re
     ))
 }
 
-/// The rows from `offset` on, in the order that the query has.
+/// The rows from `offset` on, in the order of the query.
 pub(crate) fn offset(query: &SqlQuery, flavour: Flavour, offset: u64, rows: usize) -> Page {
     let mut values = query.values().to_vec();
     values.push(Value::Long(limit(rows)));
     let limit = place(flavour, values.len());
     values.push(Value::Long(i64::try_from(offset).unwrap_or(i64::MAX)));
     let offset = place(flavour, values.len());
-    // Not around a sub-query: its order would not have to survive that.
+    // No sub-query: its order would not have to survive.
     Page { text: format!("{}\nlimit {limit} offset {offset}", query.text()), values }
 }
 
-/// Rows are compared as a whole, which both databases can do by walking an index.
+/// Compares whole rows, which PostgreSQL and SQLite can do by an index.
 fn row_comparison(keys: &str, flavour: Flavour, after: &[Value], values: &mut Vec<Value>) -> String {
     let mut places = Vec::with_capacity(after.len());
     for value in after {
@@ -73,8 +72,8 @@ fn row_comparison(keys: &str, flavour: Flavour, after: &[Value], values: &mut Ve
     format!("\nwhere ({keys}) > ({})", places.join(", "))
 }
 
-/// `a >= ? and (a > ? or (a = ? and b > ?))`: MySQL does not walk an index for a comparison of whole rows,
-/// and the first condition gives it a range.
+/// `a >= ? and (a > ? or (a = ? and b > ?))`: MySQL uses no index for row comparisons, so the first condition gives it
+/// a range.
 fn stepwise_comparison(
     keys: &[String],
     after: &[Value],

@@ -1,8 +1,7 @@
-//! Where a reader is, as it is kept between two runs: values with their types, so that they come back
-//! exactly.
+//! A reader's saved position: values with their types, so that they come back exactly.
 //!
 //! A value is stored as an object with one member, named by its type: `{"long":7}`, `{"decimal":"12.50"}`,
-//! `{"bytes":"00ff"}`. Numbers of type double are texts, because JSON has neither infinity nor NaN.
+//! `{"bytes":"00ff"}`. Doubles are texts, because JSON has neither infinity nor NaN.
 
 use crate::item::failure::fatal;
 use crate::item::link::Link;
@@ -12,7 +11,7 @@ use std::str::FromStr;
 use tidemill_domain::item::{ItemError, Value};
 use tidemill_domain::job::ExecutionContext;
 
-/// How many rows were handed out, kept as `<name>.read.count`.
+/// Rows returned so far, saved as `<name>.read.count`.
 #[derive(Debug)]
 pub(crate) struct Count {
     key: String,
@@ -33,7 +32,7 @@ impl Count {
         self.rows += 1;
     }
 
-    /// Takes what was saved; zero when nothing was.
+    /// Zero if nothing was saved.
     pub(crate) fn load(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.rows = match context.get(&self.key) {
             None => 0,
@@ -49,7 +48,7 @@ impl Count {
     }
 }
 
-/// What all readers can do, and what is asked once when they start.
+/// The methods that all readers share.
 macro_rules! reader {
     ($reader:ident) => {
         impl $reader {
@@ -60,7 +59,7 @@ macro_rules! reader {
                 self
             }
 
-            /// How many rows there are in all, when they were counted.
+            /// The number of rows, if they were counted.
             pub fn total(&self) -> Option<u64> {
                 self.total
             }
@@ -81,13 +80,13 @@ macro_rules! reader {
 }
 pub(crate) use reader;
 
-/// What readers can do whose position is the number of rows before it.
+/// The methods of readers whose position is a number of rows.
 macro_rules! counting_reader {
     ($reader:ident) => {
         $crate::item::position::reader!($reader);
 
         impl $reader {
-            /// The next row; none at the end.
+            /// The next row; `None` at the end.
             #[inline]
             pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
                 if matches!(self.flow, Flow::Idle) {
@@ -102,7 +101,7 @@ macro_rules! counting_reader {
                 }
             }
 
-            /// Saves how many rows were handed out.
+            /// Saves how many rows were returned.
             pub fn update(&mut self, context: &mut ExecutionContext) {
                 self.count.save(context);
             }
@@ -111,19 +110,18 @@ macro_rules! counting_reader {
 }
 pub(crate) use counting_reader;
 
-/// How many rows the query has.
 pub(crate) async fn count_total(link: &mut Link, query: &SqlQuery) -> Result<Option<u64>, ItemError> {
     let total = link.scalar(&query.counting(), query.values()).await?;
     Ok(total.and_then(|total| u64::try_from(total).ok()))
 }
 
-/// The stored form of the key values, by the names of their columns.
+/// Key values by column name.
 pub(crate) fn to_json(names: &[String], values: &[Value]) -> Json {
     let members = names.iter().zip(values).map(|(name, value)| (name.clone(), value_to_json(value)));
     Json::Object(members.collect::<Map<_, _>>())
 }
 
-/// Reads the key values back; none when they are not of these columns or not in the form that we write.
+/// `None` if the columns differ or the format is not ours.
 pub(crate) fn from_json(names: &[String], stored: &Json) -> Option<Vec<Value>> {
     let members = stored.as_object().filter(|members| members.len() == names.len())?;
     names.iter().map(|name| value_from_json(members.get(name)?)).collect()
@@ -173,7 +171,6 @@ fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// The bytes that hexadecimal digits stand for.
 pub(crate) fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

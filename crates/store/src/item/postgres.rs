@@ -1,5 +1,4 @@
-//! PostgreSQL: its types in their binary form, and how queries run on it: prepared once, with values in the types that the
-//! server asks for.
+//! PostgreSQL: its binary types, and how queries run: prepared once, with values in the types that the server asks for.
 
 mod encode;
 mod kind;
@@ -24,14 +23,13 @@ use sqlx::{
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// A query as the server understood it.
 pub(crate) struct Plan {
     statement: PgStatement,
     parameters: Vec<Parameter>,
     decoder: Decoder,
 }
 
-/// A place for a value: its type, by name for people, and how it is encoded.
+/// A placeholder: its type, with the name for messages, and its encoding.
 #[derive(Clone)]
 struct Parameter {
     oid: Oid,
@@ -39,7 +37,7 @@ struct Parameter {
     name: String,
 }
 
-/// How each column of a result becomes a value; found out once per query.
+/// Decodes the columns of a result; resolved once per query.
 #[derive(Clone)]
 struct Decoder {
     names: Arc<[String]>,
@@ -56,8 +54,7 @@ impl Plan {
     }
 }
 
-/// Lets the server understand the query. The text is the author's own, or made of it and of names that are
-/// quoted.
+/// The text is the author's own, or built from it and quoted names.
 pub(crate) async fn prepare(connection: &mut PgConnection, sql: &str) -> Result<Plan, ItemError> {
     let (statement, parameters) = understood(connection, sql).await?;
     let mut kinds = Vec::with_capacity(statement.columns().len());
@@ -69,7 +66,7 @@ pub(crate) async fn prepare(connection: &mut PgConnection, sql: &str) -> Result<
     Ok(Plan { statement, parameters, decoder: Decoder { names, kinds } })
 }
 
-/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+/// Runs the author's statement, ignores its rows, and returns how many rows it changed.
 pub(crate) async fn execute(connection: &mut PgConnection, query: &SqlQuery) -> Result<u64, ItemError> {
     let (statement, parameters) = understood(connection, query.text()).await?;
     query.check_places(parameters.len())?;
@@ -77,7 +74,7 @@ pub(crate) async fn execute(connection: &mut PgConnection, query: &SqlQuery) -> 
     let arguments = arguments(&parameters, query.values())?;
     let done = statement.query_with(arguments).execute(connection).await;
     let done = done.map_err(|error| item_error(error, ErrorKind::WRITE))?;
-    // The server counts the rows that a query answers with, too, and those were not changed.
+    // The server also counts rows that a query returns; those were not changed.
     Ok(if has_rows && !query.is_returning() { 0 } else { done.rows_affected() })
 }
 
@@ -99,7 +96,6 @@ async fn understood(
     Ok((statement, parameters))
 }
 
-/// Runs the query and reads all of its rows.
 pub(crate) async fn fetch(
     connection: &mut PgConnection,
     plan: &Plan,
@@ -110,13 +106,12 @@ pub(crate) async fn fetch(
     Ok(rows.iter().map(|row| plan.decoder.decode(row)).collect())
 }
 
-/// Forgets the statements of this session, which behind a pooler may be somebody else's.
+/// Drops the session's prepared statements, which behind a pooler may belong to another client.
 pub(crate) async fn deallocate(connection: &mut PgConnection) -> Result<(), ItemError> {
     sqlx::raw_sql("deallocate all").execute(connection).await.map(drop).map_err(reading)
 }
 
-/// Reads the query through a cursor of the server, `size` rows at a time, leaving out the first `skip`. A
-/// transaction must be open.
+/// Reads through a server-side cursor, `size` rows at a time, after the first `skip`. A transaction must be open.
 pub(crate) async fn stream(
     connection: &mut PgConnection,
     plan: &Plan,
@@ -130,7 +125,7 @@ pub(crate) async fn stream(
     let arguments = arguments(&plan.parameters, values)?;
     sqlx::query_with(AssertSqlSafe(declare), arguments).execute(&mut *connection).await.map_err(reading)?;
     if skip > 0 {
-        // The server skips on its side. The number is ours; a cursor takes no bound one.
+        // The server skips. The number is ours; `move` takes no bound value.
         let moved = format!("move forward {skip} in tidemill_cursor");
         sqlx::raw_sql(AssertSqlSafe(moved)).execute(&mut *connection).await.map_err(reading)?;
     }
@@ -154,7 +149,7 @@ impl Decoder {
                 row.try_get_raw(index).map_err(|error| format!("is missing in the result: {error}"))?;
             match value.as_bytes() {
                 Ok(bytes) => self.kinds[index].decode(bytes),
-                // The driver has no other error here than that there is no value.
+                // The driver's only error here is a missing value.
                 Err(_) => Ok(Value::Null),
             }
         })
@@ -168,7 +163,7 @@ pub(crate) struct Bound {
 }
 
 impl Type<Postgres> for Bound {
-    /// Never used: each value says its own.
+    /// Never used: each value gives its own.
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(0))
     }

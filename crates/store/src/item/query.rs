@@ -1,13 +1,13 @@
-//! A query or another statement of the job's author: a text, and the values that are bound to its places.
+//! A query or another statement of the job's author: its text and the bound values.
 
 use crate::item::failure::fatal;
 use tidemill_domain::item::{ItemError, Value};
 
 /// A query and its values.
 ///
-/// The text is the author's own and never made of values. Places are written as the database has them: `$1`,
-/// `$2` on PostgreSQL, `?` on SQLite and MySQL. On PostgreSQL a value takes the type of its place, so that
-/// `day = $1` takes a text such as `2026-11-15`; where the place says none, cast it: `$1::date`.
+/// Write placeholders as the database does: `$1`, `$2` on PostgreSQL, `?` on SQLite and MySQL. On PostgreSQL a value
+/// takes the type of its placeholder, so that `day = $1` accepts a text such as `2026-11-15`; if the type is unknown,
+/// cast it: `$1::date`.
 ///
 /// ```
 /// # use tidemill_store::item::SqlQuery;
@@ -19,9 +19,9 @@ pub struct SqlQuery {
     values: Vec<Value>,
 }
 
-/// Values for the places of a statement: a tuple such as `(7, "paid")`, or `()` when it has none.
+/// Bound values: a tuple such as `(7, "paid")`, or `()` for none.
 pub trait Values {
-    /// The values, in the order of their places.
+    /// In the order of the placeholders.
     fn into_values(self) -> Vec<Value>;
 }
 
@@ -51,10 +51,10 @@ impl Values for () {
 }
 
 impl SqlQuery {
-    /// A query without values.
+    /// Without values.
     pub fn new(text: impl Into<String>) -> Self {
         let mut text = text.into();
-        // It becomes part of larger statements, in which its own end must not be theirs.
+        // It becomes a part of larger statements, so its semicolon must go.
         let kept = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace()).len();
         text.truncate(kept);
         Self { text, values: Vec::new() }
@@ -70,7 +70,7 @@ impl SqlQuery {
         self
     }
 
-    /// Its text, without a semicolon at the end.
+    /// Without a semicolon at the end.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -79,13 +79,12 @@ impl SqlQuery {
         &self.values
     }
 
-    /// A query that counts its rows. The query stands on lines of its own, so that a comment at its end stays
-    /// its own.
+    /// Counts its rows. The query is on its own lines, so that a comment at its end stays its own.
     pub(crate) fn counting(&self) -> String {
         format!("select count(*)\nfrom (\n{}\n) as counted", self.text)
     }
 
-    /// Refuses to bind another number of values than there are places: SQLite would take a missing one for null.
+    /// Fails if the numbers of values and placeholders differ: SQLite would bind null to a missing one.
     pub(crate) fn check_places(&self, places: usize) -> Result<(), ItemError> {
         let values = self.values.len();
         if places == values {
@@ -94,12 +93,12 @@ impl SqlQuery {
         Err(fatal(format!("the query has {places} places for values, and {values} are bound")))
     }
 
-    /// Whether the words `order by` stand in it.
+    /// Whether it contains `order by`.
     pub(crate) fn is_ordered(&self) -> bool {
         self.words().windows(2).any(|pair| pair == ["order", "by"])
     }
 
-    /// Whether the word `returning` stands in it.
+    /// Whether it contains `returning`.
     pub(crate) fn is_returning(&self) -> bool {
         self.words().iter().any(|word| word == "returning")
     }

@@ -1,22 +1,19 @@
-//! What comes out of a result: rows, and those that could not be understood.
+//! Rows of a result, and rows that could not be decoded.
 
 use sqlx::{Column as _, Either, Statement};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
 
-/// A row, or one of which a value could not be understood.
 pub(crate) type Item = Result<Row, Box<BadRow>>;
 
-/// A row of which at least one value could not be understood. The others are there, so that a reader knows
-/// where it is.
+/// A row with a value that could not be decoded. It keeps the other values, so that a reader knows its position.
 #[derive(Debug)]
 pub(crate) struct BadRow {
     pub(crate) error: ItemError,
     pub(crate) row: Row,
 }
 
-/// Puts the row together. `decode` gives the value of each column by its number, or says what is wrong with
-/// it.
+/// `decode` returns the value of a column by its index, or what is wrong with it.
 #[inline]
 pub(crate) fn assemble(
     names: &Arc<[String]>,
@@ -40,7 +37,7 @@ pub(crate) fn assemble(
     }
 }
 
-/// A query as SQLite or MySQL understood it.
+/// A query that SQLite or MySQL has prepared.
 pub(crate) struct Plan<S> {
     pub(crate) statement: S,
     pub(crate) names: Arc<[String]>,
@@ -61,7 +58,7 @@ impl<S: Statement> Plan<S> {
     }
 }
 
-/// How many places a statement has for values.
+/// The number of placeholders.
 pub(crate) fn places<T>(parameters: Option<Either<&[T], usize>>) -> usize {
     match parameters {
         Some(Either::Left(places)) => places.len(),
@@ -70,7 +67,7 @@ pub(crate) fn places<T>(parameters: Option<Either<&[T], usize>>) -> usize {
     }
 }
 
-/// A value of so many bytes. What is said in an error follows the name of the column.
+/// Errors read as a continuation of the column's name.
 pub(crate) fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
     bytes.try_into().map_err(|_| format!("has a value of {} bytes where {N} were expected", bytes.len()))
 }
@@ -79,7 +76,6 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// A column whose type has no value of ours.
 pub(crate) fn unsupported(name: &str, type_name: &str) -> ItemError {
     let text = format!(
         "column {name:?} is of type {type_name}, which cannot be read as it is; cast it to text in the query"

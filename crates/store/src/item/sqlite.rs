@@ -11,15 +11,13 @@ use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 pub(crate) type Plan = row::Plan<SqliteStatement>;
 
-/// Lets SQLite understand the query. The text is the author's own, or made of it and of names that are
-/// quoted.
+/// The text is the author's own, or built from it and quoted names.
 pub(crate) async fn prepare(connection: &mut SqliteConnection, sql: &str) -> Result<Plan, ItemError> {
     let text = AssertSqlSafe(sql.to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
     Ok(Plan::new(statement))
 }
 
-/// Runs the query and reads all of its rows.
 pub(crate) async fn fetch(
     connection: &mut SqliteConnection,
     plan: &Plan,
@@ -30,7 +28,7 @@ pub(crate) async fn fetch(
     Ok(rows.iter().map(|row| decode(&plan.names, row)).collect())
 }
 
-/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+/// Runs the author's statement, ignores its rows, and returns how many rows it changed.
 pub(crate) async fn execute(connection: &mut SqliteConnection, query: &SqlQuery) -> Result<u64, ItemError> {
     // SQLite would run all of them, with the values of the first.
     if query.has_several() {
@@ -41,7 +39,7 @@ pub(crate) async fn execute(connection: &mut SqliteConnection, query: &SqlQuery)
     let before = changes(connection).await?;
     let done = plan.statement.query_with(arguments(query.values())?).execute(&mut *connection).await;
     let done = done.map_err(|error| item_error(error, ErrorKind::WRITE))?;
-    // Whatever changes nothing leaves the count of the statement before it.
+    // A statement that changes nothing leaves the previous statement's count.
     Ok(if changes(connection).await? == before { 0 } else { done.rows_affected() })
 }
 
@@ -49,7 +47,7 @@ async fn changes(connection: &mut SqliteConnection) -> Result<i64, ItemError> {
     sqlx::query_scalar("select total_changes()").fetch_one(connection).await.map_err(reading)
 }
 
-/// Reads the query row by row, leaving out the first `skip`, and hands on `size` rows at a time.
+/// Reads row by row after the first `skip`, and sends `size` rows at a time.
 pub(crate) async fn stream(
     connection: &mut SqliteConnection,
     plan: &Plan,
@@ -63,7 +61,7 @@ pub(crate) async fn stream(
     sink.hand_on(rows, skip, size, |row| Ok(decode(&plan.names, row))).await
 }
 
-/// Each value has a class of its own here, whatever the column was declared as.
+/// In SQLite each value has its own class, whatever the column was declared as.
 fn decode(names: &Arc<[String]>, row: &SqliteRow) -> Item {
     assemble(names, |index| {
         let value = row.try_get_raw(index).map_err(|error| format!("is missing in the result: {error}"))?;
@@ -89,7 +87,6 @@ fn arguments(values: &[Value]) -> Result<SqliteArguments, ItemError> {
     Ok(arguments)
 }
 
-/// A value as SQLite stores it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Stored {
     Null,
@@ -99,8 +96,7 @@ pub(crate) enum Stored {
     Blob(Vec<u8>),
 }
 
-/// How a value is stored where the column does not say otherwise: what SQLite has no class for, as its text,
-/// which sorts like the value.
+/// A type that SQLite lacks is stored as its text, which sorts like the value.
 pub(crate) fn stored(value: &Value) -> Stored {
     match value {
         Value::Null => Stored::Null,

@@ -1,5 +1,4 @@
-//! Statements of the job's author that change something: in a transaction of the store, or in one of their own on
-//! another database.
+//! The author's own statements: in the store's transaction, or in their own on another database.
 
 use crate::item::database::Database;
 use crate::item::failure::{fatal, reading};
@@ -9,13 +8,12 @@ use crate::item::{mysql, postgres, sqlite};
 use crate::tx::Tx;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
-/// How statements begin that would end the transaction they run in, or open another.
+/// First words of statements that would end the transaction or open another.
 const OF_TRANSACTIONS: [&str; 8] =
     ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"];
 
 impl Tx {
-    /// Runs a statement of yours on whichever database this is, and says how many rows it has changed. Values are bound
-    /// to its places `$1`, `$2`, …
+    /// Runs your statement on either database and returns how many rows it changed. Placeholders are `$1`, `$2`, …
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -32,7 +30,7 @@ impl Tx {
         self.run_statements(&[SqlQuery::with(sql, values)]).await
     }
 
-    /// Runs a query of yours on whichever database this is, and returns its rows. For many rows, use a reader.
+    /// Runs your query on either database and returns its rows. For many rows, use a reader.
     pub async fn fetch(&mut self, sql: &str, values: impl Values) -> Result<Vec<Row>, ItemError> {
         let query = SqlQuery::with(sql, values);
         check(std::slice::from_ref(&query))?;
@@ -50,8 +48,8 @@ impl Tx {
         rows.into_iter().map(|row| row.map_err(|bad| bad.error)).collect()
     }
 
-    /// Runs statements of the author's in this transaction, one after the other, and says how many rows they have
-    /// changed. One that ends the transaction is an error: what is confirmed with it would be confirmed for nothing.
+    /// Runs the author's statements in this transaction, in order, and returns how many rows they changed. A statement
+    /// that ends the transaction is an error: later writes would not be covered by it.
     #[crate::boxed]
     pub async fn run_statements(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         check(statements)?;
@@ -75,7 +73,7 @@ impl Tx {
 }
 
 impl Database {
-    /// Runs statements of the author's in one transaction of their own, and says how many rows they have changed.
+    /// Runs the author's statements in one transaction of their own, and returns how many rows they changed.
     #[crate::boxed]
     pub async fn run_statements(&self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         check(statements)?;
@@ -99,7 +97,7 @@ impl Database {
 impl Link {
     async fn plain(&mut self, statement: &'static str) -> Result<(), ItemError> {
         let done = match self {
-            // Behind a pooler the server connection may hold statements of others under the names of ours.
+            // Behind a pooler the server connection may hold other clients' statements under the names of ours.
             Self::Postgres { connection, is_pooled: true } if statement == "begin" => {
                 sqlx::raw_sql("begin; deallocate all").execute(connection).await.map(drop)
             }
@@ -112,7 +110,7 @@ impl Link {
     }
 }
 
-/// Refuses, before any of them has run, what cannot be run.
+/// Checks all statements before any of them runs.
 fn check(statements: &[SqlQuery]) -> Result<(), ItemError> {
     for (number, statement) in (1..).zip(statements) {
         let word = first_word(statement.text());
@@ -133,7 +131,7 @@ fn numbered(number: usize, error: &ItemError) -> ItemError {
     ItemError::new(kind, format!("statement {number}: {}", error.text()))
 }
 
-/// The first word that is not part of a comment, in lower case.
+/// Skips comments; in lower case.
 fn first_word(text: &str) -> String {
     let mut rest = text.trim_start();
     loop {
@@ -151,8 +149,7 @@ fn first_word(text: &str) -> String {
 }
 
 impl SqlQuery {
-    /// Whether there is something behind a semicolon that is in no quotes and no comment. A trigger has semicolons in
-    /// its body.
+    /// Whether anything follows a semicolon outside quotes and comments. The body of a trigger does not count.
     pub(crate) fn has_several(&self) -> bool {
         let mut rest = self.text();
         if first_word(rest) == "create" && rest.to_ascii_lowercase().contains("trigger") {

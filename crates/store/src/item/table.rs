@@ -1,4 +1,4 @@
-//! A writer of rows into a table of the store's database, in the transaction of the chunk.
+//! Writes rows into a table of the store's database, in the transaction of the chunk.
 
 mod catalogue;
 mod postgres;
@@ -12,28 +12,23 @@ use crate::url::Dialect;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
 
-/// How rows get into the table.
+/// How rows are written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// By `copy` in binary form, the fastest for large chunks on PostgreSQL; on SQLite the same as
-    /// [`Mode::Insert`].
+    /// Binary `copy`, the fastest for large chunks on PostgreSQL; on SQLite the same as [`Mode::Insert`].
     Copy,
-    /// By `insert`.
     Insert,
-    /// By `insert`, or where a row with this key is there, by changing its other columns. Of several rows
-    /// with one key the last one counts.
+    /// `insert`, or update of the other columns if the key exists. Of several rows with one key the last one counts.
     Upsert {
         /// The columns of a unique index.
         key: Vec<String>,
     },
 }
 
-/// Writes rows into a table. Rows are pushed one by one into a buffer, and written by one statement when it
-/// is flushed.
+/// Writes rows into a table. Push rows one by one into a buffer; a flush writes them by one statement.
 ///
-/// A value goes into a column of another type only if nothing of it is lost: a text from a file into a date,
-/// a long into an `int4` that holds it. Otherwise [`push`](Self::push) fails, naming the column, and the
-/// buffer is as before.
+/// A value converts to another column type only if nothing is lost: a text from a file to a date, a long to an `int4`.
+/// Otherwise [`push`](Self::push) fails, naming the column, and leaves the buffer unchanged.
 ///
 /// ```
 /// # use tidemill_store::{Store, item::{Mode, TableWriter}};
@@ -62,7 +57,7 @@ pub struct TableWriter {
     columns: Vec<String>,
     mode: Mode,
     batch: Option<Batch>,
-    /// Where the columns are in the rows that were pushed last.
+    /// Positions of the columns in the rows pushed last.
     mapping: Option<(Arc<[String]>, Vec<usize>)>,
 }
 
@@ -73,26 +68,25 @@ enum Batch {
 }
 
 impl TableWriter {
-    /// A writer into `table`, or `schema.table`, by [`Mode::Copy`].
+    /// Writes into `table`, or `schema.table`, by [`Mode::Copy`].
     pub fn new(table: impl Into<String>) -> Self {
         Self { table: table.into(), columns: Vec::new(), mode: Mode::Copy, batch: None, mapping: None }
     }
 
-    /// Writes these columns. Without this, all that the table has and does not compute itself.
+    /// The columns to write. Default: all that the table has and does not compute itself.
     #[must_use]
     pub fn columns<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
         self.columns = columns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Writes in this way.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Looks the columns up. A table or column that is not there is an error that tells what is.
+    /// Looks up the columns. The error for a missing table or column lists those that exist.
     #[crate::boxed]
     pub async fn open(&mut self, store: &Store) -> Result<(), ItemError> {
         let table = Target::parse(&self.table)?;
@@ -115,7 +109,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The columns that are written, in the order of the values of [`push`](Self::push).
+    /// The columns written, in the order of [`push`](Self::push).
     pub fn column_names(&self) -> &[String] {
         &self.columns
     }
@@ -133,7 +127,7 @@ impl TableWriter {
         push(&mut self.batch, values.iter())
     }
 
-    /// Appends a row by the names of its columns. Those that are not written are left out.
+    /// Appends a row by column names; ignores columns that are not written.
     pub fn push_row(&mut self, row: &Row) -> Result<(), ItemError> {
         // All rows of one source share their names, so this is looked up once.
         let indices = match &mut self.mapping {
@@ -148,7 +142,7 @@ impl TableWriter {
         push(&mut self.batch, indices.iter().map(|index| &values[*index]))
     }
 
-    /// How many rows are in the buffer.
+    /// Rows in the buffer.
     pub fn len(&self) -> usize {
         match &self.batch {
             Some(Batch::Postgres(batch)) => batch.len(),
@@ -157,12 +151,11 @@ impl TableWriter {
         }
     }
 
-    /// Whether there is nothing in the buffer.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes all rows of the buffer, which is empty afterwards, however it ends.
+    /// Writes the buffer, which is empty afterwards, also after an error.
     #[crate::boxed]
     pub async fn flush(&mut self, tx: &mut Tx) -> Result<(), ItemError> {
         let written = match &mut self.batch {
@@ -180,7 +173,7 @@ impl TableWriter {
         written
     }
 
-    /// Forgets what is in the buffer: the chunk is rolled back.
+    /// Empties the buffer, for a chunk that is rolled back.
     pub fn clear(&mut self) {
         match &mut self.batch {
             Some(Batch::Postgres(batch)) => batch.clear(),
@@ -189,7 +182,7 @@ impl TableWriter {
         }
     }
 
-    /// Where the key columns are among those that are written; none when there is no upsert.
+    /// Positions of the key columns; `None` without upsert.
     fn key_indices(&self, dialect: Dialect) -> Result<Option<Vec<usize>>, ItemError> {
         let Mode::Upsert { key } = &self.mode else { return Ok(None) };
         if key.is_empty() {
@@ -235,12 +228,10 @@ fn other_database() -> ItemError {
     fatal("the writer of a table was opened for another database")
 }
 
-/// A value that the column does not take.
 fn refused(column: &str, why: &str) -> ItemError {
     ItemError::new(ErrorKind::PARSE, format!("column {column:?} {why}"))
 }
 
-/// A table, perhaps with its schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Target {
     schema: Option<String>,
@@ -263,7 +254,7 @@ impl Target {
     }
 }
 
-/// What follows an `insert` so that rows which are there are changed instead.
+/// The clause that turns an `insert` into an upsert.
 fn on_conflict(columns: &[String], key: &[usize]) -> String {
     let keys: Vec<&str> = key.iter().map(|index| columns[*index].as_str()).collect();
     let changes: Vec<String> = columns

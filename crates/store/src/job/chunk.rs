@@ -13,9 +13,9 @@ pub struct ChunkSave<'a> {
     pub execution: ExecutionId,
     pub lease: &'a LeaseKey,
     pub fence: Fence,
-    /// All that the step has counted so far, this chunk included.
+    /// Totals of the step, this chunk included.
     pub counters: &'a Counters,
-    /// What the step remembers, as text; none when it has not changed.
+    /// The execution context as text; `None` if unchanged.
     pub context: Option<&'a str>,
 }
 
@@ -23,9 +23,8 @@ pub struct ChunkSave<'a> {
 pub enum ChunkSaved {
     /// Recorded, if the transaction commits.
     Saved {
-        /// The version of the step from now on; see [`Jobs::settled_version`](crate::tx::Jobs::settled_version).
+        /// The new version of the step; see [`Jobs::settled_version`](crate::tx::Jobs::settled_version).
         version: i64,
-        /// Whether somebody wants the execution to stop.
         stop_requested: bool,
     },
     /// The execution is no longer ours: roll back.
@@ -46,8 +45,8 @@ impl Jobs<'_> {
         })
     }
 
-    /// The version of a step, once every transaction that was writing it has ended; none when there is no such
-    /// step. Whoever lost the answer to a commit learns from it whether the chunk was recorded.
+    /// The version of a step once all transactions that write it have ended; `None` if there is no such step. After a
+    /// lost commit answer it shows whether the chunk was recorded.
     pub async fn settled_version(&mut self, step: StepExecutionId) -> Result<Option<i64>, StoreError> {
         Ok(self.job_step_lock_version(step.get()).await?)
     }

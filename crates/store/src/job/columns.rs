@@ -1,11 +1,11 @@
-//! How texts are cut to Spring Batch's columns. What does not fit is kept beside them.
+//! Truncates texts to Spring Batch's columns. The full text is kept elsewhere.
 
 use crate::error::StoreError;
 use crate::tx::{ContextColumns, ExitColumns};
 use tidemill_domain::job::ExitStatus;
 use tidemill_domain::job::context::{self, ContextError, ExecutionContext};
 
-/// Characters of the columns for exit code and exit message.
+/// Columns for exit code and exit message.
 const EXIT_CHARS_MAX: usize = 2500;
 
 /// The columns, and the whole message if it did not fit.
@@ -16,18 +16,15 @@ pub(super) fn exit(exit: &ExitStatus) -> (ExitColumns, Option<String>) {
     (ExitColumns { code: cut(&storable(&exit.code)), message: short }, long)
 }
 
-/// The columns of a context that was made into a text before.
 pub(super) fn context(text: &str) -> ContextColumns<'_> {
     let (short, long) = context::columns(text);
     ContextColumns { short, long }
 }
 
-/// The text of a context that has to be stored.
 pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<String, StoreError> {
     context.to_text().map_err(|source| bad_context(place, source))
 }
 
-/// A stored context that a run has to go on with.
 pub(super) fn read_context(text: &str, place: &str) -> Result<ExecutionContext, StoreError> {
     ExecutionContext::from_text(text).map_err(|source| bad_context(place, source))
 }
@@ -36,7 +33,7 @@ fn bad_context(place: &str, source: ContextError) -> StoreError {
     StoreError::BadContext { place: place.to_owned(), source }
 }
 
-/// PostgreSQL holds any character but this one, and an execution must be able to end whatever its error says.
+/// PostgreSQL cannot store NUL, and an execution must be able to end whatever its error says.
 pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

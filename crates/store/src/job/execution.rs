@@ -1,4 +1,4 @@
-//! The course of an execution, as its own process writes it down.
+//! The course of an execution, as its own process records it.
 
 use super::record::EXECUTION;
 use super::{columns, object};
@@ -14,7 +14,7 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
 stored! {
-    /// What a decision about an execution rests on.
+    /// The columns that decisions need.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct ExecutionHead in EXECUTION {
         pub(super) id: ExecutionId = "job_execution_id",
@@ -23,7 +23,6 @@ stored! {
     }
 }
 
-/// What is known of a change where it happens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusNews<'a> {
     pub(super) what: ExecutionTransition,
@@ -33,8 +32,7 @@ pub(super) struct StatusNews<'a> {
 }
 
 impl Jobs<'_> {
-    /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
-    /// can begin: leave it alone and roll back.
+    /// False if it is no longer ours, or cannot begin in its status: roll back.
     #[crate::boxed]
     pub async fn begin_execution(
         &mut self,
@@ -57,13 +55,12 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// Whether somebody wants a running execution to stop.
     pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool, StoreError> {
         let head = self.job_execution_find(id.get()).await?;
         Ok(head.is_some_and(|head| head.status == BatchStatus::Stopping))
     }
 
-    /// Saves what the job remembers, as [`ExecutionContext::to_text`] wrote it. False when it is no longer ours.
+    /// Saves the job's context, as [`ExecutionContext::to_text`] wrote it. False if the execution is no longer ours.
     ///
     /// [`ExecutionContext::to_text`]: tidemill_domain::job::ExecutionContext::to_text
     pub async fn save_job_context(
@@ -80,8 +77,7 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// Ends the execution and gives its lease back. False when it is no longer ours, or does not end like this:
-    /// leave it alone and roll back.
+    /// Ends the execution and releases its lease. False if it is no longer ours, or cannot end like this: roll back.
     #[crate::boxed]
     pub async fn end_execution(
         &mut self,
@@ -97,7 +93,7 @@ impl Jobs<'_> {
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
         let before = head.status;
         let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
-        // Whatever was begun and not ended, for example because an answer was lost, has ended with it.
+        // Steps that were begun and not ended, for example after a lost answer, end with it.
         self.fail_steps(id, exit).await?;
         let actor = self.process_actor(fence.owner).await?;
         let now = self.now().await?;
@@ -108,11 +104,10 @@ impl Jobs<'_> {
         self.audit_insert(&entry, now.into()).await?;
         let (what, exit_code) = (ExecutionTransition::Ended, Some(exit.code.as_str()));
         self.tell_of_execution(id, StatusNews { what, status: after, exit_code, at: now }).await?;
-        // The id of an execution is never used again, so the row of its lease is not needed either.
+        // The id of an execution is never reused, so the lease's row can go too.
         Ok(self.lease_forget(lease, fence).await? == 1)
     }
 
-    /// Writes down how an execution ended.
     pub(super) async fn save_end(
         &mut self,
         id: ExecutionId,
@@ -129,14 +124,13 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// The process as somebody who acts.
     async fn process_actor(&mut self, id: ProcessId) -> Result<Actor, StoreError> {
         let process = self.process_by_id(id.into()).await?;
         let name = process.map_or_else(|| id.as_uuid().to_string(), |process| process.identity.name);
         Ok(Actor { name, role: Role::Worker, request_id: None })
     }
 
-    /// Tells of a change of an execution, whose row is locked or was made by this transaction.
+    /// Records lifecycle events. The execution's row is locked, or was inserted by this transaction.
     pub(super) async fn tell_of_execution(
         &mut self,
         id: ExecutionId,

@@ -1,4 +1,4 @@
-//! Launching: which instance it is, whether it may run, and the rows that a run begins with.
+//! Launching: finds or creates the instance, decides whether it may run, and inserts the first rows of a run.
 
 use super::execution::StatusNews;
 use super::record::status_of;
@@ -17,22 +17,21 @@ use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 use tidemill_domain::process::ProcessId;
 
-/// What is to be launched, and by whom.
 #[derive(Clone, Debug)]
 pub struct LaunchRequest<'a> {
     pub job: &'a str,
     pub parameters: &'a JobParameters,
-    /// What the job's rule says about them.
+    /// The verdict of the job's rule on the parameters.
     pub parameters_valid: Result<(), ParametersInvalid>,
-    /// Whether its author lets it run more than once per instance.
+    /// Whether an instance may run more than once.
     pub is_restartable: bool,
-    /// What is done when the process is gone.
+    /// What to do when the process is gone.
     pub on_crash: OnCrash,
-    /// How many restarts without a person's doing led to this one.
+    /// The number of automatic restarts that led to this launch.
     pub crash_restarts: u32,
-    /// Of the definition of the job, where it has one.
+    /// Fingerprint of the job's definition, if it has one.
     pub fingerprint: Option<&'a str>,
-    /// Whether another definition than that of the last execution is all right.
+    /// Whether the definition may differ from that of the last execution.
     pub accepts_change: bool,
     pub by: ProcessId,
     pub actor: &'a Actor,
@@ -40,25 +39,24 @@ pub struct LaunchRequest<'a> {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launched {
-    /// The job with its identifying parameters.
     pub instance: InstanceId,
     pub execution: ExecutionId,
     pub lease: LeaseKey,
-    /// What every write has to carry.
+    /// The lease; every write needs its fence.
     pub granted: Granted,
-    /// What the job remembers: a copy from the last execution.
+    /// Copied from the last execution.
     pub context: ExecutionContext,
-    /// For the first time, or again.
+    /// First run or restart.
     pub launch: Launch,
     pub parameters: JobParameters,
 }
 
-/// What there is of an instance. It may have a million executions; those that matter stand for all.
+/// An instance may have a million executions; these few stand for all.
 struct History {
     statuses: Vec<BatchStatus>,
     last: Option<i64>,
     last_steps: Vec<(String, BatchStatus)>,
-    /// Of the definition that the last execution ran with.
+    /// Of the last execution's definition.
     fingerprint: Option<String>,
 }
 
@@ -83,15 +81,15 @@ impl History {
         launch::decide(&history, rules, valid)
     }
 
-    /// Whether both definitions are known, and not the same.
+    /// Whether both definitions are known and differ.
     fn is_of_another(&self, fingerprint: Option<&str>) -> bool {
         self.fingerprint.as_deref().zip(fingerprint).is_some_and(|(before, now)| before != now)
     }
 }
 
 impl Jobs<'_> {
-    /// Makes an execution of a job and takes its lease, or says why not; then nothing was written. Launches of one
-    /// instance wait for each other.
+    /// Creates an execution and takes its lease, or returns why not, without writing anything. Launches of one instance
+    /// wait for each other.
     #[crate::boxed]
     pub async fn launch(
         &mut self,
@@ -111,7 +109,7 @@ impl Jobs<'_> {
             None => ExecutionContext::new(),
         };
         let now = self.now().await?;
-        // A program that does not know our locks may have been quicker; the index notices.
+        // A program that ignores our locks may have been quicker; the index notices.
         let Some(id) = self.job_execution_insert(instance, now.into()).await? else {
             return Ok(Err(LaunchRefusal::AlreadyRunning));
         };
@@ -132,7 +130,7 @@ impl Jobs<'_> {
         Ok(Ok(Launched { instance, execution, lease, granted, context, launch, parameters }))
     }
 
-    /// What a launch would be now, without making it, with a definition of this fingerprint.
+    /// What a launch would do now, with a definition of this fingerprint; changes nothing.
     #[crate::boxed]
     pub async fn preview_launch(
         &mut self,
@@ -150,12 +148,11 @@ impl Jobs<'_> {
         Ok(history.decide_by(LaunchRules { has_changed, ..rules }, valid))
     }
 
-    /// The greatest `run.id` that any instance of a job has.
     pub async fn greatest_run_id(&mut self, job: &str) -> Result<Option<i64>, StoreError> {
         Ok(self.job_instance_greatest_long(job, RUN_ID).await?)
     }
 
-    /// Whether the instance with these parameters was completed by an execution that a step of `outer` launched.
+    /// Whether an execution launched by a step of `outer` has completed the instance with these parameters.
     pub async fn has_completed_within(
         &mut self,
         job: &str,
@@ -165,12 +162,12 @@ impl Jobs<'_> {
         Ok(self.job_instance_completed_within(job, &job_key(parameters), outer.get()).await?)
     }
 
-    /// Notes that an execution was launched as a step of another one, so that it is not forgotten before that.
+    /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.
     pub async fn note_outer(&mut self, inner: ExecutionId, outer: ExecutionId) -> Result<(), StoreError> {
         Ok(self.job_note_save_outer(inner.get(), outer.get()).await?)
     }
 
-    /// The instance, made if need be. A launch that would be refused even without any history makes none.
+    /// Creates the instance if needed, unless the launch would be refused even without any history.
     async fn lock_instance(
         &mut self,
         request: &LaunchRequest<'_>,

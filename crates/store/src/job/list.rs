@@ -1,5 +1,5 @@
-//! What people see of jobs. Pages go from the newest to the oldest, each from the last id of the one before; none
-//! asks once per line.
+//! Lists for people. Pages go from the newest to the oldest, each from the last id of the previous one; none runs a
+//! query per line.
 
 use super::lease_key;
 use super::record::{
@@ -16,11 +16,10 @@ use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
 
-/// As far as instances and executions are counted in lists: what is this many may be more. To count all of a long
-/// history would take longer than to show it.
+/// Lists count instances and executions up to this number, because counting a long history takes too long.
 pub const COUNTED_MAX: i64 = 1000;
 
-/// What to list of the executions; an absent condition is always met.
+/// Absent conditions match everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExecutionFilter {
     pub job: Option<String>,
@@ -29,7 +28,7 @@ pub struct ExecutionFilter {
 }
 
 crate::statement::row! {
-    /// What we know of an execution beyond Spring's columns.
+    /// Our columns beside Spring's.
     pub(crate) struct ExecutionNote {
         job_execution_id: i64,
         owner: DbId,
@@ -52,7 +51,7 @@ impl ExecutionNote {
 }
 
 impl Jobs<'_> {
-    /// At most `limit` jobs that have been launched at some time, by name.
+    /// Jobs that were launched at least once, by name.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
         Ok(self.job_list_jobs(limit.into(), COUNTED_MAX).await?)
     }
@@ -87,7 +86,7 @@ impl Jobs<'_> {
         let (job, status) = (filter.job.as_deref(), filter.status.map(BatchStatus::as_str));
         let before = before.map_or(i64::MAX, ExecutionId::get);
         let limit = limit.into();
-        // Each statement has an index of its own.
+        // Each statement uses another index.
         Ok(match (filter.instance, job, status) {
             (Some(instance), ..) => {
                 self.job_list_executions_of_instance(instance.get(), job, status, before, limit).await?
@@ -101,7 +100,6 @@ impl Jobs<'_> {
         })
     }
 
-    /// All about one execution; none when there is no such one.
     #[crate::boxed]
     pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
         let Some(execution) = self.job_list_execution(id.get()).await? else { return Ok(None) };
@@ -122,17 +120,17 @@ impl Jobs<'_> {
         }))
     }
 
-    /// The steps of one execution, in the order in which they were started.
+    /// In the order in which they were started.
     pub async fn steps(&mut self, execution: ExecutionId) -> Result<Vec<StepRecord>, StoreError> {
         Ok(self.job_step_of_execution(execution.get()).await?)
     }
 
-    /// What a run of a job remembers; none when there is no such run.
+    /// `None` if there is no such execution.
     pub async fn job_context(&mut self, id: ExecutionId) -> Result<Option<StoredContext>, StoreError> {
         Ok(self.job_context_of_job(id.get()).await?.map(Into::into))
     }
 
-    /// What a run of a step remembers; none when there is no such run.
+    /// `None` if there is no such step execution.
     pub async fn step_context(&mut self, id: StepExecutionId) -> Result<Option<StoredContext>, StoreError> {
         Ok(self.job_context_of_step(id.get()).await?.map(Into::into))
     }

@@ -1,4 +1,4 @@
-//! What people may do to an execution: stop it, give it up, declare it over.
+//! Operator actions on an execution: stop, abandon, recover.
 
 use super::execution::{ExecutionHead, StatusNews};
 use super::{columns, lease_key, object, stop_topic};
@@ -11,13 +11,12 @@ use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_domain::lease::{Fence, Lease, Life};
 use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 
-/// What became of an operator's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "an order may be refused"]
 pub enum Operated {
     Done {
         from: BatchStatus,
-        /// The status now; the same when there was nothing left to do.
+        /// The current status; unchanged if there was nothing to do.
         to: BatchStatus,
     },
     Refused(ExecutionRefusal),
@@ -25,8 +24,7 @@ pub enum Operated {
 }
 
 impl Jobs<'_> {
-    /// Asks an execution to stop at its next chance. Its process is not disturbed: it sees the request at the end
-    /// of its chunk, or is woken.
+    /// Requests a stop. The process sees the request at the end of its chunk, or is woken.
     #[crate::boxed]
     pub async fn request_stop(
         &mut self,
@@ -57,7 +55,7 @@ impl Jobs<'_> {
         Ok(Operated::Done { from, to })
     }
 
-    /// Gives an execution up for good: its instance is never restarted.
+    /// Abandons an execution for good: its instance is never restarted.
     #[crate::boxed]
     pub async fn abandon_execution(
         &mut self,
@@ -68,7 +66,7 @@ impl Jobs<'_> {
         let Some(head) = self.job_execution_find(id.get()).await? else {
             return Ok(Operated::NoSuchExecution);
         };
-        // A launch that is under way goes first, so that it either counts or sees this.
+        // Wait for a launch that is under way, so that it either counts or sees this.
         self.job_instance_lock_by_id(head.instance).await?;
         let Some(head) = self.job_execution_lock(id.get()).await? else {
             return Ok(Operated::NoSuchExecution);
@@ -90,8 +88,8 @@ impl Jobs<'_> {
         Ok(Operated::Done { from, to })
     }
 
-    /// Declares that nothing runs an execution any more, so that it can be restarted; refused while its process
-    /// lives. Of an execution that Spring Batch runs nobody knows the process: there the operator's word counts.
+    /// Declares that nothing runs an execution any more, so that it can be restarted; refused while its process lives.
+    /// For an execution of Spring Batch the process is unknown, so the operator decides.
     #[crate::boxed]
     pub async fn recover_execution(
         &mut self,
@@ -111,7 +109,7 @@ impl Jobs<'_> {
             Ok(to) => to,
             Err(refusal) => return Ok(Operated::Refused(refusal)),
         };
-        // Should its process come to life again, it must find the fence closed.
+        // Should its process come back, the fence must reject it.
         match held {
             Some(fence) => {
                 self.lease_forget(&lease_key(id), fence).await?;
@@ -128,8 +126,8 @@ impl Jobs<'_> {
         Ok(Operated::Done { from, to })
     }
 
-    /// Whether the process that holds the lease of an execution lives, and its fence. The lease is locked, so that
-    /// what the process has under way is waited for, and the process, so that it does not come back meanwhile.
+    /// Whether the process that holds the execution's lease lives, and its fence. Locks the lease, which waits for the
+    /// process's writes, and the process, which cannot come back meanwhile.
     async fn life_of_owner(&mut self, id: ExecutionId) -> Result<(Life, Option<Fence>), StoreError> {
         let Some(row) = self.lease_lock(&lease_key(id)).await? else { return Ok((Life::Gone, None)) };
         let Lease::Held { fence, .. } = row.lease else { return Ok((Life::Gone, None)) };
@@ -139,7 +137,7 @@ impl Jobs<'_> {
         Ok((if is_alive { Life::Alive } else { Life::Gone }, Some(fence)))
     }
 
-    /// Ends the steps that count as running in an execution that nobody runs.
+    /// Ends the running steps of an execution that no process runs.
     pub(super) async fn fail_steps(&mut self, id: ExecutionId, exit: &ExitStatus) -> Result<(), StoreError> {
         self.close_partitions(id).await?;
         let now = self.now().await?.into();

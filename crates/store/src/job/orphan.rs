@@ -1,6 +1,5 @@
-//! What becomes of executions whose process is gone: they fail, and some are restarted by themselves. Also of units of
-//! pools that their steps held: steps give their units back before an execution ends; a process that died, or could not
-//! reach the database, did not.
+//! Executions whose process is gone: they fail, and some are restarted automatically. Also pool units that their steps
+//! still hold: a process that died, or could not reach the database, did not release them.
 
 use super::execution::StatusNews;
 use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters};
@@ -17,32 +16,28 @@ use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
 
-/// An execution that failed because its process is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
     pub execution: ExecutionId,
     pub job: String,
-    /// Name of the process, if that is still known.
+    /// The process's name, if still known.
     pub owner: Option<String>,
-    /// Whether the job will be restarted by itself.
     pub is_restart_due: bool,
 }
 
 stored! {
-    /// A job that is to be restarted by itself.
+    /// A job that is due for an automatic restart.
     #[derive(Clone, PartialEq, Debug)]
     pub struct DueRestart in NOTE {
         pub execution: ExecutionId = "job_execution_id",
         pub job: String = "job_name",
-        /// Its parameters, which the restart has to have as well.
         pub parameters: JobParameters => JobParameters::new(),
-        /// How many restarts by themselves had led to the execution that failed; the next one has one more.
+        /// Of the failed execution; the restart has one more.
         pub crash_restarts: u32,
     }
 }
 
 stored! {
-    /// An execution whose process is gone, and what is known of that process.
     pub(crate) struct Orphan in EXECUTION |row| {
         execution: ExecutionId = "job_execution_id",
         job: String = "job_name",
@@ -64,8 +59,8 @@ fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
 }
 
 impl Jobs<'_> {
-    /// Fails at most `limit` executions that nobody holds the lease of any more, and their running steps. Free the
-    /// leases of the dead first, with [`Leases::expire`](crate::tx::Leases::expire).
+    /// Fails at most `limit` executions whose lease is free, and their running steps. Free the leases of dead processes
+    /// first, with [`Leases::expire`](crate::tx::Leases::expire).
     #[crate::boxed]
     pub async fn recover_orphans(&mut self, limit: u32) -> Result<Vec<Recovered>, StoreError> {
         let rows = self.job_orphan_lock(limit.into()).await?;
@@ -76,8 +71,8 @@ impl Jobs<'_> {
         Ok(recovered)
     }
 
-    /// Takes one restart that is due of one of these jobs, each with its fingerprint if it has one, for the caller to launch in this same transaction: if
-    /// that does not commit, the restart is due again.
+    /// Takes one due restart of one of these jobs, each with its fingerprint if it has one. Launch it in the same
+    /// transaction: without a commit the restart stays due.
     #[crate::boxed]
     pub async fn take_due_restart(
         &mut self,
@@ -92,8 +87,7 @@ impl Jobs<'_> {
         Ok(Some(due))
     }
 
-    /// At most `limit` tickets, in the queue or with units, of executions that have ended; by pool. An execution does
-    /// not go on after its end, so nobody needs them any more.
+    /// At most `limit` tickets, queued or holding units, of executions that have ended; by pool.
     #[crate::boxed]
     pub async fn units_of_ended_executions(
         &mut self,
@@ -111,7 +105,7 @@ impl Jobs<'_> {
     async fn recover_orphan(&mut self, row: Orphan) -> Result<Recovered, StoreError> {
         let (execution, before) = (row.execution, row.status);
         let after = lifecycle::next(before, ExecutionEvent::OwnerLost).unwrap_or(BatchStatus::Failed);
-        // Somebody wanted it to stop, and it has.
+        // A stop was requested, and it has stopped.
         let is_restart_due =
             before != BatchStatus::Stopping && row.on_crash.restarts_after(row.crash_restarts);
         let exit = ExitStatus::failed(loss(&row));
@@ -132,7 +126,7 @@ impl Jobs<'_> {
     }
 }
 
-/// What happened to the process, for people.
+/// For people.
 fn loss(row: &Orphan) -> String {
     let (Some(name), Some(host), Some(pid)) = (&row.process_name, &row.process_host, row.process_pid) else {
         return "the process that ran it is gone".to_owned();

@@ -1,8 +1,8 @@
-//! Partitions of a step: how they begin, who runs them, how they end.
+//! Partitions of a step: how they begin, which process runs them, how they end.
 //!
-//! A partition is a step execution that waits for somebody to run it: any process that has the job, or only the one
-//! that runs it. Who runs it holds the lease `partition/<step execution id>`, so a dead process's partition is free
-//! again once its leases are. It is open until it ends, or its execution does.
+//! A partition is a step execution that any process with the job may run, or only one process. The process that runs it
+//! holds the lease `partition/<step execution id>`, so the partition of a dead process is free again once its leases
+//! are. It is open until it ends, or its execution does.
 
 use super::columns;
 use super::record::{STEP, StoredContext, exit};
@@ -22,10 +22,10 @@ use tidemill_domain::process::ProcessId;
 
 pub const PARTITION_LEASE_KIND: &str = "partition";
 
-/// Rows in one statement: enough that the round trips do not matter, few enough for any database.
+/// Rows per statement: enough that round trips do not matter, few enough for any database.
 const BATCH: usize = 5_000;
 
-/// Topic of the wake-up that is sent when a partition of this step has ended.
+/// Wake-up topic: a partition of this step has ended.
 pub fn partition_ended_topic(manager: StepExecutionId) -> String {
     format!("partition_ended:{manager}")
 }
@@ -41,34 +41,32 @@ pub struct PartitionRequest<'a> {
     pub job: &'a str,
     /// The run of the step that is divided.
     pub manager: StepExecutionId,
-    /// Keys, and what each partition starts with.
+    /// Keys, and the initial context of each partition.
     pub partitions: &'a [(String, ExecutionContext)],
-    /// Whether those of the first run are all that there ever are: a restart adds none.
+    /// Whether a restart adds no partitions to those of the first run.
     pub is_fixed: bool,
-    /// The only process that may run them; none: any that has the job.
+    /// The only process that may run them; `None`: any process with the job.
     pub only: Option<ProcessId>,
 }
 
-/// What becomes of a step that is to be divided.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionStart {
-    /// It is divided. The chains of runs that count: see [`Jobs::partition_totals`](crate::tx::Jobs::partition_totals).
+    /// The chains of runs that count: see [`Jobs::partition_totals`](crate::tx::Jobs::partition_totals).
     Started(Vec<i64>),
     Refused(PartitionRefusal),
     /// The execution is no longer ours: roll back.
     Fenced,
 }
 
-/// A worker step that somebody can run.
+/// A worker step that this process can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KnownWorker<'a> {
     pub job: &'a str,
-    /// Of its definition, where it has one; only executions with the same one are meant.
+    /// Only executions with this fingerprint match.
     pub fingerprint: Option<&'a str>,
     pub step: &'a str,
 }
 
-/// Whose partitions somebody wants to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     pub by: ProcessId,
@@ -77,7 +75,6 @@ pub struct Claim<'a> {
     pub limit: u32,
 }
 
-/// A partition that somebody has got.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claimed {
     pub id: StepExecutionId,
@@ -85,9 +82,8 @@ pub struct Claimed {
     pub job: String,
     pub worker: String,
     pub name: String,
-    /// What it has counted so far.
     pub counters: Counters,
-    /// What it remembers. One that is not understood must not keep others from their work.
+    /// A context that cannot be parsed must not block other partitions.
     pub context: StoredContext,
     pub lease: LeaseKey,
     pub granted: Granted,
@@ -112,14 +108,14 @@ stored! {
         job_execution_id: i64,
         step_name: String,
         status: BatchStatus,
-        /// The first run that this one goes on from.
+        /// The first run of its chain of restarts.
         chain_id: i64,
         starts: u64,
     }
 }
 
 crate::statement::row! {
-    /// A partition that nobody may be running.
+    /// A partition that may be free.
     pub(crate) struct ClaimRow {
         step_execution_id: i64,
         job_execution_id: i64,
@@ -129,7 +125,6 @@ crate::statement::row! {
 }
 
 stored! {
-    /// A partition that was just begun, or begun again.
     pub(crate) struct BegunPartition in STEP |row| {
         id: i64 = "step_execution_id",
         name: String = "step_name",
@@ -138,8 +133,8 @@ stored! {
 }
 
 impl Jobs<'_> {
-    /// Divides a step: decides which partitions run, and makes their rows. Nothing happens the second time, so that it
-    /// may be repeated when the first answer was lost.
+    /// Divides a step: decides which partitions run, and inserts their rows. Idempotent, so repeat it after a lost
+    /// answer.
     #[crate::boxed]
     pub async fn start_partitions(
         &mut self,
@@ -152,7 +147,7 @@ impl Jobs<'_> {
         let made = self.partition_of_manager(request.manager.get()).await?;
         let mut known =
             self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
-        // What this very run has made, before the answer to that was lost, is not something that ran before.
+        // Rows of this very run, inserted before its answer was lost, are not an earlier run.
         known.retain(|row| made.is_empty() || row.job_execution_id != worker.execution.get());
         let known: HashMap<&str, &LastPartitionRun> =
             known.iter().map(|row| (row.step_name[worker.step.len() + 1..].as_ref(), row)).collect();
@@ -189,7 +184,7 @@ impl Jobs<'_> {
         Ok(PartitionStart::Started(chains))
     }
 
-    /// Makes the rows of partitions, and answers the chain of each.
+    /// Returns the chain of each partition.
     async fn insert_partitions(
         &mut self,
         request: &PartitionRequest<'_>,
@@ -231,7 +226,7 @@ impl Jobs<'_> {
         Ok(rows.into_iter().map(|(_, chain)| chain).collect())
     }
 
-    /// Takes partitions that nobody runs, at most as many as asked for.
+    /// Takes at most as many free partitions as requested.
     #[crate::boxed]
     pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         let found = self.partition_lock_open(claim).await?;
@@ -274,10 +269,10 @@ impl Jobs<'_> {
         Ok(claimed)
     }
 
-    /// Records how a partition ended, and gives its lease back. False when it is no longer ours: roll back.
+    /// Records how a partition ended, and releases its lease. False if it is no longer ours: roll back.
     #[crate::boxed]
     pub async fn end_partition(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
-        // The partition before its lease: whoever ends the whole execution locks them in this order, too.
+        // The partition before its lease: ending the whole execution locks in this order, too.
         let Some(manager) = self.partition_close(end.id.get()).await? else { return Ok(false) };
         if !self.end_step(end).await? {
             return Ok(false);
@@ -286,13 +281,12 @@ impl Jobs<'_> {
         Ok(self.lease_forget(end.lease, end.fence).await? == 1)
     }
 
-    /// How many partitions of this step have not ended.
     pub async fn open_partitions(&mut self, manager: StepExecutionId) -> Result<u64, StoreError> {
         Ok(u64::try_from(self.partition_count_open(manager.get()).await?).unwrap_or_default())
     }
 
-    /// Ends those partitions of this step that nobody runs as stopped; a restart runs them. False when the execution
-    /// is no longer ours: roll back.
+    /// Ends the free partitions of this step as stopped; a restart runs them. False if the execution is no longer ours:
+    /// roll back.
     #[crate::boxed]
     pub async fn stop_free_partitions(
         &mut self,
@@ -312,7 +306,7 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// How the partitions of this step ended, each way once.
+    /// The ways in which the partitions of this step ended.
     pub async fn partition_outcome(
         &mut self,
         manager: StepExecutionId,
@@ -320,7 +314,7 @@ impl Jobs<'_> {
         Ok(self.partition_outcomes(manager.get()).await?)
     }
 
-    /// What all runs of these chains of partitions have counted, those of earlier executions included.
+    /// The sums over all runs of these chains, earlier executions included.
     pub async fn partition_totals(&mut self, chains: &[i64]) -> Result<Counters, StoreError> {
         let mut totals = Counters::default();
         for batch in chains.chunks(BATCH) {
@@ -329,7 +323,7 @@ impl Jobs<'_> {
         Ok(totals)
     }
 
-    /// Takes the partitions of an execution that is over from whoever runs them.
+    /// Takes the partitions of an ended execution from the processes that run them.
     pub(super) async fn close_partitions(&mut self, execution: ExecutionId) -> Result<(), StoreError> {
         let closed = self.partition_close_all(execution.get()).await?;
         for batch in closed.chunks(BATCH) {
@@ -341,7 +335,7 @@ impl Jobs<'_> {
 
 #[derive(Clone, Copy, Debug)]
 enum Begin<'a> {
-    /// With what the partitioner gave it.
+    /// With the partitioner's context.
     With(Option<&'a ExecutionContext>),
     /// Where an earlier run ended.
     From(&'a LastPartitionRun),
@@ -363,7 +357,6 @@ impl Begin<'_> {
     }
 }
 
-/// The partitions that ran before, as the domain knows them.
 fn before(known: &HashMap<&str, &LastPartitionRun>, worker: &StepRequest<'_>) -> Vec<KnownPartition> {
     let partition = |(key, row): (&&str, &&LastPartitionRun)| KnownPartition {
         key: (*key).to_owned(),

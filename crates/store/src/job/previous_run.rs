@@ -1,4 +1,4 @@
-//! Where a step of another instance ended, for those that go on behind it.
+//! Where a step of another instance ended, for steps that continue after it.
 
 use super::columns;
 use super::record::{EXECUTION, STEP};
@@ -14,24 +14,22 @@ pub struct PreviousRunRequest<'a> {
     pub step: &'a str,
     /// Its own instance, which does not count.
     pub instance: InstanceId,
-    /// Its own run; later ones do not count. Whoever runs at the same time has to wait for it.
+    /// Its own run; later runs do not count, and a concurrent one has to end first.
     pub run: StepExecutionId,
-    /// What a context has that holds a position.
+    /// The context key of the position.
     pub key: &'a str,
 }
 
-/// Where the step of an earlier instance ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PreviousPosition {
-    /// None has read anything.
+    /// No earlier instance has read anything.
     None,
     Behind(ExecutionContext),
-    /// This execution has not come to its end.
+    /// This execution has not ended.
     Open(ExecutionId),
 }
 
 stored! {
-    /// A run of a step in another instance, and what it remembers.
     pub(crate) struct PreviousStep in STEP |row| {
         id: i64 = "step_execution_id",
         execution: ExecutionId = "job_execution_id",
@@ -42,14 +40,14 @@ stored! {
 }
 
 impl Jobs<'_> {
-    /// Where the step of the last earlier instance ended that has read anything.
+    /// Finds the last earlier instance in which the step has read anything.
     #[crate::boxed]
     pub async fn earlier_step(
         &mut self,
         request: &PreviousRunRequest<'_>,
     ) -> Result<PreviousPosition, StoreError> {
         let (instance, mut before) = (request.instance.get(), request.run.get());
-        // Each run that had failed before it read anything costs one more look.
+        // Each run that failed before it read anything costs one more query.
         while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {
             let context = match &row.context {
                 Some(text) => columns::read_context(text, &format!("step execution {}", row.id))?,

@@ -1,8 +1,8 @@
-//! Retention: instances that may go are removed with all that hangs on them, a share at a time.
+//! Retention: deletes instances with everything that refers to them, a share at a time.
 //!
-//! A purge walks through the instances of one job from the oldest on, and each share is a transaction of its own. It
-//! locks its instances before it looks at them: a launch of one of them either has committed, and is seen, or waits and
-//! finds the instance gone, and makes a new one. Instances that somebody else has locked are left for the next time.
+//! A purge walks through the instances of one job from the oldest on, and each share is one transaction. It locks its
+//! instances before it reads them: a launch of one of them either has committed and is seen, or waits, finds the
+//! instance gone, and creates a new one. Instances that others have locked are left for the next time.
 
 use crate::error::StoreError;
 use crate::tx::Jobs;
@@ -11,19 +11,18 @@ use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::retention::{self, InstanceFacts, Kept, Retention};
 use tidemill_domain::time::Timestamp;
 
-/// A share ends with the instance at which it has so many executions, however many instances it may have.
+/// A share ends at the instance with which it reaches this many executions.
 const EXECUTIONS_MAX: u64 = 5000;
 
-/// How far a purge has come in one job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PurgeWalk {
     job: String,
     retention: Retention,
-    /// What ended after this is too young.
+    /// Executions that ended after this are too young.
     cutoff: Option<Timestamp>,
-    /// The newest instance that may go; those behind it are among the newest.
+    /// The newest instance that may go; newer ones are kept by count.
     up_to: i64,
-    /// The last instance that was looked at.
+    /// The last instance processed.
     after: i64,
 }
 
@@ -32,12 +31,12 @@ impl PurgeWalk {
         &self.job
     }
 
-    /// Instances are numbered as they are made: behind one that was made too short a time ago, all were.
+    /// Instances are numbered by age: after one that is too young, all are.
     fn is_all_too_young(&self, facts: &Facts) -> bool {
         self.cutoff.zip(facts.oldest).is_some_and(|(cutoff, oldest)| oldest >= cutoff)
     }
 
-    /// Goes on behind a share that has committed; false when that was the last one.
+    /// Continues after a committed share; false if that was the last one.
     pub fn go_on(&mut self, share: &PurgeShare) -> bool {
         self.after = share.after;
         !share.is_last
@@ -62,14 +61,14 @@ impl Removed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PurgeShare {
     pub removed: Removed,
-    /// How many instances stayed, and why. Those of which the walk knows without a look are not among them.
+    /// How many instances stay, and why; without those that the walk never reads.
     pub kept: BTreeMap<Kept, u64>,
     after: i64,
     is_last: bool,
 }
 
 crate::statement::row! {
-    /// The executions of an instance that have the same status.
+    /// The executions of an instance with the same status.
     pub(crate) struct RunsRow {
         job_instance_id: i64,
         status: Option<String>,
@@ -79,7 +78,6 @@ crate::statement::row! {
     }
 }
 
-/// What is known of the instances of a share.
 struct Facts {
     statuses: HashMap<i64, Vec<BatchStatus>>,
     executions: HashMap<i64, u64>,
@@ -87,7 +85,7 @@ struct Facts {
     restart_due: HashSet<i64>,
     held: HashSet<i64>,
     outer: HashMap<i64, Vec<BatchStatus>>,
-    /// When the oldest of them was launched first.
+    /// First launch of the oldest one.
     oldest: Option<Timestamp>,
 }
 
@@ -106,16 +104,15 @@ impl Facts {
 }
 
 impl Jobs<'_> {
-    /// The job behind this one in the order of their names, of those that have been launched at some time.
+    /// The next launched job by name.
     pub async fn next(&mut self, after: Option<&str>) -> Result<Option<String>, StoreError> {
         Ok(self.job_purge_next_job(after.unwrap_or_default()).await?)
     }
 
-    /// A walk through the instances of a job.
     #[crate::boxed]
     pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk, StoreError> {
         let up_to = match retention.keep {
-            // What has fewer instances than are kept has none that may go.
+            // With fewer instances than are kept, none may go.
             Some(keep) => self.job_purge_newest_beyond(job, keep.into()).await?.unwrap_or(0),
             None => i64::MAX,
         };
@@ -123,7 +120,7 @@ impl Jobs<'_> {
         Ok(PurgeWalk { job: job.to_owned(), retention: *retention, cutoff, up_to, after: 0 })
     }
 
-    /// Removes those that may go among the next `limit` instances.
+    /// Deletes the ones that may go among the next `limit` instances.
     pub async fn purge_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
         let walked = self.walk(walk, limit).await?;
         let locked = self.job_purge_lock(&walked).await?;
@@ -132,7 +129,7 @@ impl Jobs<'_> {
         Ok(share)
     }
 
-    /// [`purge_share`](Self::purge_share) that only counts, and changes and locks nothing.
+    /// [`purge_share`](Self::purge_share) that only counts, without locks.
     #[crate::boxed]
     pub async fn count_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
         let walked = self.walk(walk, limit).await?;
@@ -147,7 +144,6 @@ impl Jobs<'_> {
         Ok(self.job_purge_walk(&walk.job, walk.after, walk.up_to, limit.into()).await?)
     }
 
-    /// Which of the instances at hand may go, as the share and the list of them.
     async fn decide_share(
         &mut self,
         walk: &PurgeWalk,
@@ -222,7 +218,7 @@ impl Jobs<'_> {
         Ok(facts)
     }
 
-    /// Removes instances, and before them all that refers to them.
+    /// Children first.
     async fn remove_instances(&mut self, instances: &[i64]) -> Result<Removed, StoreError> {
         if instances.is_empty() {
             return Ok(Removed::default());
@@ -243,7 +239,7 @@ impl Jobs<'_> {
     }
 }
 
-/// A status that is not understood is nobody's to forget.
+/// Never delete an execution whose status is unknown.
 fn known(status: Option<&str>) -> BatchStatus {
     status.and_then(|word| word.parse().ok()).unwrap_or(BatchStatus::Unknown)
 }

@@ -1,4 +1,4 @@
-//! Jobs as people see them. What Spring Batch has written is shown as it is.
+//! Records for people. What Spring Batch has written is shown as it is.
 
 use crate::error::{StoreError, damaged};
 use crate::process::ProcessRecord;
@@ -13,11 +13,11 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
 stored! {
-    /// A job that has been launched at some time.
+    /// A job that was launched at least once.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct JobRecord in EXECUTION |row| {
         pub name: String = "job_name",
-        /// With how many sets of identifying parameters; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
+        /// Counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
         pub instances: u64,
         pub last: Option<LastExecution> => last(row)?,
     }
@@ -31,7 +31,7 @@ pub struct LastExecution {
 }
 
 stored! {
-    /// One of the last runs of a job, briefly.
+    /// Summary of a recent run.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct RunRecord in EXECUTION |row| {
         pub id: ExecutionId = "job_execution_id",
@@ -40,13 +40,13 @@ stored! {
         pub created_at: Timestamp => row.stamp("create_time")?,
         pub started_at: Option<Timestamp> => row.stamp_if("start_time")?,
         pub ended_at: Option<Timestamp> => row.stamp_if("end_time")?,
-        /// The beginning of what went wrong, if something did.
+        /// The beginning of the error, if any.
         pub message: String,
     }
 }
 
 impl RunRecord {
-    /// How long it took, if it has ended.
+    /// `None` until it has ended.
     pub fn length(&self) -> Option<Duration> {
         Some(self.ended_at?.since(self.started_at?))
     }
@@ -60,7 +60,7 @@ stored! {
         pub job: String = "job_name",
         /// The hash of its identifying parameters.
         pub key: String = "job_key",
-        /// How many executions it has; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
+        /// Counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
         pub executions: u64,
         pub last: Option<LastExecution> => last(row)?,
         pub parameters: Vec<ParameterRecord> => Vec::new(),
@@ -68,19 +68,17 @@ stored! {
 }
 
 stored! {
-    /// A parameter as it is stored. Its type may be one that only Java knows.
+    /// As stored. Its type may be one that only Java knows.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ParameterRecord in PARAMETER |row| {
         pub name: String = "parameter_name",
         pub class: String = "parameter_type",
         pub value: String = "parameter_value",
-        /// Whether it is part of the instance's identity.
         pub is_identifying: bool => row.get::<String>("identifying")?.trim() == "Y",
     }
 }
 
 stored! {
-    /// A parameter of one execution, as it is read.
     pub(crate) struct ParameterRow in PARAMETER |row| {
         pub(super) execution: i64 = "job_execution_id",
         pub(super) parameter: ParameterRecord => Stored::from_columns(row)?,
@@ -88,25 +86,24 @@ stored! {
 }
 
 stored! {
-    /// One run of a job.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ExecutionRecord in EXECUTION |row| {
         pub id: ExecutionId = "job_execution_id",
         pub instance: InstanceId = "job_instance_id",
         pub job: String = "job_name",
-        /// How often it was changed.
+        /// The number of updates.
         pub version: i64,
         pub status: BatchStatus,
-        /// How it ended, in words; the whole text.
+        /// With the whole message.
         pub exit: ExitStatus => exit(row)?,
         pub created_at: Timestamp => row.stamp("create_time")?,
         pub started_at: Option<Timestamp> => row.stamp_if("start_time")?,
         pub ended_at: Option<Timestamp> => row.stamp_if("end_time")?,
         pub updated_at: Option<Timestamp> => row.stamp_if("last_updated")?,
-        /// Who launched it; nobody knows for one of Spring Batch's.
+        /// `None` for executions of Spring Batch.
         pub launched_by: Option<String>,
         pub is_foreign: bool => row.get::<Option<String>>("launched_by")?.is_none(),
-        /// How many restarts without a person's doing led to it.
+        /// The number of automatic restarts that led to it.
         pub crash_restarts: u32 => row.of(NOTE).get("crash_restarts")?,
     }
 }
@@ -115,25 +112,23 @@ stored! {
 pub struct ExecutionDetail {
     pub execution: ExecutionRecord,
     pub parameters: Vec<ParameterRecord>,
-    /// The process that runs or ran it; nobody knows for one of Spring Batch's.
+    /// The process that runs or ran it; `None` for executions of Spring Batch.
     pub owner: Option<Owner>,
     pub stop: Option<StopRequest>,
-    /// What is done when its process is gone.
     pub on_crash: Option<OnCrash>,
-    /// Of the definition of the job that it ran with, where there is one.
+    /// Of the job's definition, if it has one.
     pub fingerprint: Option<String>,
-    /// Whether it is to be restarted by itself.
+    /// Whether it is due for an automatic restart.
     pub is_restart_due: bool,
 }
 
 impl ExecutionDetail {
-    /// Its parameters as they were given. Those of Spring Batch may have types that we do not know.
+    /// Fails for types that only Spring Batch knows.
     pub fn job_parameters(&self) -> Result<JobParameters, StoreError> {
         job_parameters(&self.parameters, self.execution.id)
     }
 }
 
-/// Parameters as they were given.
 pub(super) fn job_parameters(
     records: &[ParameterRecord],
     execution: ExecutionId,
@@ -153,13 +148,11 @@ pub(super) fn job_parameters(
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     pub id: ProcessId,
-    /// What is known of it; nothing long after its end.
+    /// `None` long after its end.
     pub process: Option<ProcessRecord>,
-    /// Whether the execution is its own now.
     pub holds_lease: bool,
 }
 
-/// Somebody's wish that an execution should stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StopRequest {
     pub at: Timestamp,
@@ -173,29 +166,28 @@ stored! {
         pub id: StepExecutionId = "step_execution_id",
         pub execution: ExecutionId = "job_execution_id",
         pub name: String = "step_name",
-        /// How often it was changed.
+        /// The number of updates.
         pub version: i64,
         pub status: BatchStatus,
-        /// How it ended, in words; the whole text.
+        /// With the whole message.
         pub exit: ExitStatus => exit(row)?,
         pub counters: Counters => Stored::from_columns(row)?,
         pub created_at: Timestamp => row.stamp("create_time")?,
         pub started_at: Option<Timestamp> => row.stamp_if("start_time")?,
         pub ended_at: Option<Timestamp> => row.stamp_if("end_time")?,
         pub updated_at: Option<Timestamp> => row.stamp_if("last_updated")?,
-        /// How many items there are in all, where that is known.
+        /// If known.
         pub total_items: Option<u64> => row.get::<Option<i64>>("total_items")?.and_then(|total| total.try_into().ok()),
         pub delivery: Option<String>,
-        /// The process that runs or ran it last, if it is a partition.
+        /// For a partition: the process that runs it or ran it last.
         pub process: Option<String>,
     }
 }
 
-/// What an execution remembers, as it is stored.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StoredContext {
     Ours(ExecutionContext),
-    /// In some other form, most likely Java's: to be shown, not to be understood.
+    /// Another format, most likely Java's: for display only.
     Foreign(String),
 }
 
@@ -208,11 +200,11 @@ impl From<String> for StoredContext {
     }
 }
 
-/// The tables of Spring Batch, and what names their rows.
+/// Tables of Spring Batch, and the key columns.
 pub(super) const EXECUTION: (&str, &str) = ("batch_job_execution", "job_execution_id");
 pub(super) const STEP: (&str, &str) = ("batch_step_execution", "step_execution_id");
 const PARAMETER: (&str, &str) = ("batch_job_execution_params", "job_execution_id");
-/// What we know of an execution beyond Spring's columns.
+/// Our columns beside Spring's.
 pub(super) const NOTE: (&str, &str) = ("tidemill_job_execution", "job_execution_id");
 
 pub(super) fn status_of(
@@ -244,7 +236,6 @@ pub(super) fn exit(row: &Columns<'_>) -> Result<ExitStatus, sqlx::Error> {
     Ok(ExitStatus::new(row.get::<String>("exit_code")?).describe(row.get::<String>("exit_message")?))
 }
 
-/// The last execution of a job or instance, if it has one.
 fn last(row: &Columns<'_>) -> Result<Option<LastExecution>, sqlx::Error> {
     let (id, created_at) = (row.get("job_execution_id")?, row.stamp_if("create_time")?);
     let (Some(id), Some(created_at)) = (id, created_at) else { return Ok(None) };

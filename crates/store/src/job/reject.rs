@@ -1,4 +1,4 @@
-//! Items that a step left out, with their error.
+//! Items that a step skipped, with their error.
 
 use super::columns;
 use crate::error::StoreError;
@@ -7,10 +7,9 @@ use crate::tx::Jobs;
 use tidemill_domain::job::StepExecutionId;
 use tidemill_domain::time::Timestamp;
 
-/// An item that a step leaves out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectRow {
-    /// What was being done with it: `read`, `process` or `write`.
+    /// `read`, `process` or `write`.
     pub phase: &'static str,
     pub kind: String,
     pub error: String,
@@ -19,7 +18,7 @@ pub struct RejectRow {
 }
 
 impl RejectRow {
-    /// What is wrong with an item may be the very character that PostgreSQL cannot hold.
+    /// The item may contain NUL, which PostgreSQL cannot store.
     fn storable(&self) -> Self {
         Self {
             phase: self.phase,
@@ -32,7 +31,6 @@ impl RejectRow {
 }
 
 stored! {
-    /// An item that a step has left out.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct RejectRecord in ("tidemill_reject", "id") {
         pub id: i64,
@@ -46,7 +44,7 @@ stored! {
 }
 
 impl Jobs<'_> {
-    /// Keeps items that a step leaves out; they commit with the chunk.
+    /// They commit with the chunk.
     pub async fn insert_rejects(
         &mut self,
         step: StepExecutionId,
@@ -57,7 +55,7 @@ impl Jobs<'_> {
         Ok(self.job_reject_insert(step.get(), &rows, now).await?)
     }
 
-    /// What a step has left out, in order, from behind number `after` on.
+    /// In order, after number `after`.
     pub async fn rejects(
         &mut self,
         step: StepExecutionId,

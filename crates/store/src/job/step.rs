@@ -1,4 +1,4 @@
-//! The course of a step, as the process that runs the job writes it down.
+//! The course of a step, as the process that runs the job records it.
 
 use super::columns;
 use super::record::StepRecord;
@@ -13,27 +13,26 @@ use tidemill_domain::lease::{Fence, LeaseKey};
 #[derive(Clone, Copy, Debug)]
 pub struct StepRequest<'a> {
     pub execution: ExecutionId,
-    /// Its instance, in which earlier runs of the step count.
+    /// Earlier runs of the step in this instance count.
     pub instance: InstanceId,
     pub lease: &'a LeaseKey,
     pub fence: Fence,
     pub step: &'a str,
-    /// What its author says about running it again.
+    /// The author's rules about running it again.
     pub rules: StepRules,
-    /// What is put into its context whether it is fresh or resumed.
+    /// Put into its context whether it is fresh or resumed.
     pub seed: &'a ExecutionContext,
 }
 
-/// What becomes of a step that is to run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepStart {
     Run {
         id: StepExecutionId,
         context: ExecutionContext,
-        /// Whether it goes on from an earlier run.
+        /// Whether it continues an earlier run.
         is_resumed: bool,
     },
-    /// It ran before, and this was its result. Nothing was written.
+    /// The result of an earlier run. Nothing was written.
     Skip(Box<StepRecord>),
     Refused(StepRefusal),
     /// The execution is no longer ours: roll back.
@@ -52,7 +51,7 @@ pub struct StepEnd<'a> {
 }
 
 impl Jobs<'_> {
-    /// Decides whether a step runs, and from where; if so, makes its row.
+    /// Decides whether a step runs, and from where; if so, inserts its row.
     #[crate::boxed]
     pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart, StoreError> {
         if !self.leases().confirm(request.lease, request.fence).await? {
@@ -80,7 +79,8 @@ impl Jobs<'_> {
         }
     }
 
-    /// Records how a step ended; what it remembers was saved with its last chunk. False when the execution is no longer ours: roll back.
+    /// Records how a step ended; its context was saved with its last chunk. False if the execution is no longer ours:
+    /// roll back.
     #[crate::boxed]
     pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
         if !self.leases().confirm(end.lease, end.fence).await? {
@@ -97,7 +97,7 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// Notes what is good to know of a step while it runs: how many items there are, and what its writer promises.
+    /// Saves the number of items and the writer's guarantee while the step runs.
     pub async fn describe_step(
         &mut self,
         id: StepExecutionId,
@@ -123,7 +123,7 @@ impl Jobs<'_> {
         Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
     }
 
-    /// How often the step was started; not counted where that does not matter.
+    /// Counts starts only where the rules need it.
     async fn starts(&mut self, request: &StepRequest<'_>) -> Result<u64, StoreError> {
         let limit = request.rules.start_limit;
         if limit == u32::MAX {

@@ -1,5 +1,5 @@
-//! How jobs have been doing lately, and executions that somebody may have to look at. All is counted only so far, and
-//! nothing here depends on how long the history is.
+//! Recent results of jobs, and executions that need attention. All counts are bounded, so the cost does not depend on
+//! the length of the history.
 
 use super::list::COUNTED_MAX;
 use super::record::{EXECUTION, JobRecord, RunRecord, status_of};
@@ -12,12 +12,12 @@ use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::track::Outcomes;
 use tidemill_domain::time::Timestamp;
 
-/// How many of the last runs of a job are counted at most, however many there were since.
+/// Runs counted per job at most.
 pub const OUTCOMES_MAX: u32 = 200;
 
 impl Jobs<'_> {
-    /// At most `limit` jobs that have been launched at some time, by name, each with its last execution. Their instances
-    /// are not counted beyond the first.
+    /// Jobs that were launched at least once, by name, each with its last execution. Instances are not counted beyond
+    /// the first.
     pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
         Ok(self.job_list_jobs(limit.into(), 1).await?)
     }
@@ -35,7 +35,7 @@ impl Jobs<'_> {
         Ok(by_job)
     }
 
-    /// How the runs of each of these jobs ended that were made since `since`, of the last [`OUTCOMES_MAX`] each.
+    /// The results of these jobs' runs since `since`, of the last [`OUTCOMES_MAX`] each.
     #[crate::boxed]
     pub async fn outcomes(
         &mut self,
@@ -52,16 +52,15 @@ impl Jobs<'_> {
     }
 }
 
-/// How many executions are under way or have failed; what is [`COUNTED_MAX`] may be more.
+/// Counted up to [`COUNTED_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExecutionTally {
-    /// Those that have not ended.
     pub running: u64,
     pub failed: u64,
 }
 
 stored! {
-    /// An execution that failed, and nobody has gone on with.
+    /// A failed execution that was neither restarted nor resolved.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Failure in EXECUTION |row| {
         pub id: ExecutionId = "job_execution_id",
@@ -72,7 +71,7 @@ stored! {
 }
 
 impl Jobs<'_> {
-    /// How many executions are under way, and how many failed within this time.
+    /// Executions that run now, and those that failed within this time.
     #[crate::boxed]
     pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally, StoreError> {
         let since = self.now().await?.minus(within);
@@ -83,7 +82,7 @@ impl Jobs<'_> {
         })
     }
 
-    /// Of the last `among` executions that failed, those that nobody has gone on with, the newest first.
+    /// Of the last `among` failed executions, those neither restarted nor resolved, the newest first.
     pub async fn open_failures(&mut self, among: u32) -> Result<Vec<Failure>, StoreError> {
         Ok(self.job_attention_failures(among.into()).await?)
     }

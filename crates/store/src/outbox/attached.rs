@@ -1,7 +1,7 @@
-//! Attached tables: outboxes that were there before, which relays serve beside their own. Here is how one is attached;
-//! [`look`] and [`serve`] are what a relay does, [`failed`] what operators do, and [`standing`] what is measured.
+//! Attached tables: existing outboxes that relays also serve. This file attaches them; [`look`] and [`serve`] are for
+//! relays, [`failed`] for operators, and [`standing`] for metrics.
 //!
-//! PostgreSQL only. SQLite cannot compute a slot inside of an index, and there relays have one host and one writer anyway.
+//! PostgreSQL only. SQLite cannot compute a slot in an index, and its relays have one host and one writer anyway.
 
 pub mod failed;
 pub mod look;
@@ -28,34 +28,30 @@ pub use look::TableLook;
 pub use standing::AttachedStanding;
 
 stored! {
-    /// An attached table, as people see it.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AttachedRecord in ("tidemill_outbox_adopted", "schema_name table_name") |row| {
         pub table: AttachedTable => row::Named::from_columns(row)?.table().map_err(|damage| sqlx::Error::Decode(Box::new(damage)))?,
         pub since: Timestamp,
-        /// By whose order.
         pub adopted_by: String,
     }
 }
 
-/// What was found out about a table that is to be attached.
+/// The result of examining a table before attaching it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Examined {
     pub warnings: Vec<String>,
-    /// The statements that make the indexes which are missing.
+    /// Statements that create the missing indexes.
     pub statements: Vec<String>,
 }
 
-/// Why a table is not attached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
     #[error("only PostgreSQL can have attached tables")]
     Unsupported,
-    /// It has to be mended first.
+    /// Fix these first.
     #[error("{table} cannot be attached as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
     NotFit { table: TableName, faults: Vec<Fault> },
-    /// There is none of this name.
     #[error("{table} is not attached")]
     NotAttached { table: TableName },
     #[error("somebody else makes or drops indexes of {table} right now")]
@@ -75,7 +71,6 @@ impl AttachError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Unsupported => {
@@ -91,7 +86,7 @@ impl AttachError {
         }
     }
 
-    /// What is wrong, one line each.
+    /// One line per fault.
     pub fn why(&self) -> Option<String> {
         match self {
             Self::NotFit { faults, .. } => {
@@ -109,7 +104,7 @@ impl From<sqlx::Error> for AttachError {
 }
 
 impl Store {
-    /// Whether a table can be attached, and what that would need. Changes nothing.
+    /// Whether a table can be attached, and what is missing. Changes nothing.
     pub async fn examine_table(&self, table: &AttachedTable) -> Result<Examined, AttachError> {
         let mut connection = self.connection_for_attaching().await?;
         let examined = examine(&mut connection, table).await;
@@ -117,7 +112,7 @@ impl Store {
         examined
     }
 
-    /// What keeps a table from being served, each with what mends it. Changes nothing, and waits for nobody's locks.
+    /// Faults that keep a table from being served, each with its fix. Changes nothing, and waits for no locks.
     pub async fn table_faults(&self, table: &AttachedTable) -> Result<Vec<Fault>, AttachError> {
         let mut connection = self.connection_for_attaching().await?;
         let found = find(&mut connection, table).await;
@@ -125,8 +120,8 @@ impl Store {
         Ok(found?.1.faults)
     }
 
-    /// Makes the indexes that relays need, without keeping anybody from writing; what was left half made is made anew.
-    /// What had to be made. Killed anywhere, it can be done again.
+    /// Creates the indexes that relays need, without blocking writers; rebuilds half-made ones. Returns what was
+    /// created. It can be killed and repeated.
     #[crate::boxed]
     pub async fn index_attached(&self, name: &TableName) -> Result<Vec<String>, AttachError> {
         let mut connection = self.connection_for_attaching().await?;
@@ -146,7 +141,7 @@ impl Store {
         Ok(made)
     }
 
-    /// Drops our indexes, without keeping anybody from writing. Not of a table that is attached.
+    /// Drops our indexes, without blocking writers. Refused while the table is attached.
     #[crate::boxed]
     pub async fn drop_attached_index(&self, name: &TableName) -> Result<(), AttachError> {
         let mut connection = self.connection_for_attaching().await?;
@@ -158,7 +153,7 @@ impl Store {
         Ok(())
     }
 
-    /// One of its own, because indexes are made outside of transactions, without a limit of time.
+    /// A separate connection without timeouts, because indexes are made outside of transactions.
     async fn connection_for_attaching(&self) -> Result<PgConnection, AttachError> {
         match self.reading() {
             Reading::Postgres(options) => Ok(PgConnection::connect_with(&options).await?),
@@ -167,7 +162,7 @@ impl Store {
     }
 }
 
-/// Whoever serves a table need not own it; then its owner has to make the indexes.
+/// We may not own the table; then its owner has to create the indexes.
 fn cannot_index(name: &TableName, index: Index, error: sqlx::Error) -> AttachError {
     match error.into() {
         StoreError::NotPermitted(_) => {
@@ -181,7 +176,8 @@ fn cannot_index(name: &TableName, index: Index, error: sqlx::Error) -> AttachErr
     }
 }
 
-/// One at a time for each table. Nobody waits for it: who waits has a snapshot, and who makes an index waits for those.
+/// One process at a time per table. It does not wait: a waiting transaction has a snapshot, which `create index
+/// concurrently` would wait for.
 async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result<(), AttachError> {
     let is_ours: bool = sqlx::query_scalar("select pg_try_advisory_lock(hashtextextended($1, 1953066085))")
         .bind(name.quoted())
@@ -190,7 +186,7 @@ async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result
     if is_ours { Ok(()) } else { Err(AttachError::Busy { table: name.clone() }) }
 }
 
-/// A table as it is, and what is to be said about that. Nobody's locks are waited for: only the catalogue is read.
+/// Reads only the catalogue, so it waits for no locks.
 async fn find(
     connection: &mut PgConnection,
     table: &AttachedTable,
@@ -248,7 +244,7 @@ async fn examine(connection: &mut PgConnection, table: &AttachedTable) -> Result
     Ok(Examined { warnings, statements })
 }
 
-/// The statuses that a check on the column does not allow.
+/// The statuses that a check constraint on the column rejects.
 async fn disallowed(
     connection: &mut PgConnection,
     found: &FoundTable,
@@ -258,7 +254,7 @@ async fn disallowed(
         return Ok(Vec::new());
     };
     let mut disallowed = Vec::new();
-    // Of an enum that lacks words, the words are told.
+    // For an enum, the missing values are listed.
     let has_all =
         |labels: &Vec<String>| STATUSES.iter().all(|status| labels.iter().any(|label| label == status));
     if status.labels.as_ref().is_some_and(|labels| !has_all(labels)) {
@@ -273,15 +269,14 @@ async fn disallowed(
 }
 
 impl Outbox<'_> {
-    /// Lets relays serve a table from now on, or in another way than before. True when it is new. It has been examined,
-    /// and its indexes are there.
+    /// Lets relays serve a table, or changes how. True if it is new. Examine it and create its indexes first.
     #[crate::boxed]
     pub async fn attach_table(&mut self, table: &AttachedTable, actor: &Actor) -> Result<bool, AttachError> {
         let now = self.now().await?;
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
         let is_new = statement::save(&mut *connection, table, now.into(), &actor.name).await?;
         if is_new {
-            // What was on its way when the table was given up has been marked since.
+            // Rows in flight when the table was detached have been marked since.
             statement::forget_table(connection, &table.name).await?;
         }
         let entry = AuditEntry::new(actor.clone(), "outbox.attach", &object(&table.name))
@@ -292,8 +287,8 @@ impl Outbox<'_> {
         Ok(is_new)
     }
 
-    /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle. How often rows were
-    /// tried, and which were skipped, is forgotten: it counts for this attaching, and the table may be another one next time.
+    /// Stops serving a table. Waits for relays that are claiming rows; rows already claimed are still settled. Deletes
+    /// attempts and skips: they belong to this attachment, and the table may be another one next time.
     #[crate::boxed]
     pub async fn detach_table(&mut self, name: &TableName, actor: &Actor) -> Result<(), AttachError> {
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
@@ -308,13 +303,13 @@ impl Outbox<'_> {
         Ok(())
     }
 
-    /// The attached tables; none on SQLite.
+    /// Empty on SQLite.
     pub async fn attached_tables(&mut self) -> Result<Vec<AttachedRecord>, StoreError> {
         let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
         Ok(statement::list(connection).await?)
     }
 
-    /// How a table is served, if it is. That stays so until the transaction ends.
+    /// The tables stay attached until the transaction ends.
     #[crate::boxed]
     pub async fn lock_attached_tables(
         &mut self,
@@ -329,7 +324,6 @@ impl Outbox<'_> {
         }
     }
 
-    /// How a table is served.
     #[crate::boxed]
     pub async fn attached_table(&mut self, name: &TableName) -> Result<AttachedTable, AttachError> {
         if self.postgres().is_none() {
@@ -341,7 +335,7 @@ impl Outbox<'_> {
     }
 }
 
-/// A table, as the audit log names it.
+/// The audited object.
 fn object(name: &TableName) -> String {
     format!("outbox/{name}")
 }

@@ -1,6 +1,6 @@
-//! What the table says was read, for comparing it with what was published.
+//! What the table says was read, to compare it with what was published.
 //!
-//! All of it in one transaction that reads from one snapshot: an event is judged by the place of its slot at the same
+//! Run all of it in one transaction with one snapshot: an event is judged by the position of its slot at the same
 //! instant.
 
 use super::{FAILED_EVENT, slot_of};
@@ -16,48 +16,45 @@ use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot, Snapshot, Window};
 #[derive(Clone, Debug)]
 pub struct OutboxStanding {
     places: HashMap<Slot, (Window, Seq)>,
-    /// Up to here snapshots tell nothing; what is not failed counts as read.
+    /// Below this, snapshots say nothing; events that have not failed count as read.
     floor: EventId,
     snapshot: Snapshot,
-    /// The first event that is still there.
+    /// The first event that still exists.
     pub lowest: Option<EventId>,
-    /// What was read and not taken.
+    /// Read, but not accepted.
     pub failed_events: Vec<AuditedFailedEvent>,
 }
 
 stored! {
-    /// An event that was read and not taken.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AuditedFailedEvent in FAILED_EVENT {
         pub id: EventId = "event_id",
         pub slot: Slot,
-        /// Its place among the events of its slot.
         pub seq: Seq,
         pub excuse: StateWord = "state",
     }
 }
 
 stored! {
-    /// An event, and whether it was read.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct AuditedEvent in ("outbox_event", "id") |row| {
         pub id: EventId,
-        /// The transaction that has written it; on SQLite the event itself.
+        /// The transaction that wrote it; on SQLite the event's id.
         pub xid: u64,
         pub slot: Slot => slot_of_event(row)?,
-        /// Whether the place of its slot has passed it.
+        /// Whether the position of its slot has passed it.
         pub is_read: bool => false,
     }
 }
 
-/// Where other programs write on SQLite, it may not be filled in; then the id of the aggregate is there.
+/// On SQLite, for events of other programs it may be missing; then compute it from the aggregate.
 fn slot_of_event(row: &Columns<'_>) -> Result<Slot, sqlx::Error> {
     let stored = row.get::<Option<i16>>("slot")?.and_then(slot_of);
     let aggregate: Option<DbText> = row.get("aggregate_id")?;
     row.checked("slot", stored.or_else(|| aggregate.map(|id| Slot::of(&id.text))))
 }
 
-/// After which event a page begins, in the order of transactions.
+/// The last event before a page, in transaction order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct AuditFrom {
     xid: i64,
@@ -71,19 +68,19 @@ impl AuditFrom {
         Self { xid: i64::try_from(event.xid).unwrap_or(i64::MAX), id: event.id.get() }
     }
 
-    /// Before all events of this transaction and later ones.
+    /// Before all events of this transaction.
     pub fn before(xid: u64) -> Self {
         Self { xid: i64::try_from(xid.saturating_sub(1)).unwrap_or(i64::MAX), id: i64::MAX }
     }
 }
 
 impl OutboxStanding {
-    /// The place of the last event of each slot that counts as read.
+    /// The sequence number of the last read event of each slot.
     pub fn seqs(&self) -> impl Iterator<Item = (Slot, Seq)> + '_ {
         self.places.iter().map(|(slot, (_, seq))| (*slot, *seq))
     }
 
-    /// The first transaction that may have written what this snapshot does not show.
+    /// The first transaction that may have written events this snapshot does not show.
     pub fn first_running(&self) -> u64 {
         self.snapshot.running().first().copied().unwrap_or_else(|| self.snapshot.xmax())
     }
@@ -94,7 +91,7 @@ impl OutboxStanding {
 }
 
 impl Outbox<'_> {
-    /// How far the outbox was read. In a transaction that reads from one snapshot.
+    /// Needs a transaction with one snapshot.
     #[crate::boxed]
     pub async fn standing(&mut self) -> Result<OutboxStanding, StoreError> {
         let snapshot = self.outbox_audit_snapshot().await?;
@@ -110,7 +107,7 @@ impl Outbox<'_> {
         })
     }
 
-    /// Events, and which of them were read: a page in the order of transactions.
+    /// One page of events in transaction order, and whether each was read.
     #[crate::boxed]
     pub async fn audit_page(
         &mut self,
@@ -126,17 +123,17 @@ impl Outbox<'_> {
         Ok(rows.into_iter().map(judge).collect())
     }
 
-    /// Each type of events with each topic that its events name, or were redirected to.
+    /// Each event type with each topic of its events, redirections included.
     pub async fn topics(&mut self) -> Result<Vec<(String, String, bool)>, StoreError> {
         Ok(self.outbox_audit_topics().await?)
     }
 
-    /// The first event that is still there.
+    /// The first event that still exists.
     pub async fn lowest(&mut self) -> Result<Option<EventId>, StoreError> {
         Ok(self.outbox_audit_lowest().await?.map(EventId::new))
     }
 
-    /// Those of these events that are there, and what they happened to.
+    /// The aggregates of those events that still exist.
     #[crate::boxed]
     pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();

@@ -1,5 +1,5 @@
-//! Events that are not out: how many, and since when. Those that no relay has read are counted slot by slot in
-//! [`lag`](super::lag); here are those that were read and not taken.
+//! Unpublished events: how many, and since when. [`lag`](super::lag) counts events that no relay has read, per slot;
+//! this file counts failed events.
 
 use crate::error::StoreError;
 use crate::outbox::lag::SlotLag;
@@ -13,14 +13,14 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backlog {
     pub rows: Count,
-    /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
+    /// When the oldest was written; `None` if there is none, or none was found before the count stopped.
     pub oldest: Option<Timestamp>,
 }
 
 impl Backlog {
     pub const NONE: Self = Self { rows: Count::Exactly(0), oldest: None };
 
-    /// What was not read yet of all slots together.
+    /// Unread events of all slots together.
     pub fn of(slots: &[SlotLag]) -> Self {
         slots.iter().map(SlotLag::unread).fold(Self::NONE, Self::plus)
     }
@@ -32,26 +32,26 @@ impl Backlog {
     }
 }
 
-/// Events that were read and not taken, by state; the oldest is the one with the lowest number.
+/// Failed events by state; the oldest is the one with the lowest number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedEventCounts {
-    /// The next attempt has its time.
+    /// A retry is scheduled.
     pub waiting: Backlog,
-    /// Behind another one of their aggregate.
+    /// Blocked by an earlier event of their aggregate.
     pub held: Backlog,
     pub parked: Backlog,
-    /// Not published, by the word of an operator.
+    /// An operator has skipped them.
     pub skipped: Count,
     slots: BTreeMap<Slot, Backlog>,
 }
 
 impl FailedEventCounts {
-    /// Those that are still to be published: all but the skipped.
+    /// All but the skipped, so still to be published.
     pub fn open(&self) -> Backlog {
         self.waiting.plus(self.held).plus(self.parked)
     }
 
-    /// Those in one state. Of the skipped, which nobody waits for, it is not told since when.
+    /// Skipped events have no `oldest`.
     pub const fn of(&self, state: StateWord) -> Backlog {
         match state {
             StateWord::Waiting => self.waiting,
@@ -61,13 +61,13 @@ impl FailedEventCounts {
         }
     }
 
-    /// Those of one slot that are still to be published.
+    /// Still to be published.
     pub fn of_slot(&self, slot: Slot) -> Backlog {
         let none = Backlog { rows: self.nothing(), oldest: None };
         self.slots.get(&slot).map_or(none, |found| found.plus(none))
     }
 
-    /// What none in a slot means: that there is none, or that nobody counted so far.
+    /// Whether zero in a slot is exact, or the count stopped before.
     fn nothing(&self) -> Count {
         if self.open().rows.is_exact() { Count::Exactly(0) } else { Count::AtLeast(0) }
     }
@@ -100,18 +100,18 @@ impl FailedEventCounts {
 }
 
 stored! {
-    /// Events of one slot that were read and not taken, in one state.
+    /// One slot and state.
     pub(crate) struct FailedCountsRow in ("tidemill_outbox_exception", "state") {
         state: StateWord,
         slot: Slot,
         rows: u64,
-        /// When the first of them was written; none when it is no longer in its table.
+        /// `None` if the event is no longer in its table.
         oldest: Option<Timestamp>,
     }
 }
 
 impl Outbox<'_> {
-    /// What has failed, each state counted up to `count_max`.
+    /// Each state is counted up to `count_max`.
     pub async fn failed_event_counts(&mut self, count_max: u32) -> Result<FailedEventCounts, StoreError> {
         let rows = self.outbox_failed_counts(i64::from(count_max) + 1).await?;
         Ok(FailedEventCounts::new(&rows, count_max))

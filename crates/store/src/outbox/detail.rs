@@ -1,4 +1,4 @@
-//! All about one event, and the relays as people see them.
+//! Details of one event, and the list of relays.
 
 use super::failed_event::FailedEventDetail;
 use crate::codec::{DbId, DbTime};
@@ -18,35 +18,34 @@ pub struct EventDetail {
     pub event: StoredEvent,
     pub fate: EventOutcome,
     pub owner: Option<RelayId>,
-    /// How many owners the slot has had.
+    /// The number of owners the slot has had.
     pub epoch: Epoch,
-    /// Why it was not taken, and what operators made of it.
+    /// The error, and operator changes.
     pub failed_event: Option<FailedEventDetail>,
 }
 
-/// A relay whose lease is good.
+/// A relay with a valid lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RelayDetail {
     pub relay: LiveRelay,
     pub process: ProcessId,
     pub sink: String,
-    /// What it has done since it joined.
+    /// Totals since it joined.
     pub tally: Tally,
-    /// How long it has been there.
     pub lived: Duration,
-    /// When its lease passes, if it is not renewed.
+    /// When its lease ends, unless renewed.
     pub until: Timestamp,
 }
 
 impl RelayDetail {
-    /// Events per second since it joined; none when it has only just come.
+    /// Since it joined; `None` if it has just joined.
     pub fn published_per_second(&self) -> Option<f64> {
         self.tally.published_per_second(self.lived)
     }
 }
 
 impl Outbox<'_> {
-    /// All about one event; none when it is not there, or no longer. In a transaction that reads from one snapshot.
+    /// `None` if it does not exist (any more). Needs a transaction with one snapshot.
     #[crate::boxed]
     pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
         let Some(event) = self.event(id).await? else { return Ok(None) };
@@ -64,7 +63,7 @@ impl Outbox<'_> {
         }))
     }
 
-    /// The relays whose lease is good, the eldest first.
+    /// Oldest first.
     pub async fn relays(&mut self) -> Result<Vec<RelayDetail>, StoreError> {
         let now = self.now().await?;
         let rows = self.outbox_relay_details(now.into()).await?;
@@ -73,7 +72,6 @@ impl Outbox<'_> {
 }
 
 crate::statement::row! {
-    /// A relay that has not ended, as lists have it.
     #[derive(Clone, Debug, serde::Deserialize)]
     pub(crate) struct RelayRow {
         id: DbId,
@@ -117,7 +115,6 @@ impl TryFrom<RelayRow> for LiveRelay {
 }
 
 crate::statement::row! {
-    /// A relay as people see it.
     pub(crate) struct RelayDetailRow {
         process: DbId,
         published: i64,

@@ -1,4 +1,4 @@
-//! Writing events in the transaction of what they tell of, and looking at them.
+//! Writes events in the transaction of the change they describe, and lists them.
 
 use super::{EVENTS, slot_of};
 use crate::codec::{DbText, DbTime, DbXid};
@@ -13,17 +13,17 @@ use tidemill_domain::outbox::{
 };
 use tidemill_domain::time::Timestamp;
 
-/// Most events in one statement.
+/// Per statement.
 const EVENTS_MAX: usize = 10_000;
 
-/// Most bytes of payloads in one statement, unless one event alone has more: a statement is made in memory, here and in
-/// the server.
+/// Bytes of payloads per statement, unless one event alone has more: a statement is built in memory, here and in the
+/// server.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What to list of the events; an absent condition is always met.
+/// Absent conditions match everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventFilter {
-    /// Only events before this one, for paging.
+    /// For paging.
     pub before: Option<EventId>,
     pub aggregate_type: Option<String>,
     pub aggregate_id: Option<String>,
@@ -32,7 +32,7 @@ pub struct EventFilter {
 }
 
 stored! {
-    /// An event, without what it says.
+    /// Without payload and headers.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct EventRecord in ("outbox_event", "id") |row| {
         pub id: EventId,
@@ -43,7 +43,7 @@ stored! {
         pub aggregate: Aggregate => aggregate(row)?,
         pub event_type: String => row.get::<DbText>("event_type")?.text,
         pub topic: String => row.get::<DbText>("topic")?.text,
-        /// How large its payload is; none of a tombstone.
+        /// Size of the payload; `None` for a tombstone.
         pub bytes: Option<usize> => row.get::<Option<i64>>("bytes")?.and_then(|bytes| bytes.try_into().ok()),
         pub created_at: Timestamp,
     }
@@ -68,29 +68,27 @@ impl From<&StoredEvent> for EventRecord {
     }
 }
 
-/// Writes an event in a transaction of your own, made with `sqlx`, of the PostgreSQL database that Tidemill is in. It
-/// commits or rolls back with that transaction. Nobody can tell the relays when you commit, so they find the event when
-/// they look by themselves: within a second.
+/// Writes an event in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses. It commits or rolls
+/// back with that transaction. No wake-up is sent, so relays find the event within a second.
 pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId, StoreError> {
     one(statements::outbox::event::insert_on(connection, slice::from_ref(event), None).await?)
 }
 
 impl Tx {
-    /// Writes an event, which is published once this transaction has committed, and not if it rolls back. Write it when
-    /// the row of its aggregate is locked or changed already: then the events of one aggregate have their numbers in the
-    /// order in which things happened.
+    /// Writes an event, which is published once this transaction commits. Lock or change the row of its aggregate
+    /// first: then the events of one aggregate are numbered in the order in which things happened.
     pub async fn publish(&mut self, event: &NewEvent) -> Result<EventId, StoreError> {
         one(self.outbox_insert(slice::from_ref(event)).await?)
     }
 
-    /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Their numbers, in the
-    /// same order; each is higher than the one before.
+    /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Returns ascending ids,
+    /// in the same order.
     #[crate::boxed]
     pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>, StoreError> {
         let mut ids = Vec::with_capacity(events.len());
         for some in portions(events) {
             let mut numbers = self.outbox_insert(some).await?;
-            // Numbers are drawn in the order of the rows; in which order they are returned is nobody's promise.
+            // Numbers are drawn in row order, but may be returned in any order.
             numbers.sort_unstable();
             ids.extend(numbers.into_iter().map(EventId::new));
         }
@@ -106,12 +104,12 @@ impl Tx {
 }
 
 impl Outbox<'_> {
-    /// The event of this number, published or not; none when it is not there, or no longer.
+    /// `None` if it does not exist (any more).
     pub async fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
         self.outbox_event_find(id.get()).await?.map(TryInto::try_into).transpose()
     }
 
-    /// At most `limit` events, the newest first, without what they say.
+    /// Newest first, without payload and headers.
     pub async fn events(&mut self, filter: &EventFilter, limit: u32) -> Result<Vec<EventRecord>, StoreError> {
         Ok(self.outbox_event_list(filter, limit.into()).await?)
     }
@@ -121,7 +119,7 @@ crate::statement::row! {
     pub(crate) struct EventRow {
         id: i64,
         xid: DbXid,
-        /// None on SQLite where another program wrote the event and no relay has looked yet.
+        /// `None` on SQLite if another program wrote the event and no relay has filled it in yet.
         slot: Option<i16>,
         aggregate_type: DbText,
         aggregate_id: DbText,
@@ -135,7 +133,7 @@ crate::statement::row! {
 }
 
 impl EventRow {
-    /// How large payload and headers are.
+    /// Size of payload and headers.
     pub(crate) fn bytes(&self) -> usize {
         let text = |text: &Option<DbText>| text.as_ref().map_or(0, |text| text.text.len());
         text(&self.payload) + self.payload_bytes.as_ref().map_or(0, Vec::len) + text(&self.headers)
@@ -186,7 +184,7 @@ fn one(ids: Vec<i64>) -> Result<EventId, StoreError> {
     Ok(EventId::new(id))
 }
 
-/// The events, in order, in as few parts as a statement can take.
+/// In order, in as few portions as statements allow.
 fn portions(events: &[NewEvent]) -> impl Iterator<Item = &[NewEvent]> {
     let mut rest = events;
     std::iter::from_fn(move || {

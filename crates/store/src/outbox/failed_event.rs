@@ -1,8 +1,8 @@
-//! Events that were not taken, and those of their aggregates that wait behind them. Here is what a relay does with
-//! them, in its own transaction and after its lease was confirmed there; people are in [`list`] and [`operate`].
+//! Failed events, and the events of their aggregates that wait for them. This file is for relays, in their own
+//! transaction with a confirmed lease; [`list`] and [`operate`] are for people.
 //!
-//! Whoever changes the failed events of a slot locks them first, so that a relay that adds an event behind another one and
-//! an operator who skips that one see each other.
+//! Lock the failed events of a slot before changing them, so that a relay that adds an event after another one and an
+//! operator who skips that one see each other.
 
 pub mod due;
 pub mod list;
@@ -23,26 +23,23 @@ use tidemill_domain::outbox::failed_event::{
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// Most characters that are kept of an error.
 const ERROR_CHARS_MAX: usize = 2000;
 
-/// An event that becomes a failed event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewFailedEvent {
     pub event_id: EventId,
     pub slot: Slot,
-    /// Its place in the slot.
     pub seq: Seq,
     pub aggregate: Aggregate,
     pub event_type: String,
-    /// How often it was tried; zero when it is held.
+    /// Zero when it is held.
     pub attempts: u32,
-    /// What is to become of it. Behind an open event of its aggregate it is held in any case, and the first one is not.
+    /// After an open event of its aggregate it becomes held in any case; the first one does not.
     pub state: FailedEventState,
     pub error: Option<String>,
 }
 
-/// An attempt at a failed event that is over.
+/// The outcome of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settled {
     pub event_id: EventId,
@@ -50,13 +47,12 @@ pub struct Settled {
     pub what: SettledAs,
 }
 
-/// What came of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettledAs {
     Delivered,
-    /// The sink does not want it.
+    /// The sink rejected it.
     Refused {
-        /// What `after_refusal` said.
+        /// From `after_refusal`.
         state: FailedEventState,
         error: String,
     },
@@ -65,12 +61,12 @@ pub enum SettledAs {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settling {
     pub changed: u64,
-    /// Aggregates of the settled events whose later events need not wait any more.
+    /// Aggregates whose later events need not wait any more.
     pub unblocked: Vec<(Slot, Aggregate)>,
 }
 
 impl Outbox<'_> {
-    /// Makes failed events of events. An event that is one already stays as it is.
+    /// Leaves events unchanged that have failed already.
     #[crate::boxed]
     pub async fn add_failed_events(
         &mut self,
@@ -105,8 +101,8 @@ impl Outbox<'_> {
         Ok(self.failed_event_blocked(&numbers(slots)).await?.into_iter().map(|row| row.key).collect())
     }
 
-    /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
-    /// aggregate is due at once.
+    /// Settles attempts. Changes by an operator since the attempt win; the new first event of an aggregate is due at
+    /// once.
     #[crate::boxed]
     pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling, StoreError> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
@@ -145,14 +141,14 @@ impl Outbox<'_> {
         Ok(Settling { changed, unblocked })
     }
 
-    /// Locks the failed events of these slots against all others who would change them.
+    /// Locks them against all other writers.
     async fn lock_failed_events(&mut self, slots: impl Iterator<Item = Slot>) -> Result<(), StoreError> {
         let slots: BTreeSet<Slot> = slots.collect();
         let slots: Vec<Slot> = slots.into_iter().collect();
         Ok(self.failed_event_lock(&numbers(&slots)).await?)
     }
 
-    /// Those of these events that are failed events, locked, in the order of their places.
+    /// Those of these events that have failed, locked, in order of sequence.
     async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<KnownFailedEvent>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -185,7 +181,7 @@ impl Outbox<'_> {
     }
 }
 
-/// The attempts at the events of one aggregate.
+/// Of one aggregate.
 fn attempted(rows: &[&KnownFailedEvent], settled: &BTreeMap<i64, &Settled>) -> Vec<Attempted> {
     let settled = rows.iter().filter_map(|row| Some((row, settled.get(&row.event_id)?)));
     let attempt = |(row, settled): (&&KnownFailedEvent, &&Settled)| {
@@ -238,7 +234,7 @@ fn error_of(what: &SettledAs) -> Option<String> {
     }
 }
 
-/// What is wrong with an event may be the very character that PostgreSQL cannot hold.
+/// The error may contain NUL, which PostgreSQL cannot store.
 pub(super) fn storable(text: &str) -> String {
     text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }

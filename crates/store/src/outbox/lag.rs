@@ -1,5 +1,4 @@
-//! What is measured about the outbox: what was not read yet, what has failed, and who reads. What is not known is
-//! told as not known.
+//! Metrics of the outbox: unread events, failed events and relays. Values that cannot be read are `None`.
 
 use super::place::PlaceColumns;
 use super::slot_of;
@@ -14,20 +13,19 @@ use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::outbox::{Count, LiveRelay, RelayId, Slot, Tally, missing_shares};
 use tidemill_domain::time::Timestamp;
 
-/// What was not read yet of one slot.
+/// Unread events of one slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotLag {
     pub slot: Slot,
     pub owner: Option<RelayId>,
-    /// How many owners it has had.
+    /// The number of owners it has had.
     pub epoch: Epoch,
     pub rows: Count,
-    /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
+    /// When the oldest was written; `None` if there is none, or none was found before the count stopped.
     pub oldest: Option<Timestamp>,
 }
 
 impl SlotLag {
-    /// What was not read yet.
     pub fn unread(&self) -> Backlog {
         Backlog { rows: self.rows, oldest: self.oldest }
     }
@@ -35,41 +33,39 @@ impl SlotLag {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct OutboxStats {
-    /// What was not read yet; none when nobody can say, because the database was restored into another server and no
-    /// relay has come since.
+    /// `None` after the database was restored into another server, until a relay has started.
     pub lag: Option<Vec<SlotLag>>,
     pub failed_events: FailedEventCounts,
-    /// How many events are in the default partition; none where there are no partitions.
+    /// Events in the default partition; `None` without partitions.
     pub default_rows: Option<Count>,
-    /// The partitions; empty where there are none.
     pub partitions: Vec<Partition>,
-    /// The relays that are alive, the eldest first.
+    /// Live relays, oldest first.
     pub relays: Vec<RelayDetail>,
     pub unowned: u64,
     /// Fixed shares that no live relay has.
     pub missing_shares: Vec<u32>,
-    /// Bytes of the write-ahead log that acknowledgements cost for each event; none when nobody has counted.
+    /// Write-ahead log per event caused by acknowledgements; `None` if not measured.
     pub wal_bytes_per_event: Option<f64>,
     pub at: Timestamp,
 }
 
 impl OutboxStats {
-    /// What is still to be published: what no relay has read, and what was not taken. None when that is not known.
+    /// Unread and failed events. `None` if unknown.
     pub fn unpublished(&self) -> Option<Backlog> {
         Some(self.unread()?.plus(self.failed_events.open()))
     }
 
-    /// What no relay has read yet; none when that is not known.
+    /// `None` if unknown.
     pub fn unread(&self) -> Option<Backlog> {
         self.lag.as_deref().map(Backlog::of)
     }
 
-    /// What the live relays have done since each of them joined.
+    /// Totals of the live relays since each of them joined.
     pub fn tally(&self) -> Tally {
         self.relays.iter().map(|relay| relay.tally).fold(Tally::default(), Tally::plus)
     }
 
-    /// Events per second of all live relays, over the life of each; none without a relay.
+    /// Of all live relays, each over its lifetime; `None` without a relay.
     pub fn published_per_second(&self) -> Option<f64> {
         let rates: Vec<f64> = self.relays.iter().filter_map(RelayDetail::published_per_second).collect();
         (!rates.is_empty()).then(|| rates.iter().sum())
@@ -77,7 +73,7 @@ impl OutboxStats {
 }
 
 crate::statement::row! {
-    /// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
+    /// Unread events of one slot or, where the slot is not filled in yet, of one aggregate.
     pub(crate) struct UnreadRow {
         slot: Option<i16>,
         aggregate_id: Option<DbText>,
@@ -87,8 +83,8 @@ crate::statement::row! {
 }
 
 impl Outbox<'_> {
-    /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
-    /// outbox are not from this server.
+    /// Unread events per slot, counted up to `count_max` in all. `None` if the outbox's snapshots are from another
+    /// server.
     #[crate::boxed]
     pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
         if self.server_standing().await? == RestoreState::Restored {
@@ -123,7 +119,7 @@ impl Outbox<'_> {
         Ok(Some(places.into_iter().map(lag).collect()))
     }
 
-    /// How many events are in the default partition, counted up to `count_max`; none where there are no partitions.
+    /// Events in the default partition, counted up to `count_max`; `None` without partitions.
     pub async fn default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
         if self.postgres().is_none() {
             return Ok(None);
@@ -137,13 +133,13 @@ impl Outbox<'_> {
         Ok(u64::try_from(self.outbox_unowned(now.into()).await?).unwrap_or(0))
     }
 
-    /// How many relays are alive, and which fixed shares none of them has.
+    /// The number of live relays, and the fixed shares that none of them has.
     pub async fn relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
         let live = self.live_relays().await?;
         Ok((live.len() as u64, missing_shares(&live)))
     }
 
-    /// All that is measured, not counted further than `count_max` each.
+    /// Each count stops at `count_max`.
     #[crate::boxed]
     pub async fn stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
         let relays = self.relays().await?;
@@ -161,13 +157,13 @@ impl Outbox<'_> {
         })
     }
 
-    /// What acknowledgements cost, if the extension `pg_stat_statements` is there and lets us see it.
+    /// `None` without access to the extension `pg_stat_statements`.
     #[expect(clippy::cast_precision_loss, reason = "nobody writes as many bytes as a f64 can count")]
     async fn wal_bytes_per_event(&mut self) -> Result<Option<f64>, StoreError> {
         let Some(view) = self.outbox_statistics().await? else { return Ok(None) };
         let kept_since = self.now().await?.minus(RELAYS_KEPT);
         self.savepoint().await?;
-        // There may be no right to see it, or it may not be loaded.
+        // We may lack the right to read it, or it may not be loaded.
         let found = self.outbox_wal(&view, kept_since.into()).await;
         let found = self.known_since_savepoint(found).await?.flatten();
         Ok(found.map(|(bytes, events)| bytes as f64 / events as f64))

@@ -1,12 +1,11 @@
-//! A trigger wakes relays when other programs write events. Without it they look once a second; with it every
-//! transaction that writes an event sends a notification, and those commit one after the other.
+//! A trigger that wakes relays when other programs write events. Without it relays look once a second; with it every
+//! transaction that writes an event sends a notification, which serialises their commits.
 
 use crate::error::StoreError;
 use crate::outbox::OBJECT;
 use crate::tx::Outbox;
 use tidemill_domain::audit::{Actor, AuditEntry};
 
-/// Why the trigger is not there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotifyError {
@@ -23,13 +22,13 @@ impl From<sqlx::Error> for NotifyError {
 }
 
 impl Outbox<'_> {
-    /// Whether the trigger is there; none where there can be none.
+    /// Whether the trigger exists; `None` on SQLite.
     pub async fn notify(&mut self) -> Result<Option<bool>, StoreError> {
         Ok(self.outbox_notify_is_on().await?)
     }
 
-    /// Makes the trigger, or takes it away. False when it was so already. Waits for those who write events, for half a
-    /// second.
+    /// Creates or drops the trigger. False if nothing changed. Waits up to half a second for transactions that write
+    /// events.
     #[crate::boxed]
     pub async fn set_notify(&mut self, notify: Notify, actor: &Actor) -> Result<bool, NotifyError> {
         let was_on = self.outbox_notify_is_on().await?.ok_or(NotifyError::Unsupported)?;
@@ -50,10 +49,10 @@ impl Outbox<'_> {
     }
 }
 
-/// Whether relays are to be woken when other programs write events.
+/// Whether relays are woken when other programs write events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notify {
     On,
-    /// They look once a second.
+    /// Relays look once a second.
     Off,
 }

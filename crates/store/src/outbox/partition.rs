@@ -1,4 +1,4 @@
-//! Partitions of the outbox are made before events need them. SQLite has none.
+//! Creates partitions of the outbox before events need them. SQLite has none.
 
 use crate::error::StoreError;
 use crate::statement::{Columns, stored};
@@ -11,17 +11,17 @@ stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Partition in ("outbox_event", "name") |row| {
         pub name: String,
-        /// The ids in it; none of the default partition, which takes whatever no other one takes.
+        /// The ids in it; `None` for the default partition.
         pub range: Option<Range> => range(row)?,
-        /// How many events it has, about; none when nobody has estimated that yet.
+        /// Estimate; `None` before the first one.
         pub rows: Option<u64> => row.get::<Option<i64>>("rows")?.and_then(|rows| rows.try_into().ok()),
-        /// How large it is, with its indexes.
+        /// With its indexes.
         pub bytes: u64 => u64::try_from(row.get::<i64>("bytes")?).unwrap_or(0),
     }
 }
 
 impl Partition {
-    /// Whether we made it. One that somebody else has made is left alone.
+    /// Partitions of others are left alone.
     pub(crate) fn is_ours(&self) -> bool {
         self.range.is_some_and(|range| self.name == format!("outbox_event_p{}", range.from))
     }
@@ -32,21 +32,20 @@ fn range(row: &Columns<'_>) -> Result<Option<Range>, sqlx::Error> {
     Ok(from.zip(to).map(|(from, to)| Range { from, to }))
 }
 
-/// What became of the partitions that were to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extended {
     pub made: Vec<Range>,
-    /// Whether there are still too few, because somebody was in the way. The next round tries again.
+    /// Still too few, because of locks or rows in the default partition. The next round tries again.
     pub is_short: bool,
 }
 
 impl Store {
-    /// Makes partitions of so many `rows`, until `ahead` of them lie beyond the last id. Nobody who writes is kept from
-    /// it for longer than half a second; of two that do this at once, one does nothing.
+    /// Creates partitions of `rows` ids until `ahead` of them are unused. Blocks writers for at most half a second; if
+    /// two processes do this at once, one does nothing.
     #[crate::boxed]
     pub async fn extend_outbox(&self, rows: i64, ahead: usize) -> Result<Extended, StoreError> {
         let mut extended = Extended::default();
-        // Each in a transaction of its own, so that what was made stays.
+        // Each in its own transaction, so that finished ones stay.
         for _ in 0..ahead {
             let mut tx = self.begin().await?;
             let Some(range) = tx.outbox().next_partition(rows, ahead).await? else { break };
@@ -68,12 +67,12 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// The partitions, in the order of their ids; the default one is the last. None on SQLite.
+    /// By id; the default partition is last. Empty on SQLite.
     pub async fn partitions(&mut self) -> Result<Vec<Partition>, StoreError> {
         Ok(self.outbox_partition_list().await?)
     }
 
-    /// The number that was given out last, also if its event was rolled back or is forgotten; zero when none was.
+    /// The last id given out, also if its event was rolled back or deleted; zero if none was.
     pub async fn last_event_id(&mut self) -> Result<EventId, StoreError> {
         Ok(EventId::new(self.outbox_last_id().await?))
     }
@@ -83,7 +82,7 @@ impl Outbox<'_> {
         if partitions.is_empty() || !self.outbox_keeper_lock().await? {
             return Ok(None);
         }
-        // Looked at again under the lock.
+        // Check again under the lock.
         let partitions = self.partitions().await?;
         let ranges: Vec<Range> = partitions.iter().filter_map(|partition| partition.range).collect();
         let last = EventId::new(self.outbox_last_id().await?);
@@ -97,7 +96,7 @@ impl Outbox<'_> {
     }
 }
 
-/// Somebody holds the table, or has just put into the default partition what was to go here.
+/// The table is locked, or the default partition has just received a row of this range.
 fn is_in_the_way(error: &StoreError) -> bool {
     const CHECK_VIOLATION: &str = "23514";
     match error {

@@ -1,4 +1,4 @@
-//! Where all slots stand.
+//! The positions of all slots.
 
 use super::relay::cursors_of;
 use crate::error::StoreError;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId};
 
 impl Outbox<'_> {
-    /// Where all slots stand, in their order. In a transaction that writes, a slot may move between two looks; what is
-    /// said of it then is from before. Slots of a relay whose row is damaged stand where they were before it had them.
+    /// In order. In a transaction that writes, a slot may move between two statements; then this returns the earlier
+    /// position. Slots of a relay with a damaged row are where they were before it took them.
     #[crate::boxed]
     pub async fn places(&mut self) -> Result<Vec<Place>, StoreError> {
         let slots = self.outbox_slots().await?;
@@ -25,19 +25,18 @@ impl Outbox<'_> {
         Ok(slots.into_iter().map(place).collect())
     }
 
-    /// What is wrong with relays that have slots: nobody else gets these until somebody sets it right.
+    /// Relays with slots whose row is damaged; no other relay gets these slots until an operator repairs it.
     pub async fn damaged_relays(&mut self) -> Result<Vec<StoreError>, StoreError> {
         let rows = self.outbox_cursors().await?;
         Ok(rows.iter().filter_map(|(id, text)| cursors_of(text, (*id).into()).err()).collect())
     }
 
-    /// The id up to which marks mean nothing: those events were read, or have failed.
+    /// Events up to this id were read or have failed, whatever the snapshots say.
     pub async fn floor(&mut self) -> Result<EventId, StoreError> {
         Ok(self.outbox_row().await?.floor)
     }
 }
 
-/// A slot, and where it was left.
 impl Stored for Place {
     const PLACE: (&'static str, &'static str) = ("tidemill_outbox_slot", "slot");
 
@@ -52,18 +51,18 @@ impl Stored for Place {
     }
 }
 
-/// Where slots stand, column by column, for statements that compare all of them with events.
+/// The positions of slots, column by column, for statements that compare them with events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlaceColumns {
     pub(crate) slot: Vec<i16>,
-    /// All that this mark sees was read.
+    /// Everything visible in this snapshot was read.
     pub(crate) seen: Vec<String>,
-    /// What this mark sees was read up to the last id.
+    /// Of this snapshot, everything up to the last id was read.
     pub(crate) paged: Vec<Option<String>>,
     pub(crate) last: Vec<i64>,
     pub(crate) high: Vec<i64>,
     pub(crate) seq: Vec<i64>,
-    /// The same in one number, where there is one writer at a time.
+    /// The same as one number, where there is one writer at a time.
     pub(crate) up_to: Vec<i64>,
     /// Events up to this id were read, or have failed.
     pub(crate) floor: i64,
@@ -84,7 +83,7 @@ impl PlaceColumns {
         columns
     }
 
-    /// Slots with their numbers as the text of a list, for `json_each`.
+    /// For `json_each`.
     pub(crate) fn as_json(&self) -> String {
         let pairs = self.slot.iter().zip(&self.up_to).map(|(slot, up_to)| serde_json::json!([slot, up_to]));
         serde_json::Value::from_iter(pairs).to_string()

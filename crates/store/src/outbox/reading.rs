@@ -1,9 +1,9 @@
-//! Reading a window page by page.
+//! Reads a window page by page.
 //!
-//! On PostgreSQL there are two ways. A window of a page at most is read at once by the index of transactions. A larger
-//! one is frozen first and read in the order of ids, from the lowest id that is in it to the highest; what was running at
-//! its first snapshot may have much lower ids and is found by the index of transactions, so that one late event does not make
-//! the reader go through everything that was written since.
+//! On PostgreSQL there are two ways. A window of at most one page is read at once by the index of transactions. A
+//! larger one is frozen first and read by id, from its lowest id to its highest. Transactions that were running at its
+//! first snapshot may have much lower ids and are found by the index of transactions, so that one late event does not
+//! make the reader scan everything written since.
 
 use super::event::EventRow;
 use crate::error::{StoreError, damaged};
@@ -14,32 +14,31 @@ use tidemill_domain::outbox::snapshot::Snapshot;
 use tidemill_domain::outbox::stored::StoredEvent;
 use tidemill_domain::outbox::{EventId, IdRange, Slot, Window};
 
-/// A page ends with the event by which it comes to more bytes of payloads and headers than this: it is in memory, and so
-/// is the one before it, while it is published.
+/// A page ends with the event that exceeds this size of payloads and headers: two pages are in memory at once.
 pub(crate) const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     /// How far these slots were read.
     pub cursor: &'a Cursor,
-    /// Where a new window ends; now, when there is none.
+    /// Where a new window ends; `None`: now.
     pub stop: Option<&'a Snapshot>,
-    /// Up to this id, nothing is read.
+    /// Nothing up to this id is read.
     pub floor: EventId,
-    /// What the page before has told about its window; of no use for another one.
+    /// From the previous page of the same window.
     pub low: Option<Low>,
-    /// Most events at once; fewer when they are large.
+    /// Most events per page; fewer if they are large.
     pub limit: u32,
 }
 
-/// The lowest id of a window, and the highest. They name the window, because taking them for those of another one would
-/// lose what lies outside of them.
+/// The lowest and the highest id of a window. They name the window, because using them for another one would lose
+/// events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Low {
     from: Snapshot,
     to: Option<Snapshot>,
     span: Span,
-    /// How large its events were so far.
+    /// The size of its events so far.
     size: Size,
 }
 
@@ -51,26 +50,26 @@ impl Low {
 
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The events, in the order in which they are to be published.
+    /// In publishing order.
     pub events: Vec<StoredEvent>,
-    /// The window that they are of, before them.
+    /// The window before this page.
     pub opened: Window,
-    /// How far was read with them.
+    /// The window after this page.
     pub window: Window,
-    /// Between which ids the window lies, for its next page.
+    /// For the next page.
     pub low: Option<Low>,
-    /// The snapshot of the instant of reading, if a window was opened; and which history of the server it is from.
+    /// If a window was opened: the snapshot at reading time and the server's timeline.
     pub seen: Option<(Snapshot, Option<String>)>,
-    /// How many statements it took.
+    /// The number of statements.
     pub queries: u32,
 }
 
-/// Slots that are filled in at once, and the statements that this takes.
+/// Slots to fill in per transaction.
 const SLOTS_FILLED: u32 = 10_000;
 const QUERIES_PER_FILLING: u32 = 4;
 
 impl Store {
-    /// Reads the next page. Where other programs have left out slots, they are filled in first.
+    /// Reads the next page. Fills in slots first that other programs have left out.
     #[crate::boxed]
     pub async fn read_outbox(&self, reading: &Reading<'_>) -> Result<Page, StoreError> {
         let mut queries = 0;
@@ -90,7 +89,7 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// Reads the next page. None on SQLite when other programs have left out slots: fill them in first.
+    /// Reads the next page. `None` on SQLite if other programs have left out slots: fill them in first.
     #[crate::boxed]
     pub async fn read(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
         let slots: Vec<Slot> = reading.cursor.slots.keys().copied().collect();
@@ -165,8 +164,8 @@ impl Outbox<'_> {
         Ok(Some(page))
     }
 
-    /// Computes the slots that other programs have left out; how many. Only SQLite needs it. Of an id that is no text, it
-    /// is the slot of what is shown of it.
+    /// Computes slots that other programs have left out; returns how many. Only SQLite needs it. An id that is not
+    /// UTF-8 gets the slot of its displayed text.
     pub async fn fill_slots(&mut self, limit: u32) -> Result<u64, StoreError> {
         let rows = self.outbox_slotless(limit.into()).await?;
         let slots: Vec<(i64, u8)> =
@@ -176,13 +175,13 @@ impl Outbox<'_> {
     }
 }
 
-/// Large ones are not all that there were.
+/// Whether the size limit cut off rows.
 fn size_of(rows: &[EventRow]) -> Size {
     let bytes: usize = rows.iter().map(EventRow::bytes).sum();
     if bytes > PAGE_BYTES { Size::Large } else { Size::Small }
 }
 
-/// In the order of ids, each once, and only what the window is about.
+/// By id, without duplicates, and only events of the window.
 fn sorted(rows: Vec<EventRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {

@@ -1,4 +1,4 @@
-//! Receipts of sinks with transactions: which of the events that they name the database knows to be published.
+//! Receipts of sinks with transactions: which of the events that they name are settled in the database.
 
 use super::slot_of;
 use crate::error::{StoreError, damaged};
@@ -8,8 +8,8 @@ use tidemill_domain::outbox::receipt::{Receipted, may_come_again};
 use tidemill_domain::outbox::{Cursor, EventId, Slot, Window};
 
 impl Outbox<'_> {
-    /// Those of these published events that may be sent once more by whoever reads on from these cursors, or tries again
-    /// what has failed. What is no longer in its table is not among them.
+    /// Those of these published events that a reader at these cursors, or a retry, may send once more. Events no longer
+    /// in their table are left out.
     #[crate::boxed]
     pub async fn unsettled(
         &mut self,
@@ -27,7 +27,7 @@ impl Outbox<'_> {
             .collect();
         let mut unsettled = BTreeSet::new();
         for (id, xid, slot) in self.outbox_event_places(&numbers).await? {
-            // None on SQLite when no relay has looked yet; then nobody can have published it.
+            // `None` on SQLite before any relay has looked; then it cannot have been published.
             let Some(slot) = slot else { continue };
             let slot = slot_of(slot).ok_or_else(|| damaged("outbox_event", "slot", id))?;
             let event = Receipted { id: EventId::new(id), xid: xid.0, slot };

@@ -1,7 +1,7 @@
-//! Relays: joining, keeping the lease, taking and leaving slots, and the acknowledgement.
+//! Relays: joining, renewing the lease, taking and leaving slots, and acknowledgements.
 //!
-//! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
-//! can do any more once the relay was retired. So there is one fence for all its slots.
+//! The row of a relay is both its lease and its position: everything it settles updates that row, which fails once the
+//! relay was retired. So there is one fence for all its slots.
 
 use super::attached::row::named;
 use super::detail::RelayRow;
@@ -23,56 +23,54 @@ use tidemill_domain::outbox::{
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Timestamp;
 
-/// A relay that would like to join.
 #[derive(Clone, Debug)]
 pub struct Joining<'a> {
-    /// Its id, which nobody had before.
+    /// Must be new.
     pub id: RelayId,
     pub process: ProcessId,
     pub identity: &'a Identity,
-    /// Where it publishes. A sink with transactions says so by its name.
+    /// A sink with transactions says so by its name.
     pub sink: &'a str,
     /// Its fixed share, if it has one.
     pub instance: Option<Instance>,
-    /// How long its word counts.
     pub lease: Duration,
 }
 
-/// What a relay sees when it looks around.
+/// What a relay sees in one look.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// How many acknowledgements of its own are written down.
+    /// Its own acknowledgements so far.
     pub acks: i64,
     pub snapshot: Snapshot,
-    /// Which history of the server this is; none on SQLite.
+    /// The server's history; `None` on SQLite.
     pub timeline: Option<String>,
     /// After a restore: events up to here are not read by snapshots.
     pub floor: EventId,
-    /// The relays whose lease is good, itself included.
+    /// Relays with a valid lease, itself included.
     pub live: Vec<LiveRelay>,
-    /// Whether the lease of a relay has passed that has not ended: it is to be retired, whether or not it has slots.
+    /// Whether another relay's lease has passed, so that it has to be retired.
     pub has_lapsed: bool,
     pub free: Vec<Slot>,
-    /// Whether there is something to read for the slots that were asked for.
+    /// In the slots it asked for.
     pub has_events: bool,
     /// Whether a failed event of these slots is due.
     pub is_due: bool,
-    /// The attached tables. Whether something is due there is asked of each by itself.
+    /// Whether rows are due there is a separate question.
     pub attached: Vec<AttachedTable>,
 }
 
-/// The fence of a relay: its row as it knows it.
+/// The relay's row as the relay knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelayFence<'a> {
     pub id: RelayId,
-    /// How many acknowledgements it has written; another number means that this is not the row it knows.
+    /// Acknowledgements written; another number means that the row has changed.
     pub acks: i64,
-    /// For how long its word counts from the next acknowledgement on.
+    /// The lease's duration from the next acknowledgement on.
     pub lease: Duration,
-    /// The history of the server that its snapshots are from, if it has seen one. After a fail-over the same numbers may
-    /// belong to other transactions.
+    /// The server history of its snapshots, if it has seen one. After a fail-over the same numbers may belong to other
+    /// transactions.
     pub timeline: Option<&'a str>,
-    /// What it has asked of the database since it joined. Written with whatever it writes.
+    /// Its statements since it joined. Saved with every write.
     pub effort: Effort,
 }
 
@@ -82,13 +80,13 @@ pub struct Looking<'a> {
     /// The snapshot up to which its slots were read.
     pub from: &'a Snapshot,
     pub slots: &'a [Slot],
-    /// How far they were read, when that is to be written down; this counts as an acknowledgement.
+    /// Positions to save, if any; this counts as an acknowledgement.
     pub cursors: Option<&'a [Cursor]>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// All cursors, the new slots among them.
+    /// All cursors, the new slots included.
     pub cursors: Vec<Cursor>,
     pub epochs: Vec<(Slot, Epoch)>,
 }
@@ -97,18 +95,18 @@ pub struct Taken {
 #[derive(Debug, Default)]
 pub struct Retired {
     pub relays: Vec<RelayId>,
-    /// Those that could not be ended, and why.
+    /// Relays that could not be ended, and why.
     pub damaged: Vec<(RelayId, StoreError)>,
 }
 
 impl Outbox<'_> {
-    /// Lets a relay join, unless its settings contradict those of the others. Commit either way: a lease that reaches too
-    /// far because the clock has gone back is shortened here.
+    /// Adds a relay, unless its settings contradict those of the others. Commit either way: it also shortens leases
+    /// that reach too far because the clock has gone back.
     #[crate::boxed]
     pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>, StoreError> {
         // One at a time, so that two newcomers see each other.
         self.outbox_lock().await?;
-        // The only relay may have died before the clock went back, and then nobody else looks after its lease.
+        // The only relay may have died before the clock went back, and then no other process shortens its lease.
         self.leases().shorten_leases().await?;
         let now = self.now().await?;
         let live = self.live_relays_at(now).await?;
@@ -120,7 +118,7 @@ impl Outbox<'_> {
         Ok(Ok(()))
     }
 
-    /// The relays whose lease is good, the eldest first.
+    /// Oldest first.
     pub async fn live_relays(&mut self) -> Result<Vec<LiveRelay>, StoreError> {
         let now = self.now().await?;
         self.live_relays_at(now).await
@@ -131,7 +129,7 @@ impl Outbox<'_> {
         rows.into_iter().filter(|row| row.is_live(now)).map(LiveRelay::try_from).collect()
     }
 
-    /// Renews the lease of a relay and looks around; none when it has ended or its row is not the one it knows.
+    /// Renews the lease and looks for work; `None` if the relay has ended or its row has changed.
     #[crate::boxed]
     pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>, StoreError> {
         let now = self.fake_now().map(DbTime);
@@ -164,8 +162,7 @@ impl Outbox<'_> {
         }))
     }
 
-    /// What a relay has written down of itself: its acknowledgements, where its slots are, and their epochs. None when
-    /// it has ended.
+    /// Its acknowledgements, the positions of its slots, and their epochs. `None` if it has ended.
     #[crate::boxed]
     pub async fn relay_position(
         &mut self,
@@ -180,7 +177,7 @@ impl Outbox<'_> {
         Ok(Some((row.0, cursors_of(&row.1, id)?, epochs)))
     }
 
-    /// [`relay_position`](Self::relay_position), locked: a change that is under way comes to its end first.
+    /// [`relay_position`](Self::relay_position) with a lock: waits for a change that is under way.
     pub async fn lock_relay_position(
         &mut self,
         id: RelayId,
@@ -191,8 +188,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Takes slots of these that are free, in whole units; none when the relay has ended, and then nothing is to be
-    /// committed.
+    /// Takes free slots of these, in whole units; `None` if the relay has ended: roll back.
     pub async fn take_slots(
         &mut self,
         fence: RelayFence<'_>,
@@ -200,14 +196,14 @@ impl Outbox<'_> {
         wanted: &[Slot],
         unit: Unit,
     ) -> Result<Option<Taken>, StoreError> {
-        // Relays are locked before slots, by all. PostgreSQL also keeps the lock of a slot that turns out not to be
-        // free any more; who then still waited for its own row would stand in the way of who retires both.
+        // Everyone locks relays before slots. PostgreSQL keeps the lock of a slot that turns out to be taken, so
+        // waiting for our own row afterwards could deadlock with a process that retires both.
         if self.outbox_relay_lock(fence.id.into()).await?.is_none() {
             return Ok(None);
         }
         let rows = self.outbox_slot_lock_free(wanted).await?;
         let locked: BTreeSet<Slot> = rows.iter().map(|place| place.slot).collect();
-        // Of some units, others may have been faster with a part.
+        // Other relays may have taken a part of a unit.
         let whole = unit.whole(&locked);
         let mut resting = Vec::with_capacity(rows.len());
         let mut epochs = Vec::with_capacity(rows.len());
@@ -229,7 +225,7 @@ impl Outbox<'_> {
         Ok(Some(Taken { cursors, epochs }))
     }
 
-    /// Leaves slots where they are for others; none when the relay has ended, and then nothing is to be committed.
+    /// Leaves slots at their position; `None` if the relay has ended: roll back.
     pub async fn leave_slots(
         &mut self,
         fence: RelayFence<'_>,
@@ -246,8 +242,8 @@ impl Outbox<'_> {
         Ok(Some(kept))
     }
 
-    /// Writes down how far the slots of a relay are published, which also renews its lease. False when it has ended or
-    /// its row is not the one it knows: then nothing was written.
+    /// Saves how far the relay's slots are published, which also renews its lease. False if it has ended or its row has
+    /// changed: then nothing was written.
     pub async fn acknowledge(
         &mut self,
         fence: RelayFence<'_>,
@@ -260,7 +256,7 @@ impl Outbox<'_> {
         Ok(done == 1)
     }
 
-    /// Ends a relay in order: its slots are left where they are. False when it had ended already.
+    /// Ends a relay and frees its slots at their position. False if it had ended already.
     pub async fn leave(&mut self, id: RelayId) -> Result<bool, StoreError> {
         let now = self.now().await?;
         let Some((_, cursors)) = self.outbox_relay_lock(id.into()).await? else { return Ok(false) };
@@ -268,8 +264,8 @@ impl Outbox<'_> {
         Ok(true)
     }
 
-    /// Ends the relays whose lease has passed, and frees their slots. One whose row is damaged is passed over: where its
-    /// slots are is for a person to say.
+    /// Ends relays whose lease has passed, and frees their slots. Skips damaged rows: an operator has to set the
+    /// position.
     #[crate::boxed]
     pub async fn retire_relays(&mut self) -> Result<Retired, StoreError> {
         let now = self.now().await?;
@@ -288,7 +284,7 @@ impl Outbox<'_> {
         Ok(retired)
     }
 
-    /// Its row is locked, so it acknowledges nothing meanwhile.
+    /// Its row is locked, so it cannot acknowledge meanwhile.
     pub(crate) async fn end_relay(
         &mut self,
         id: RelayId,
@@ -307,7 +303,7 @@ impl Outbox<'_> {
 }
 
 crate::statement::row! {
-    /// What one look sees; lists are JSON, because it is one row.
+    /// One row, so lists are JSON.
     pub(crate) struct LookRow {
         acks: Option<i64>,
         now: DbTime,

@@ -1,6 +1,5 @@
-//! The snapshots of the outbox belong to one server. When the database was restored into another one, nothing that they say
-//! holds for what is written there: then all events that were not read become failed events, in their order, and slots
-//! begin anew at a snapshot of this server.
+//! The outbox's snapshots belong to one server. After a restore into another server they mean nothing: then all unread
+//! events become failed events, in order, and slots start again at a snapshot of this server.
 
 use super::place::PlaceColumns;
 use crate::error::StoreError;
@@ -13,7 +12,6 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::restore::{KnownServer, RestoreState, ServerIdentity, check};
 use tidemill_domain::outbox::{EventId, Place, Snapshot, Window};
 
-/// What was found, and done about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
     pub standing: RestoreState,
@@ -21,7 +19,7 @@ pub struct Checked {
 }
 
 stored! {
-    /// The server as it was written down, and the id below which snapshots mean nothing.
+    /// The recorded server, and the id below which snapshots mean nothing.
     pub(crate) struct OutboxRow in ("tidemill_outbox", "floor_id") |row| {
         server: KnownServer => KnownServer {
             system_identifier: row.get("system_identifier")?,
@@ -32,8 +30,8 @@ stored! {
 }
 
 impl Store {
-    /// Compares the snapshots of the outbox with the server, and sets right what is not. To be done before anything is read
-    /// from the outbox over a new connection; it costs a few short statements.
+    /// Compares the outbox's snapshots with the server, and repairs them after a restore. Call it before reading the
+    /// outbox over a new connection; it costs a few short statements.
     #[crate::boxed]
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
@@ -49,15 +47,16 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// The server, as it is now; none on SQLite, whose snapshots mean the same wherever the file is.
+    /// `None` on SQLite, whose snapshots stay valid wherever the file is.
     pub async fn server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
         Ok(self.outbox_server().await?)
     }
 
-    /// Whether the snapshots of the outbox are from this server.
+    /// Whether the outbox's snapshots are from this server.
     #[crate::boxed]
     pub async fn server_standing(&mut self) -> Result<RestoreState, StoreError> {
-        // The snapshots before the server: of the other order, a relay that goes on meanwhile would look like a restore.
+        // Read the snapshots before the server: in the other order, a relay that advances meanwhile would look like a
+        // restore.
         let places = self.places().await?;
         let known = self.outbox_row().await?.server;
         Ok(match self.server().await? {
@@ -66,9 +65,9 @@ impl Outbox<'_> {
         })
     }
 
-    /// Writes down which server this is. If it is another one than that of the snapshots, ends all relays, makes failed events
-    /// of all events that were not read, and lets all slots begin anew. Waits for those who write events, for at most
-    /// five seconds ([`StoreError::Busy`] then).
+    /// Records which server this is. If it differs from that of the snapshots, ends all relays, turns all unread events
+    /// into failed events, and restarts all slots. Waits at most five seconds for transactions that write events
+    /// ([`StoreError::Busy`] then).
     #[crate::boxed]
     pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
@@ -106,7 +105,7 @@ impl Outbox<'_> {
         let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
         // Nothing up to the floor is ever read.
         self.outbox_raise_numbers(floor.get()).await?;
-        // Nobody writes events now: whoever is about to, this snapshot does not see.
+        // Writers of events are locked out, so this snapshot shows all events.
         let Some(server) = self.server().await? else { return Ok(0) };
         let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();
         let (mut slots, mut windows, mut seqs) = (Vec::new(), Vec::new(), Vec::new());

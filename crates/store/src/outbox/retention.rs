@@ -1,9 +1,9 @@
-//! Events are forgotten that every slot has passed, that are old, and that nobody needs any more: on PostgreSQL by
-//! dropping whole partitions, on SQLite and in the default partition in portions.
+//! Deletes old events that every slot has passed and that are not needed any more: on PostgreSQL by dropping whole
+//! partitions, on SQLite and in the default partition in portions.
 //!
-//! That a partition may go is decided in two steps. The first looks at all its events, under no lock, and keeps the snapshot
-//! of its look. The second has the table for itself, for an instant: it only makes sure that nothing was written since
-//! that snapshot. Slots never go back and what was read is never failed later, so what the first has found still holds.
+//! Dropping a partition takes two steps. The first checks all its events without a lock and keeps its snapshot. The
+//! second locks the table for an instant and only checks that nothing was written since that snapshot. Slots never go
+//! back and a read event never fails later, so the result of the first still holds.
 
 use super::place::PlaceColumns;
 use crate::error::StoreError;
@@ -16,10 +16,10 @@ use tidemill_domain::outbox::partition::Range;
 use tidemill_domain::outbox::restore::RestoreState;
 use tidemill_domain::time::Timestamp;
 
-/// Events that go in one transaction.
+/// Events per transaction.
 const PORTION: u32 = 1_000;
 
-/// How long relays are remembered that have ended.
+/// How long ended relays are kept.
 pub(crate) const RELAYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -27,17 +27,17 @@ pub struct Retained {
     pub dropped: Vec<Range>,
     pub deleted: u64,
     pub relays: u64,
-    /// Whether there is more to forget: it was too much for one round, or somebody was in the way.
+    /// There is more to delete: too much for one round, or a lock was in the way.
     pub is_short: bool,
 }
 
 impl Store {
-    /// Forgets events that were written longer than `keep_for` ago, in at most so many partitions and portions.
+    /// Deletes events written longer than `keep_for` ago, in at most `most` partitions and portions.
     #[crate::boxed]
     pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained, StoreError> {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
-        // What snapshots of another server say of what was written here is not to be believed.
+        // Snapshots of another server say nothing about events written here.
         if tx.outbox().server_standing().await? == RestoreState::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
@@ -113,7 +113,7 @@ impl Outbox<'_> {
         Ok(PlaceColumns::new(&places, self.floor().await?))
     }
 
-    /// Partitions that are behind and whose last event is old, the oldest first.
+    /// Partitions behind the reading position whose last event is old, the oldest first.
     async fn outbox_old_partitions(&mut self, before: Timestamp) -> Result<Vec<Range>, StoreError> {
         let last = EventId::new(self.outbox_last_id().await?);
         let mut old = Vec::new();

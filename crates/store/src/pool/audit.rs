@@ -1,4 +1,4 @@
-//! The auditor: follows the log of a pool from its beginning and compares what follows from it with what is stored.
+//! The auditor: replays the log of a pool and compares the result with what is stored.
 
 use super::row::{PoolRow, SavedPool};
 use crate::error::StoreError;
@@ -7,49 +7,47 @@ use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;
 use tidemill_domain::pool::{Ledger, PoolName, Ticket, TicketId};
 
-/// So many records are read at once.
+/// Records per read.
 const AT_ONCE: i64 = 10_000;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Audited {
     pub records: u64,
-    /// The live tickets at the end.
+    /// Live tickets at the end.
     pub tickets: usize,
-    /// The units in use at the end.
+    /// Units in use at the end.
     pub usage: u64,
     /// The greatest usage on the way.
     pub peak: u64,
-    /// What does not fit; empty when all is well.
     pub differences: Vec<Difference>,
 }
 
-/// Something that does not fit.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Difference {
-    /// The log says what cannot have happened.
+    /// The log contains an impossible step.
     #[error("the log cannot be followed: {0}")]
     Contradiction(#[from] Contradiction),
-    /// A ticket is other than the log says.
+    /// A ticket differs from the log.
     #[error("the ticket {0} is not as the log says")]
     Ticket(TicketId),
     #[error("the settings are not as the log says")]
     Settings,
-    /// The row of the pool counts otherwise.
+    /// A counter of the pool's row differs.
     #[error("the pool says that {stored} tickets are {what}, and {counted} are")]
     Count { what: &'static str, stored: i64, counted: i64 },
-    /// The row of the pool says another usage.
+    /// The usage of the pool's row differs.
     #[error("the pool says that {stored} units are in use, and its tickets say {counted}")]
     Usage { stored: u64, counted: u64 },
 }
 
 impl Pools<'_> {
-    /// Follows the log of a pool; none when there is no such pool. In a transaction that reads from one snapshot.
+    /// `None` if there is no such pool. Needs a transaction with one snapshot.
     #[crate::boxed]
     pub async fn verify(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
         let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
         let stored = self.pool_refresh(&row, None).await?;
         let mut records = Vec::new();
-        // The tail of what is being deleted may still be there.
+        // Records before the snapshot may be half deleted.
         let mut after = (row.log_from - 1, i32::MAX);
         loop {
             let rows = self.pool_log_from(name.as_str(), after, AT_ONCE).await?;
@@ -66,7 +64,7 @@ impl Pools<'_> {
             differences.push(Difference::Usage { stored: kept, counted });
         }
         differences.extend(miscounted(&row, &stored));
-        // The log has a beginning and an end, and the row knows both.
+        // The row knows the beginning and the end of the log.
         let first = records.first().map(|record| record.version);
         if let Some(found) = first.filter(|first| *first != row.log_from) {
             differences.push(Contradiction::Gap { last: row.log_from - 1, found }.into());
@@ -96,7 +94,7 @@ impl Pools<'_> {
     }
 }
 
-/// What the row of a pool counts otherwise than its tickets.
+/// Counters of the row that differ from the tickets.
 fn miscounted(row: &PoolRow, ledger: &Ledger) -> Vec<Difference> {
     let counted = SavedPool::new(ledger);
     [

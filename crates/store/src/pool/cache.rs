@@ -1,6 +1,6 @@
-//! What a process remembers of its pools between two passes, so that a pass need not read every ticket again. The version
-//! of a pool, compared under its lock, says whether somebody else has changed it in the meantime; then only the tickets
-//! are read that changed.
+//! What a process remembers of its pools between two passes, so that a pass need not read every ticket again. The
+//! version of a pool, compared under its lock, shows whether another process has changed it; then only changed tickets
+//! are read.
 
 use super::row::PoolRow;
 use crate::codec::DbTime;
@@ -13,19 +13,19 @@ use tidemill_domain::pool::estimate::{RUNS_KEPT, RunKind, RunTimes};
 use tidemill_domain::pool::{Ledger, PoolName, State};
 use tidemill_domain::time::Timestamp;
 
-/// So many ended runs are read to learn from.
+/// Ended runs to learn run times from.
 const RUNS_READ: i64 = 20_000;
 
 const RUN_TIME: &str = "tidemill_pool_run_time";
 
-/// The ledgers that a process knows. Not shared between tasks: whoever decides owns it.
+/// Not shared between tasks: the decider owns it.
 #[derive(Clone, Debug, Default)]
 pub struct PoolCache {
     ledgers: BTreeMap<PoolName, Ledger>,
 }
 
 impl PoolCache {
-    /// A pool as it was after the last pass of this process over it.
+    /// The pool after the last pass of this process.
     pub fn ledger(&self, pool: &PoolName) -> Option<&Ledger> {
         self.ledgers.get(pool)
     }
@@ -34,7 +34,7 @@ impl PoolCache {
         self.ledgers.iter()
     }
 
-    /// Forgets a pool; it is read again when it is needed.
+    /// The pool is read again when needed.
     pub fn forget(&mut self, pool: &PoolName) {
         self.ledgers.remove(pool);
     }
@@ -49,7 +49,7 @@ impl PoolCache {
 }
 
 impl Store {
-    /// Brings what a process remembers of these pools up to date, without a lock. True when one of them is gone.
+    /// Brings these pools up to date, without a lock. True if one of them is gone.
     #[crate::boxed]
     pub async fn pool_refresh(
         &self,
@@ -76,7 +76,7 @@ impl Store {
 }
 
 impl Pools<'_> {
-    /// Brings what is known of a pool up to date with its row, which is locked or read in this very transaction.
+    /// Brings a pool up to date with its row, which was locked or read in this transaction.
     pub(crate) async fn pool_refresh(
         &mut self,
         row: &PoolRow,
@@ -84,7 +84,7 @@ impl Pools<'_> {
     ) -> Result<Ledger, StoreError> {
         let mut ledger = match known {
             Some(ledger) if ledger.version() == row.version => return Ok(ledger),
-            // What it knows of a pool that was made again since, or of tickets that were deleted, it cannot mend.
+            // If the pool was recreated or tickets were deleted, the remembered ledger cannot be updated.
             Some(ledger) if (row.forgotten..row.version).contains(&ledger.version()) => ledger,
             _ => return self.pool_load(row).await,
         };
@@ -113,14 +113,14 @@ impl Pools<'_> {
         Ok(ledger)
     }
 
-    /// A pool with its live tickets, and nothing of its past.
+    /// Only the live tickets, without history.
     pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
         let live = self.pool_ticket_live(&row.name).await?;
         let tickets: Vec<_> = live.into_iter().map(|record| record.ticket).collect();
         Ok(Ledger::restore(row.settings()?, row.version, tickets))
     }
 
-    /// How long the runs took whose tickets are forgotten.
+    /// Run times of deleted tickets.
     pub(super) async fn pool_old_run_times(&mut self, pool: &str) -> Result<RunTimes, StoreError> {
         let mut run_times = RunTimes::default();
         for row in self.pool_run_time_list(pool).await? {

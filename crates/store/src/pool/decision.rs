@@ -1,5 +1,4 @@
-//! What was decided about a pool, one record after the other, and what was set about it at which time: for those who look
-//! back. The log goes back as far as it is kept.
+//! Past decisions about a pool, and its past settings. The log goes back as far as it is kept.
 
 use super::row::LogRow;
 use crate::error::StoreError;
@@ -8,29 +7,28 @@ use tidemill_domain::pool::event::Event;
 use tidemill_domain::pool::{PoolName, Settings, TicketId};
 use tidemill_domain::time::Timestamp;
 
-/// Changes that are read; who changes a pool more often has no line to look at, but a smear.
+/// Changes read at most; more would not be readable in a chart.
 const CHANGES_MAX: i64 = 500;
 
-/// The place of a record in the log of a pool.
+/// The position of a record in the log of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DecisionPlace {
     pub version: i64,
     pub seq: i32,
 }
 
-/// A record of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
     pub place: DecisionPlace,
     pub at: Timestamp,
     pub event: Event,
     pub ticket: Option<TicketId>,
-    /// What the ticket was for: a DAG or job, and its run.
+    /// The ticket's DAG or job, and its run.
     pub run: Option<(String, String)>,
 }
 
 impl Pools<'_> {
-    /// What was decided, the newest first, from before a place on; snapshots decide nothing and are left out.
+    /// Newest first, from before a position; snapshots are left out.
     #[crate::boxed]
     pub async fn decisions(
         &mut self,
@@ -54,8 +52,7 @@ impl Pools<'_> {
             .collect()
     }
 
-    /// What was set about a pool at which time, the oldest first: what was in force at an instant, as far as that is
-    /// known, and each change since.
+    /// Oldest first: the settings in force at an instant, as far as known, and each change since.
     #[crate::boxed]
     pub async fn settings_since(
         &mut self,
@@ -72,7 +69,7 @@ impl Pools<'_> {
         match (before, rows.is_empty()) {
             (Some(row), _) => known.extend(settings(&row)?),
             (None, _) if is_cut => {}
-            // Nobody has changed it since the log begins, so it was then as it is now.
+            // Unchanged since the log begins, so the current settings applied then.
             (None, true) => {
                 let begins = self.pool_first_snapshot_at(name.as_str()).await?;
                 let now = self.find(name).await?;

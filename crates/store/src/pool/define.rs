@@ -1,5 +1,5 @@
-//! Pools are made, changed and removed. Each leaves an audit entry in the same transaction, and a record in the log of
-//! the pool.
+//! Creates, changes and removes pools. Each change has an audit entry in the same transaction, and a record in the log
+//! of the pool.
 
 use super::pass::{Lapses, PassRequest};
 use super::row::json;
@@ -13,14 +13,13 @@ use tidemill_domain::pool::command::Command;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{PoolName, Settings};
 
-/// What became of settings that somebody brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Defined {
     Done,
     NameTaken,
     ExternalIdTaken(PoolName),
     NoSuchPool,
-    /// Tickets of it are live.
+    /// It has live tickets.
     InUse {
         tickets: u64,
     },
@@ -30,7 +29,8 @@ impl Pools<'_> {
     #[crate::boxed]
     pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
-        // No pool of this name had a version from the future, so what is remembered of one is always older.
+        // Versions start at the current time, so a version remembered from an earlier pool of this name is always
+        // older.
         if self.pool_insert(settings, &json(settings)?, now.into(), now.as_micros()).await? == 0 {
             let taken = match self.pool_find(settings.name.as_str()).await? {
                 Some(_) => Defined::NameTaken,
@@ -44,13 +44,13 @@ impl Pools<'_> {
         Ok(Defined::Done)
     }
 
-    /// A pool that nobody else changes before this transaction ends, for who is about to change it.
+    /// Locks the pool for a change in this transaction.
     pub async fn lock(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
         let locked = self.pool_lock_all(&[name.to_string()]).await?;
         locked.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// Gives a pool other settings, and its queue a turn with them.
+    /// Changes the settings, and runs a pass with them.
     #[crate::boxed]
     pub async fn set(
         &mut self,
@@ -65,7 +65,7 @@ impl Pools<'_> {
             return Ok(taken);
         }
         let before = row.settings()?;
-        // Who gives back by the old id would not find its pool.
+        // Releases by the old external id would not find the pool.
         let tickets = u64::try_from(row.active + row.waiting).unwrap_or(0);
         if before.external_id != settings.external_id && tickets > 0 {
             return Ok(Defined::InUse { tickets });
@@ -91,7 +91,7 @@ impl Pools<'_> {
         Ok(Defined::Done)
     }
 
-    /// Removes a pool that nobody uses or waits for, and all that is known of its past.
+    /// Removes a pool without live tickets, and its whole history.
     #[crate::boxed]
     pub async fn remove(
         &mut self,
@@ -122,7 +122,7 @@ impl Pools<'_> {
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
         self.pass(&mut BTreeMap::new(), &request).await?;
-        // Whoever waits elsewhere may find more room, or none.
+        // Waiting processes may find more room, or none.
         self.wake(POOL_CHANGED);
         Ok(())
     }

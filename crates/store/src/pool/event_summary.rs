@@ -1,4 +1,4 @@
-//! What happened lately, as sentences: of the log, and of how full pools were.
+//! Recent events as sentences: from the log, and from the usage of pools.
 
 use crate::error::StoreError;
 use crate::tx::Pools;
@@ -9,31 +9,30 @@ use tidemill_domain::pool::usage::STEP;
 use tidemill_domain::pool::{Holder, PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
 
-/// So many records are read for each sentence that is wanted: most have none.
+/// Records to read per sentence: most have none.
 const READ_PER_STORY: u32 = 8;
 
-/// And never more than these.
+/// Upper bound of records to read.
 const READ_MOST: u32 = 4_000;
 
-/// So far back peaks are told.
+/// Period for peaks.
 const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
 
-/// Pools that are looked at for peaks.
+/// Pools to read for peaks.
 const POOLS_MOST: u32 = 1_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolStory {
     pub at: Timestamp,
     pub pool: PoolName,
-    /// The ticket that it is about, if it is about one.
     pub ticket: Option<TicketId>,
-    /// Whose that is, as long as it is not forgotten.
+    /// `None` once the ticket is deleted.
     pub holder: Option<Holder>,
     pub text: String,
 }
 
 impl Pools<'_> {
-    /// What happened lately, the newest first.
+    /// Newest first.
     #[crate::boxed]
     pub async fn events(
         &mut self,
@@ -65,7 +64,7 @@ impl Pools<'_> {
                 told += 1;
             }
         }
-        // Stable: what was decided in one instant stays in its order.
+        // Stable sort: records of one instant stay in order.
         stories.sort_by_key(|story| std::cmp::Reverse(story.at));
         stories.truncate(wanted);
         Ok(stories)
@@ -89,7 +88,7 @@ impl Pools<'_> {
     }
 }
 
-/// Whether the sentence for an event, if it has one, needs the ticket.
+/// Whether the event's sentence, if it has one, needs the ticket.
 const fn may_be_told(event: &Event) -> bool {
     matches!(
         event,

@@ -1,7 +1,7 @@
-//! What is old is forgotten: tickets that ended, records of the log, how full pools were. All of it in bounded shares, so
-//! that nobody waits long for the lock of a pool.
+//! Deletes old tickets, log records and usage, in bounded shares, so that the lock of a pool is short.
 //!
-//! Of a ticket it is kept how long it ran. The log is cut at a snapshot, so that its state follows from what is left.
+//! The run time of a deleted ticket is kept. The log is cut at a snapshot, so that the state still follows from the
+//! rest.
 
 use super::cache::{run_kind, seconds_between};
 use super::row::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
@@ -14,8 +14,8 @@ use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::{PoolName, State};
 
 impl Pools<'_> {
-    /// Writes all that there is of a pool into its log, if something was decided since the last time and that was longer
-    /// ago than `every`. True when it did.
+    /// Writes the whole state of a pool into its log, if something was decided since the last snapshot and that is
+    /// older than `every`. True if it did.
     #[crate::boxed]
     pub async fn snapshot(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
@@ -39,8 +39,7 @@ impl Pools<'_> {
         Ok(true)
     }
 
-    /// Deletes tickets that ended longer ago than `keep`, at most so many, and adds to what is known of such runs how
-    /// long they took. Returns how many went.
+    /// Deletes at most `limit` tickets that ended longer ago than `keep`, and keeps their run times. Returns how many.
     #[crate::boxed]
     pub async fn forget_tickets(
         &mut self,
@@ -77,13 +76,12 @@ impl Pools<'_> {
             });
         }
         self.pool_run_time_save(&saved).await?;
-        // Whoever has not heard yet that they ended could not find it out any more.
+        // Processes that have not seen the end of these tickets could not find out any more.
         self.pool_forget(name.as_str(), version).await?;
         Ok(count)
     }
 
-    /// Deletes records of the log from before the last snapshot that is older than `keep`, at most so many. Returns how
-    /// many went.
+    /// Deletes at most `limit` log records before the last snapshot that is older than `keep`. Returns how many.
     #[crate::boxed]
     pub async fn forget_log(
         &mut self,
@@ -99,7 +97,7 @@ impl Pools<'_> {
         if version > row.version {
             return Err(damaged("tidemill_pool_log", "version", name));
         }
-        // First, so that who follows the log while its beginning is half deleted begins at the snapshot.
+        // First, so that a reader of a half-deleted log begins at the snapshot.
         self.pool_begin_log(name.as_str(), version).await?;
         Ok(self.pool_log_delete_before(name.as_str(), version, limit.into()).await?)
     }

@@ -1,4 +1,4 @@
-//! What people see of pools.
+//! Lists of pools and tickets for people.
 
 use crate::codec::DbId;
 use crate::error::StoreError;
@@ -16,15 +16,14 @@ pub struct PoolRecord {
     pub usage: u64,
     pub active: u64,
     pub waiting: u64,
-    /// Of those that count, how many are in doubt.
+    /// How many of the active ones are suspect.
     pub suspect: u64,
     pub created_at: Timestamp,
-    /// When something was last decided.
     pub changed_at: Timestamp,
 }
 
 stored! {
-    /// A ticket, live or ended.
+    /// Live or ended.
     #[derive(Clone, PartialEq, Debug)]
     pub struct TicketRecord in ("tidemill_pool_ticket", "id") |row| {
         pub ticket: Ticket => ticket(row)?,
@@ -32,12 +31,11 @@ stored! {
         pub units: u64,
         pub ended_at: Option<Timestamp>,
         pub ending: Option<String>,
-        /// When its time is over.
         pub expires_at: Option<Timestamp>,
     }
 }
 
-/// The state of the column counts: it is what the constraints are about.
+/// The state comes from the column, because the constraints are on it.
 fn ticket(row: &Columns<'_>) -> Result<Ticket, sqlx::Error> {
     let ticket: Ticket = row.json("detail")?;
     let is_same =
@@ -58,13 +56,13 @@ impl Pools<'_> {
         self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
     }
 
-    /// Name, version and external id of all pools: little to read for who only wants to know what changed.
+    /// Name, version and external id of all pools: cheap, to find out what changed.
     pub async fn directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>, StoreError> {
         let rows = self.pool_versions().await?.into_iter();
         Ok(rows.filter_map(|(name, version, id)| Some((name.parse().ok()?, version, id))).collect())
     }
 
-    /// A pool with its live tickets as they are stored.
+    /// A pool with its live tickets.
     pub async fn ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>, StoreError> {
         match self.pool_find(name.as_str()).await? {
             Some(row) => self.pool_refresh(&row, None).await.map(Some),
@@ -72,7 +70,7 @@ impl Pools<'_> {
         }
     }
 
-    /// Tickets of a pool in these states, the oldest first.
+    /// Oldest first.
     #[crate::boxed]
     pub async fn tickets(
         &mut self,
@@ -89,12 +87,12 @@ impl Pools<'_> {
         })
     }
 
-    /// One ticket, live or not yet forgotten.
+    /// Live, or ended and not deleted yet.
     pub async fn ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
         Ok(self.pool_ticket_find(id.into()).await?)
     }
 
-    /// The tickets of all runs of this name, the newest first.
+    /// Newest first.
     pub async fn tickets_of_run(
         &mut self,
         run_id: &str,
@@ -103,7 +101,7 @@ impl Pools<'_> {
         Ok(self.pool_ticket_of_run(run_id, limit.into()).await?)
     }
 
-    /// All that was decided about a ticket, in its order.
+    /// All decisions about a ticket, in order.
     pub async fn ticket_log(&mut self, id: TicketId, limit: u32) -> Result<Vec<Record>, StoreError> {
         let rows = self.pool_log_of_ticket(id.into(), limit.into()).await?;
         rows.iter().map(super::row::LogRow::record).collect()

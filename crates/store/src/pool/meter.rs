@@ -1,5 +1,5 @@
-//! What is measured about pools, for alerts, metrics and pages: read from the rows, so that it is the same in every
-//! process; and how full pools were, in steps of five minutes.
+//! Metrics of pools for alerts, metrics and pages: read from the rows, so every process sees the same; and usage in
+//! steps of five minutes.
 
 use crate::error::StoreError;
 use crate::tx::Pools;
@@ -10,29 +10,28 @@ use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks, step_of};
 use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_domain::time::Timestamp;
 
-/// How full a pool is, and who waits for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolLevel {
     pub settings: Settings,
     pub level: Level,
     pub active: u64,
     pub waiting: u64,
-    /// Of those that count, how many are in doubt.
+    /// How many of the active ones are suspect.
     pub suspect: u64,
-    /// For how long the oldest ticket of the queue has been there.
+    /// The age of the oldest queued ticket.
     pub oldest_wait: Duration,
 }
 
 impl Pools<'_> {
-    /// How full pools are, by name.
+    /// By name.
     pub async fn levels(&mut self, limit: u32) -> Result<Vec<PoolLevel>, StoreError> {
         let now = self.now().await?;
         let rows = self.pool_level_list(limit.into()).await?;
         Ok(rows.into_iter().map(|row| row.level(now)).collect())
     }
 
-    /// How long those waited on average that had to wait and got their units within this time; pools without any are
-    /// not in it.
+    /// The average wait of tickets that were queued and got their units within this time; pools without any are left
+    /// out.
     pub async fn waits(&mut self, within: Duration) -> Result<BTreeMap<PoolName, Duration>, StoreError> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_wait_list(since.into()).await?;
@@ -40,8 +39,8 @@ impl Pools<'_> {
         Ok(rows.into_iter().filter_map(|(pool, micros)| Some((pool.parse().ok()?, wait(micros)))).collect())
     }
 
-    /// How many left the queues without units within this time, because they gave up or no longer asked; pools without
-    /// any are not in it.
+    /// Tickets that left the queues without units within this time, because they gave up or stopped asking; pools
+    /// without any are left out.
     pub async fn timeouts(&mut self, within: Duration) -> Result<BTreeMap<PoolName, u64>, StoreError> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_timeout_list(since.into()).await?;
@@ -50,29 +49,29 @@ impl Pools<'_> {
     }
 }
 
-/// How long it is known how full a pool was.
+/// How long usage is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Pools<'_> {
-    /// Adds what is in use now to the present step of every pool. Returns how many pools there are.
+    /// Adds the current usage to the present step of every pool. Returns the number of pools.
     pub async fn sample_usage(&mut self) -> Result<u64, StoreError> {
         let step = step_of(self.now().await?);
         Ok(self.pool_usage_sample(step.into()).await?)
     }
 
-    /// The steps of a pool since an instant, the oldest first.
+    /// Oldest first.
     pub async fn usage(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
         Ok(self.pool_usage_list(name.as_str(), since.into()).await?)
     }
 
-    /// The steps since an instant in which a pool was fuller than in the day before, the oldest first.
+    /// Steps in which a pool was fuller than in the day before, the oldest first.
     pub async fn peaks(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
         let now = self.now().await?;
         let steps = self.usage(name, since.minus(PEAK_OF)).await?;
         Ok(peaks(&steps, now).into_iter().filter(|peak| peak.at >= since).collect())
     }
 
-    /// Deletes the steps of a pool that are older than a week. Returns how many went.
+    /// Deletes steps older than a week. Returns how many.
     pub async fn forget_usage(&mut self, name: &PoolName) -> Result<u64, StoreError> {
         let before = self.now().await?.minus(KEPT);
         Ok(self.pool_usage_delete_before(name.as_str(), before.into()).await?)

@@ -1,4 +1,4 @@
-//! What operators do to tickets. Each leaves an audit entry in the same transaction.
+//! Operator actions on tickets. Each has an audit entry in the same transaction.
 
 use super::pass::{Lapses, PassRequest};
 use super::{POOL_CHANGED, object};
@@ -11,8 +11,8 @@ use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
 
 impl Pools<'_> {
-    /// Gives the units of a ticket back, or takes it out of the queue, whoever its holder is. None when it has ended or
-    /// was never there.
+    /// Releases the units of a ticket, or removes it from the queue, whoever its holder is. `None` if it has ended or
+    /// never existed.
     #[crate::boxed]
     pub async fn release_ticket(
         &mut self,

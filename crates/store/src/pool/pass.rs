@@ -1,6 +1,6 @@
-//! A pass: the pools are locked, brought up to date, the domain decides about all requests at once, and what it decided is
-//! written in one go. Nobody hears of an answer before the commit. Heartbeats of holders decide nothing, so they take no lock
-//! on the pool and leave no record.
+//! A pass: locks the pools, brings them up to date, lets the domain decide about all requests at once, and saves the
+//! result. No answer leaves before the commit. Heartbeats of holders decide nothing, so they take no lock on the pool
+//! and leave no record.
 
 use super::POOL_CHANGED;
 use super::cache::PoolCache;
@@ -18,10 +18,10 @@ use tidemill_domain::pool::pass::{Outcome, pass};
 use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 
-/// So many lapsed tickets are looked at in one pass.
+/// Lapsed tickets per pass.
 const LAPSED_AT_ONCE: i64 = 1_000;
 
-/// Whether a pass also looks for tickets whose time is over.
+/// Whether a pass also ends lapsed tickets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lapses {
     Sought,
@@ -30,25 +30,24 @@ pub enum Lapses {
 
 #[derive(Clone, Copy, Debug)]
 pub struct PassRequest<'a> {
-    /// The pools that it is about; those that there are not are no error.
+    /// Missing pools are no error.
     pub pools: &'a BTreeSet<PoolName>,
     pub commands: &'a [Command],
-    /// How pollers are told to wait.
+    /// How long pollers are told to wait.
     pub pace: Pace,
-    /// Whether it looks for tickets whose time is over.
     pub lapses: Lapses,
 }
 
 impl Store {
-    /// Makes a pass in a transaction of its own. When the outcome of its commit is unknown, what the process remembers is
-    /// forgotten, and asking again is safe: who got its units gets the same again.
+    /// Runs a pass in its own transaction. If the outcome of its commit is unknown, the cache is dropped, and asking
+    /// again is safe: a granted request returns the same units.
     #[crate::boxed]
     pub async fn pool_pass(
         &self,
         cache: &mut PoolCache,
         request: &PassRequest<'_>,
     ) -> Result<Outcome, StoreError> {
-        // Taken out, so that whatever ends this early leaves nothing half-changed behind.
+        // Taken out, so that an early return leaves nothing half-changed.
         let mut ledgers: BTreeMap<PoolName, Ledger> = request
             .pools
             .iter()
@@ -63,7 +62,7 @@ impl Store {
 }
 
 impl Pools<'_> {
-    /// Makes a pass. `ledgers` is what is known of the pools, and afterwards what they are like if this commits.
+    /// Runs a pass. `ledgers` is updated to the state after this transaction commits.
     #[crate::boxed]
     pub async fn pass(
         &mut self,
@@ -101,7 +100,7 @@ impl Pools<'_> {
             };
             outcome.answers.extend(answer);
         }
-        // What is left are those whose time is over: nobody waits for their answers, but they may need more pools.
+        // The rest are lapsed tickets: no caller waits for their answers, but they may need more pools.
         for (answer, command) in answers.zip(&lapsed) {
             if let Answer::Wider(pools) = answer {
                 outcome.wider.extend(pools.into_iter().chain(command.pools()));
@@ -146,7 +145,7 @@ impl Pools<'_> {
                 saved.tickets.push(SavedTicket::new(ledger, ticket, end, end_call, now)?);
             }
         }
-        // Who has ended comes first: a holder has one live ticket, also between two rows of this pass.
+        // Ended tickets first: a holder has one live ticket, also between two rows of this pass.
         saved.tickets.sort_by_key(|ticket| !ticket.has_ended());
         for (pool, records) in &outcome.records {
             for record in records {
@@ -166,7 +165,7 @@ impl Pools<'_> {
         Ok(())
     }
 
-    /// Tells what was decided, if it is to be told.
+    /// Writes lifecycle events, if they are enabled.
     async fn tell_of_pools(&mut self, outcome: &Outcome) -> Result<(), StoreError> {
         if !self.lifecycle_events().pools {
             return Ok(());
@@ -181,8 +180,8 @@ impl Pools<'_> {
         Ok(())
     }
 
-    /// The releases among these whose answers were lost on the way: their calls have given back before, and must not do
-    /// so again to whoever came after.
+    /// Releases whose earlier answer was lost: they have released before, and must not release the units of a later
+    /// ticket.
     async fn told_before(
         &mut self,
         commands: &[Command],
@@ -219,8 +218,8 @@ impl Pools<'_> {
         Ok(told)
     }
 
-    /// Notes that these holders are alive; returns those whose tickets run as they think. Who is not among them is in
-    /// doubt, was never told, or is gone: a pass decides.
+    /// Records heartbeats; returns the holders whose tickets run as they think. The others are suspect, were never
+    /// told, or are gone: a pass decides.
     pub async fn renew_tickets(
         &mut self,
         beats: &[(TicketId, Epoch)],
@@ -230,7 +229,7 @@ impl Pools<'_> {
         Ok(alive.into_iter().map(Into::into).collect())
     }
 
-    /// The pools of which a ticket's time is over, or in whose queue somebody waits: time alone may let it go on.
+    /// Pools with lapsed tickets or a queue: time alone may change their state.
     pub async fn due(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
         let now = self.now().await?;
         let due = self.pool_due(now.into()).await?;

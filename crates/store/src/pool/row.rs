@@ -1,4 +1,4 @@
-//! Rows of pools, their tickets and their log.
+//! Rows of pools, tickets and logs.
 
 use super::{PoolLevel, PoolRecord};
 use crate::codec::{DbId, DbTime};
@@ -60,7 +60,7 @@ impl TryFrom<PoolRow> for PoolRecord {
 }
 
 stored! {
-    /// A pool, with what is measured about it.
+    /// With its metrics.
     pub(crate) struct LevelRow in (POOL, "name") |row| {
         settings: Settings => row.json("settings")?,
         usage: u64,
@@ -84,8 +84,7 @@ impl LevelRow {
     }
 }
 
-/// A ticket on its way into the database, in a list in JSON: one parameter for all of them. Instants are microseconds
-/// since 1970.
+/// A ticket to save, as JSON: one parameter for all tickets. Instants are microseconds since 1970.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedTicket {
     id: String,
@@ -152,7 +151,6 @@ impl SavedTicket {
     }
 }
 
-/// A record of the log on its way into the database.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedRecord {
     pool: String,
@@ -183,7 +181,7 @@ impl SavedRecord {
     }
 }
 
-/// What a pass changes in the row of a pool.
+/// The changes of a pass to the pool's row.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedPool {
     name: String,
@@ -228,7 +226,7 @@ crate::statement::row! {
 }
 
 impl LogRow {
-    /// Without its holder, who is known by the ticket.
+    /// Without its holder, which the ticket has.
     pub(crate) fn record(&self) -> Result<Record, StoreError> {
         let event: Event = serde_json::from_str(&self.event)
             .map_err(|_| damaged(LOG, "event", format!("{}/{}/{}", self.pool, self.version, self.seq)))?;
@@ -238,7 +236,6 @@ impl LogRow {
 }
 
 crate::statement::row! {
-    /// A record of a log with whom it is about.
     pub(crate) struct DecisionRow {
         pub(crate) ticket_id: Option<DbId>,
         pub(crate) dag_id: Option<String>,
@@ -267,7 +264,6 @@ crate::statement::row! {
 }
 
 crate::statement::row! {
-    /// A ticket that is no longer there.
     pub(crate) struct ForgottenRow {
         pub(crate) dag_id: String,
         pub(crate) table_name: String,
@@ -279,18 +275,16 @@ crate::statement::row! {
     }
 }
 
-/// How long runs of one kind took, on the way into the database.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedRunTime {
     pub(crate) pool: String,
     pub(crate) dag_id: String,
     pub(crate) table_name: String,
     pub(crate) parallel: u32,
-    /// In JSON, the oldest first.
+    /// JSON, the oldest first.
     pub(crate) seconds: String,
 }
 
-/// How full a pool was for five minutes.
 impl Stored for UsageStep {
     const PLACE: (&'static str, &'static str) = ("tidemill_pool_usage", "pool/at");
 

@@ -1,18 +1,17 @@
-//! Pools in the form of the document's two tables, for whoever read those: views that other tools may select from.
+//! Pools in the shape of the document's two tables, as views that other tools may select from.
 
 use crate::error::StoreError;
 use crate::store::Store;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name that PostgreSQL keeps whole.
+/// PostgreSQL truncates longer names.
 const LONGEST: usize = 63;
 
-/// The name of a view: a plain identifier.
+/// A plain identifier.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ViewName(String);
 
-/// Not fit to be the name of a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the name of a view is 1 to {LONGEST} of A-Z, a-z, 0-9 and `_`, not starting with a digit or `tidemill_`"
@@ -24,7 +23,7 @@ impl ViewName {
         &self.0
     }
 
-    /// As it stands in a statement. No character of it needs to be escaped.
+    /// No character of it needs escaping.
     pub(crate) fn quoted(&self) -> String {
         format!("\"{}\"", self.0)
     }
@@ -36,7 +35,7 @@ impl FromStr for ViewName {
     fn from_str(text: &str) -> Result<Self, BadViewName> {
         let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
         let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        // SQLite reserves the first, and the second are ours.
+        // SQLite reserves the first prefix; the second is ours.
         let lower = text.to_ascii_lowercase();
         let is_reserved = lower.starts_with("sqlite_") || lower.starts_with("tidemill_");
         if !starts_well || !is_plain || is_reserved || text.len() > LONGEST {
@@ -53,8 +52,8 @@ impl fmt::Display for ViewName {
 }
 
 impl Store {
-    /// Makes the two views, or makes them anew: `registry` has tickets, `limits` has pools; both only of pools with an
-    /// external id. Nothing that somebody else made is replaced: that is [`StoreError::ViewNameTaken`].
+    /// Creates or replaces the two views: `registry` has tickets, `limits` has pools; both only of pools with an
+    /// external id. Objects of others are not replaced: [`StoreError::ViewNameTaken`].
     #[crate::boxed]
     pub async fn pool_views(&self, registry: &ViewName, limits: &ViewName) -> Result<(), StoreError> {
         let taken = |name: &ViewName| StoreError::ViewNameTaken { name: name.to_string() };

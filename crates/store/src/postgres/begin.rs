@@ -1,18 +1,18 @@
-//! How a transaction begins, and which limits hold in it.
+//! How a transaction begins, and its limits.
 
 use crate::options::StoreOptions;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The texts by which transactions begin. All numbers in them are ours.
+/// All numbers in these statements are ours.
 #[derive(Clone, Debug)]
 pub(super) struct Begin {
-    /// One that writes. A standby refuses it, so a fail-over to one is noticed at once. Read committed is said
-    /// in so many words, because the guarded statements rest on it and a role may have another default.
+    /// For writing. A standby refuses it, so a fail-over to one is noticed at once. States read committed, because the
+    /// guarded statements depend on it and a role may have another default.
     pub(super) write: Arc<str>,
-    /// One that reads, from one snapshot. Asked for as writing first, so that a standby refuses it too.
+    /// For reading, from one snapshot. First begins as writing, so that a standby refuses it too.
     pub(super) read: Arc<str>,
-    /// Settings of a new connection; none behind a transaction pooler, where nothing outlives a transaction.
+    /// Settings of a new connection; `None` behind a transaction pooler, where nothing outlives a transaction.
     pub(super) session: Option<Arc<str>>,
     pub(super) is_pooled_by_transaction: bool,
 }
@@ -21,8 +21,7 @@ impl Begin {
     pub(super) fn new(is_pooled_by_transaction: bool, options: &StoreOptions) -> Self {
         let write = "begin isolation level read committed read write";
         let read = "begin isolation level repeatable read read write; set transaction read only";
-        // Statements that are transactions of their own take their isolation from the session, where a role or a
-        // database may have set another one.
+        // Single statements take their isolation from the session, where a role or a database may have set another one.
         let defaults = "set session characteristics as transaction isolation level read committed, read write, \
                         not deferrable";
         let limit = |scope: &str| {
@@ -40,8 +39,7 @@ impl Begin {
                 is_pooled_by_transaction,
             };
         }
-        // The server connection that we are lent may hold statements of other clients under the names that our
-        // driver is about to use.
+        // The server connection may hold other clients' statements under the names that our driver is about to use.
         let rest = format!("{}; deallocate all", limit("local"));
         Self {
             write: format!("{write}; {rest}").into(),
@@ -53,18 +51,18 @@ impl Begin {
 }
 
 impl Begin {
-    /// One that writes and may stand still for longer than others.
+    /// For writing, with a longer idle limit.
     pub(super) fn idling(&self, limit: Duration) -> Arc<str> {
         format!("{}; set local idle_in_transaction_session_timeout = {}", self.write, millis(limit)).into()
     }
 
-    /// One that reads, and whose statements may take only so long.
+    /// For reading, with a statement timeout.
     pub(super) fn reading_within(&self, limit: Duration) -> Arc<str> {
         format!("{}; set local statement_timeout = {}", self.read, millis(limit)).into()
     }
 }
 
-/// Zero would mean no limit at all.
+/// Zero would mean no limit.
 fn millis(duration: Duration) -> u128 {
     duration.as_millis().clamp(1, 86_400_000)
 }

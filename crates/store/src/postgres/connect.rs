@@ -1,4 +1,4 @@
-//! Connecting to PostgreSQL: what is checked, what a pooler changes, how transactions begin.
+//! Connecting to PostgreSQL: checks, pooler detection, and how transactions begin.
 
 use crate::error::StoreError;
 use crate::options::{Pooler, StoreOptions};
@@ -16,16 +16,15 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Oldest major version that we support.
 pub(crate) const OLDEST_MAJOR: i32 = 14;
 
-/// How often to look whether backends are shared, before the answer is "no".
+/// How often to check whether backends are shared before the answer is "no".
 const LOOKS: u32 = 8;
 
 #[derive(Clone)]
 pub(crate) struct Postgres {
     pool: PgPool,
-    /// Where heartbeats go: a connection that no amount of other work can take away.
+    /// For heartbeats: a connection that other work cannot use up.
     vital: PgPool,
     place: Arc<str>,
     begin: Begin,
@@ -39,7 +38,7 @@ impl Postgres {
         place: &str,
         options: &StoreOptions,
     ) -> Result<Self, StoreError> {
-        // The default asks for a setting that poolers refuse, and that no longer changes anything.
+        // The default sets a parameter that poolers refuse and that has no effect any more.
         let mut connect = connect.clone().extra_float_digits(None).disable_statement_logging();
         if let Some(password) = &options.password {
             connect = connect.password(password);
@@ -49,7 +48,7 @@ impl Postgres {
         let pooled_by_transaction = match options.pooler {
             Pooler::Session => false,
             Pooler::Transaction => true,
-            // Finding out takes a second connection, which a budget of one does not allow.
+            // Detection takes a second connection, which a budget of one does not allow.
             Pooler::Auto if options.max_connections < 2 => false,
             Pooler::Auto => shares_backends(&mut first, &connect, options.connect_timeout).await,
         };
@@ -64,7 +63,7 @@ impl Postgres {
             connect = connect.statement_cache_capacity(0);
         }
         let begin = Begin::new(pooled_by_transaction, options);
-        // A connection of its own for heartbeats, where the budget allows it.
+        // A separate connection for heartbeats, where the budget allows it.
         let is_split = options.max_connections >= 3;
         let pool = pool(options.max_connections - u32::from(is_split), &begin, options, connect.clone());
         let vital = if is_split { self::pool(1, &begin, options, connect) } else { pool.clone() };
@@ -78,7 +77,7 @@ impl Postgres {
         let begin = &self.begin;
         match mode {
             Mode::Alone if begin.is_pooled_by_transaction => self.begin_on(&self.pool, &begin.write).await,
-            // One that died in the pool is found by the statement.
+            // The statement finds out if it died in the pool.
             Mode::Alone => self.acquire(&self.pool).await.map(Connection::Alone),
             Mode::Write => self.begin_on(&self.pool, &begin.write).await,
             Mode::Idling(limit) => self.begin_on(&self.pool, &begin.idling(limit)).await,
@@ -88,19 +87,18 @@ impl Postgres {
         }
     }
 
-    /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done
-    /// yet, and replaced. Whoever stops waiting leaves nothing behind: neither a place in the queue of the pool nor an
-    /// open transaction.
+    /// Begins a transaction. Replaces connections that died in the pool, which is safe because nothing was done yet.
+    /// Cancelling leaves neither a place in the pool's queue nor an open transaction.
     async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection, StoreError> {
         let limit = self.connect_timeout * 2;
         let mut last = sqlx::Error::PoolClosed;
         for _ in 0..=pool.options().get_max_connections() {
-            // Asked before: the dead connection that is found below may have been the last one.
+            // Ask before: the dead connection found below may be the last one.
             let may_be_stale = pool.size() > 0;
             let connection = self.acquire(pool).await?;
             match Transaction::begin(connection, statement, limit).await {
                 Ok(tx) => return Ok(Connection::Postgres(tx)),
-                // A host that vanished does not answer the next connection either.
+                // A vanished host does not answer the next connection either.
                 Err(error) if is_timed_out(&error) => return Err(answer(error, &self.place)),
                 Err(error) if may_be_stale && is_broken(&error) => last = error,
                 Err(error) => return Err(answer(error, &self.place)),
@@ -109,11 +107,11 @@ impl Postgres {
         Err(answer(last, &self.place))
     }
 
-    /// A connection of `pool`. The pool limits the wait for a free one, but not for one that is just being opened.
+    /// The pool limits the wait for a free connection, but not for one being opened.
     async fn acquire(&self, pool: &PgPool) -> Result<PoolConnection<sqlx::Postgres>, StoreError> {
         match tokio::time::timeout(self.connect_timeout * 2, pool.acquire()).await {
             Ok(Ok(connection)) => Ok(connection),
-            // There was room for one more connection, so it is the server that did not answer.
+            // There was room for one more connection, so the server did not answer.
             Ok(Err(source @ sqlx::Error::PoolTimedOut))
                 if pool.size() < pool.options().get_max_connections() =>
             {
@@ -128,7 +126,7 @@ impl Postgres {
         self.begin.is_pooled_by_transaction
     }
 
-    /// How to connect in the same way, password included.
+    /// Password included.
     pub(crate) fn connect_options(&self) -> PgConnectOptions {
         self.pool.connect_options().as_ref().clone()
     }
@@ -153,7 +151,7 @@ fn pool(size: u32, begin: &Begin, options: &StoreOptions, connect: PgConnectOpti
     PgPoolOptions::new()
         .max_connections(size)
         .acquire_timeout(options.connect_timeout)
-        // A ping before each use halves the throughput; `begin` copes with a dead connection instead.
+        // A ping before each use halves the throughput; `begin` copes with dead connections instead.
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
             let settings = settings.clone();
@@ -179,7 +177,7 @@ async fn single(
     }
 }
 
-/// Refuses a server that is too old, or a standby: it cannot be written to, and what it reads may be stale.
+/// Refuses a server that is too old, or a standby: it is read-only, and its data may be stale.
 async fn check_server(connection: &mut PgConnection, place: &str) -> Result<(), StoreError> {
     let row = sqlx::raw_sql(
         "select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery()",
@@ -196,13 +194,13 @@ async fn check_server(connection: &mut PgConnection, place: &str) -> Result<(), 
     Ok(())
 }
 
-/// The server tells its version as major × 10,000 + minor.
+/// The version is major × 10,000 + minor.
 fn is_supported(version_number: i32) -> bool {
     version_number / 10_000 >= OLDEST_MAJOR
 }
 
-/// Whether two clients are given the same server process: the mark of a pooler that works by transaction. A
-/// "yes" is certain; a pooler that answers "no" here is treated like none.
+/// Whether two clients get the same server process: the sign of a pooler in transaction mode. A "yes" is certain; with
+/// a "no" any pooler is treated as none.
 async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, limit: Duration) -> bool {
     let meet = async {
         let before = backend(first).await?;
@@ -210,17 +208,17 @@ async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, l
         let other = backend_in_transaction(&mut second).await?;
         Ok::<_, sqlx::Error>((before, second, other))
     };
-    // A session pooler with a single server connection lets the second client wait: then it is no "yes".
+    // A session pooler with a single server connection lets the second client wait: that is not a "yes".
     let met = tokio::time::timeout(limit, meet).await;
     let Ok(Ok((before, mut second, mut other))) = met else { return false };
     let look = async {
-        // A busy pooler may by chance lend the first client the same backend twice, so one look is not enough.
+        // A busy pooler may by chance lend the first client the same backend twice, so check several times.
         for _ in 0..LOOKS {
             if other == before || backend(first).await? != before {
                 return Ok(true);
             }
             sqlx::raw_sql("rollback").execute(&mut second).await?;
-            // An idle pooler lends what was given back last: the second client's.
+            // An idle pooler lends what was returned last: the second client's.
             if backend(first).await? != before {
                 return Ok(true);
             }
@@ -239,7 +237,7 @@ async fn backend(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
-/// Keeps its server process busy, so that a pooler has to find another for everybody else.
+/// Keeps its server process busy, so that a pooler has to find another for other clients.
 async fn backend_in_transaction(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("begin; select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
@@ -248,7 +246,7 @@ fn is_timed_out(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(error) if error.kind() == ErrorKind::TimedOut)
 }
 
-/// Whether the connection, rather than the statement, is at fault.
+/// Whether the connection, not the statement, failed.
 fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
@@ -267,7 +265,7 @@ fn answer(error: sqlx::Error, place: &str) -> StoreError {
         }
         sqlx::Error::Database(reply) => match reply.code().as_deref() {
             Some("28P01" | "28000") => StoreError::LoginRefused { place, source: error },
-            // What a standby says to a transaction that wants to write.
+            // A standby's answer to a transaction that writes.
             Some("0A000" | "25006") => StoreError::ServerInRecovery,
             // The database does not exist, or the server is starting up or shutting down.
             Some("3D000" | "57P01" | "57P02" | "57P03") => StoreError::Unreachable { place, source: error },

@@ -1,20 +1,20 @@
-//! Small packets at once. The driver leaves Nagle's algorithm on, and a `copy` of few rows ends with two small packets
-//! in a row: the second then waits for the server's acknowledgement of the first, which the server puts off for 40 ms.
+//! Turns off Nagle's algorithm. The driver leaves it on, and a `copy` of few rows ends with two small packets: the
+//! second then waits for the server's delayed acknowledgement of the first, 40 ms.
 //!
-//! The driver does not hand out its socket, so it is found by its port among those of this process.
+//! The driver does not expose its socket, so we find it by its port among those of this process.
 
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sqlx::{PgConnection, Row};
 use std::net::SocketAddr;
 
-/// Sends small packets of this connection at once, where the system lets us.
+/// Does nothing where the system does not allow it.
 pub(super) async fn send_small_packets_at_once(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    // None on a Unix socket, which has no such problem.
+    // Null on a Unix socket, which has no such problem.
     let row = sqlx::raw_sql("select inet_client_port()").fetch_one(connection).await?;
     let port: Option<i32> = row.try_get(0)?;
     let Some(port) = port.and_then(|port| u16::try_from(port).ok()) else { return Ok(()) };
-    // Behind a pooler it is the pooler's port, and none of ours, or by chance one that does not mind.
+    // Behind a pooler it is the pooler's port: not ours, or by chance one that does not mind.
     match set(port) {
         Ok(found) => tracing::debug!("{found} sockets at port {port} send small packets at once"),
         Err(error) => tracing::debug!(%error, "small packets may be put off by 40 ms"),
@@ -22,13 +22,13 @@ pub(super) async fn send_small_packets_at_once(connection: &mut PgConnection) ->
     Ok(())
 }
 
-/// Sets it on all TCP sockets of this process that have this local port; returns how many.
+/// Sets it on all TCP sockets of this process with this local port; returns how many.
 fn set(port: u16) -> std::io::Result<usize> {
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     let mut found = 0;
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let entry = entry?;
-        // A file that was closed in between is none of ours.
+        // The file may have been closed in between.
         let is_socket =
             std::fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy().starts_with("socket:"));
         let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

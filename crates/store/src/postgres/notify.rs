@@ -11,10 +11,10 @@ use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tokio::task::JoinHandle;
 
-/// All topics share one channel; the payload says which.
+/// All topics share one channel; the payload is the topic.
 const CHANNEL: &str = "tidemill";
 
-/// How long a sending may wait for its transaction.
+/// Timeout of one notification.
 const SENT_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Notifier {
@@ -38,8 +38,8 @@ impl Notifier {
         }
     }
 
-    /// Sends soon, in the background. What is asked for while a sending is under way goes with the next one,
-    /// so a thousand commits cost a few notifications.
+    /// Sends soon, in the background. Topics that arrive while a notification is under way go with the next one, so a
+    /// thousand commits cost a few notifications.
     pub(super) fn notify(&self, topics: Vec<String>) {
         let was_empty = {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl Notifier {
         }
     }
 
-    /// Waits until everything that was asked for has been sent.
+    /// Waits until everything has been sent.
     pub(super) async fn flush(&self) {
         send(&self.pool, &self.begin, &self.pending, &self.sending).await;
         if let Some(listener) = self.listener.get() {
@@ -62,8 +62,8 @@ impl Notifier {
         }
     }
 
-    /// Starts to listen, once. Behind a transaction pooler there is nothing to listen to, and of a budget of one
-    /// connection the listener would leave nothing.
+    /// Starts to listen, once. Not behind a transaction pooler, where LISTEN does not work, and not with a budget of
+    /// one connection, which the listener would use up.
     pub(super) fn listen(&self, hub: &Hub) {
         if !self.can_listen {
             return;
@@ -95,7 +95,7 @@ async fn send(
         return;
     }
     let sent = async {
-        // In a transaction, so that behind a transaction pooler the whole statement meets one server process.
+        // In a transaction, so that behind a transaction pooler the whole statement uses one server process.
         let mut tx = Transaction::begin(pool.acquire().await?, &begin.write, SENT_WITHIN).await?;
         sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
             .bind(CHANNEL)
@@ -134,7 +134,7 @@ enum Heard {
     Nothing(sqlx::Error),
 }
 
-/// Listens until the connection is lost.
+/// Until the connection is lost.
 async fn hear(pool: &PgPool, hub: &Hub) -> Heard {
     let mut listener = match PgListener::connect_with(pool).await {
         Ok(listener) => listener,
@@ -144,7 +144,7 @@ async fn hear(pool: &PgPool, hub: &Hub) -> Heard {
     if let Err(error) = listener.listen(CHANNEL).await {
         return Heard::Nothing(error);
     }
-    // What was sent before we listened is gone, so everybody looks once.
+    // Notifications sent before we listened are lost, so wake everything once.
     hub.wake_all();
     loop {
         match listener.try_recv().await {

@@ -1,7 +1,7 @@
-//! A transaction on a pooled connection that no cancellation leaves open.
+//! A transaction on a pooled connection that cancellation never leaves open.
 //!
 //! sqlx sends no ROLLBACK when a BEGIN is dropped before its answer, or when BEGIN fails half-way: the connection would
-//! go back to the pool with an open or a failed transaction, and the next statement would run inside it.
+//! return to the pool with an open or a failed transaction, and the next statement would run inside it.
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
@@ -14,12 +14,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a connection may take to answer the ROLLBACK after a cancelled BEGIN before it is closed.
+/// How long the ROLLBACK after a cancelled BEGIN may take before the connection is closed.
 const ROLLBACK_WITHIN: Duration = Duration::from_secs(5);
 
-/// An open transaction. Dropped before its end, it rolls back.
+/// Rolls back when dropped.
 pub(crate) struct Transaction {
-    /// Present until the value is dropped.
+    /// Present until drop.
     connection: Option<PoolConnection<Postgres>>,
     state: State,
 }
@@ -29,12 +29,12 @@ enum State {
     Beginning,
     Open,
     Ended,
-    /// BEGIN failed: whether a transaction is open is unknown, so the connection is closed.
+    /// BEGIN failed: a transaction may or may not be open, so the connection is closed.
     Broken,
 }
 
 impl Transaction {
-    /// Begins with `statement`, which must be answered within `limit`.
+    /// `statement` must be answered within `limit`.
     pub(super) async fn begin(
         connection: PoolConnection<Postgres>,
         statement: &Arc<str>,

@@ -1,4 +1,4 @@
-//! What was tried with a render: one row for each claim.
+//! Attempts at a render: one row per claim.
 
 use super::object;
 use super::row::{reason, storable};
@@ -20,25 +20,25 @@ stored! {
         pub worker: ProcessId = "worker_id",
         pub worker_name: String,
         pub remote_job: Option<String> = "nexrender_job_id",
-        /// The SHA-256 of the job's document; under a key, where data is encrypted: otherwise whoever may read it could try
-        /// names until one fits.
+        /// SHA-256 of the job's document; a keyed hash where data is encrypted: otherwise a reader could guess names
+        /// until one matches.
         pub document_sha256: Option<String>,
         pub started_at: Timestamp,
         pub ended_at: Option<Timestamp>,
         pub outcome: Option<AttemptOutcome>,
         pub reason: Option<Reason> => reason(row.get("error_code")?, row.get("error_message")?),
-        /// What the checks of the file have found.
+        /// The result of the file checks.
         pub report: Option<Value>,
     }
 }
 
 impl Renders<'_> {
-    /// What was tried with a render, the oldest first.
+    /// Oldest first.
     pub async fn attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
         Ok(self.render_attempts_of(id.get()).await?)
     }
 
-    /// The job that was made in this epoch, in clear; none when there was none.
+    /// The decrypted job of this epoch; `None` if there was none.
     #[crate::boxed]
     pub async fn document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
         let Some(stored) = self.render_attempt_document(id.get(), epoch.get()).await? else {
@@ -64,7 +64,7 @@ impl Renders<'_> {
     }
 }
 
-/// What a document belongs to.
+/// What the encrypted document is bound to.
 pub(super) fn place(id: RenderId, epoch: Epoch) -> String {
     format!("{}/{epoch}", object(id))
 }

@@ -1,11 +1,10 @@
-//! How texts are kept from whoever can read the database: AES-256-GCM, in an envelope that is JSON, so that it fits into
-//! the same column. Pure: key and nonce are given.
+//! Encrypts texts at rest: AES-256-GCM in a JSON envelope, which fits into the same column. Pure: key and nonce are given.
 //!
 //! ```json
 //! {"enc": {"v": 1, "kid": "2026-11", "nonce": "<base64>", "data": "<base64>"}}
 //! ```
 //!
-//! What the text belongs to is authenticated with it, so an envelope that was moved to another row cannot be opened.
+//! The text's place is authenticated, so an envelope that was moved to another row cannot be opened.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,13 +12,12 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the envelope.
 const VERSION: u8 = 1;
 
-/// How many bytes a nonce has. None may be used twice with one key.
+/// A nonce must never be used twice with one key.
 pub const NONCE_BYTES: usize = NONCE_LEN;
 
-/// A key. Never printed.
+/// Never printed.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
@@ -28,8 +26,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// A keyed hash of a text, in hexadecimal digits: equal texts have equal hashes, and nobody without the key can try
-    /// texts until one fits.
+    /// A keyed hash in hexadecimal digits: equal texts have equal hashes, and without the key nobody can guess texts.
     pub fn hash(&self, text: &str) -> String {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.0);
         hex(ring::hmac::sign(&key, text.as_bytes()).as_ref())
@@ -42,7 +39,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Bytes in hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -52,7 +48,6 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// A text that is encrypted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
@@ -68,13 +63,13 @@ struct Sealed {
     data: String,
 }
 
-/// The envelope cannot be opened: another key, another place, or somebody has changed it.
+/// Another key, another place, or modified data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the key does not fit, or the text was changed")]
 pub struct CannotOpen;
 
 impl Envelope {
-    /// What `text` is, if it is an envelope at all; anything else is in clear.
+    /// `None` if the text is not an envelope but in clear.
     pub fn read(text: &str) -> Option<Self> {
         // Most texts are in clear, and may be large.
         if !text.trim_start().starts_with('{') || !text.contains("\"enc\"") {
@@ -92,7 +87,7 @@ impl Envelope {
         serde_json::json!({ "enc": { "v": v, "kid": kid, "nonce": nonce, "data": data } }).to_string()
     }
 
-    /// Encrypts a text that belongs to `place`.
+    /// Bound to `place`.
     pub fn seal(kid: &str, key: &Key, nonce: [u8; NONCE_BYTES], place: &str, text: &str) -> Self {
         let mut data = text.as_bytes().to_vec();
         cipher(key)
@@ -102,7 +97,7 @@ impl Envelope {
         Self { enc: Sealed { v: VERSION, kid: kid.to_owned(), nonce, data } }
     }
 
-    /// Decrypts a text that belongs to `place`.
+    /// Bound to `place`.
     pub fn open(&self, key: &Key, place: &str) -> Result<String, CannotOpen> {
         let Sealed { v, kid, nonce, data } = &self.enc;
         let nonce = STANDARD.decode(nonce).ok().and_then(|nonce| nonce.try_into().ok()).ok_or(CannotOpen)?;
@@ -120,7 +115,7 @@ fn cipher(key: &Key) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key.0).expect("a key has 32 bytes"))
 }
 
-/// Ids have no line breaks, so that no two pairs are the same bytes.
+/// Ids have no line breaks, so no two pairs give the same bytes.
 fn aad(kid: &str, place: &str) -> Aad<Vec<u8>> {
     Aad::from(format!("tidemill render {VERSION}\n{kid}\n{place}").into_bytes())
 }

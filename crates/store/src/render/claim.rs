@@ -1,4 +1,4 @@
-//! A worker gets renders: those with the highest priority, then the nearest deadline, then the oldest.
+//! A worker claims renders: highest priority first, then the nearest deadline, then the oldest.
 
 use super::record::RenderRecord;
 use super::row::RenderRow;
@@ -13,38 +13,34 @@ use tidemill_domain::render::{Act, BroadcastDate, Decision, Event, Policy, Rende
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 
-/// What a worker asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimRequest<'a> {
     pub by: ProcessId,
     pub worker: &'a str,
     /// How many it has room for.
     pub count: u32,
-    /// What holds for all renders.
     pub policy: &'a Policy,
-    /// The zone whose day is the day of a broadcast, where nobody has said which.
+    /// The zone of the broadcast day, where the render has none.
     pub zone: &'a Zone,
 }
 
-/// A render that the worker has now.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claimed {
     pub record: RenderRecord,
-    /// What everything that it says about the render has to carry.
+    /// Needed for everything it reports about the render.
     pub fence: Fence,
-    /// What is done first.
+    /// The first action.
     pub act: Act,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Claims {
-    /// What the worker has now.
     pub claimed: Vec<Claimed>,
-    /// What has ended instead, because nobody wants it any more or it was claimed too often.
+    /// Renders that ended instead, because they were cancelled or claimed too often.
     pub ended: Vec<Worked>,
 }
 
-/// A render that is about to be claimed: its row and what the rules say.
+/// A row about to be claimed, and the rule's decision.
 struct Candidate {
     row: RenderRow,
     before: Render,
@@ -52,8 +48,7 @@ struct Candidate {
 }
 
 impl Renders<'_> {
-    /// Claims renders that wait, at most as many as asked for. What is stored in clear is encrypted where there is a
-    /// key. Needs a transaction.
+    /// Claims at most `count` waiting renders. Encrypts clear data where there is a key. Needs a transaction.
     pub async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Claims, StoreError> {
         let now = self.now().await?;
         let rows = self.render_lock_waiting(now.into(), request.count.into()).await?;
@@ -131,7 +126,7 @@ impl Renders<'_> {
         Ok(records)
     }
 
-    /// Ends a render whose row makes no sense, so that it does not stand before the others.
+    /// Ends a render with an invalid row, so that it does not block the others.
     pub(super) async fn set_render_aside(
         &mut self,
         id: RenderId,
@@ -149,7 +144,7 @@ fn ask(
     request: ClaimRequest<'_>,
     now: Timestamp,
 ) -> Result<Candidate, (RenderId, StoreError)> {
-    // The whole record is looked at, so that nothing fails once it is claimed.
+    // Parse the whole record, so that nothing fails once it is claimed.
     let before = match row.record() {
         Ok(record) => record.render,
         Err(error) => return Err((RenderId::new(row.id), error)),

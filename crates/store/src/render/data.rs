@@ -1,4 +1,4 @@
-//! What renders show, encrypted at rest where a key is configured (`StoreOptions::render_keys`).
+//! The data of renders, encrypted at rest if a key is configured (`StoreOptions::render_keys`).
 
 use super::attempt::place;
 use super::object;
@@ -8,7 +8,6 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
 
 crate::statement::row! {
-    /// What a render shows as it is stored, and the key that it is under.
     pub(crate) struct DataRow {
         id: i64,
         gfx_data: String,
@@ -16,24 +15,23 @@ crate::statement::row! {
     }
 }
 
-/// What became of a part of the renders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resealed {
-    /// How many are now under the current key and were not before.
+    /// Renders newly under the current key.
     pub count: u64,
-    /// The last one that was looked at; none when there is nothing left to do.
+    /// The last render processed; `None` when done.
     pub last: Option<RenderId>,
 }
 
 impl Renders<'_> {
-    /// What a render shows, in clear: the text of its `gfx_data`. None when there is no such render.
+    /// The decrypted `gfx_data`. `None` if there is no such render.
     pub async fn data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
         let Some(row) = self.render_data_find(id.get()).await? else { return Ok(None) };
         self.render_keys().open(&object(id), row.gfx_data).map(Some)
     }
 
-    /// Encrypts at most `limit` renders after `after` anew whose data, or a job made of it, is in clear or under another
-    /// key than the current one. Call it again with the last one until there is none. Needs a transaction.
+    /// Re-encrypts at most `limit` renders after `after` whose data or job is in clear or under another key. Repeat
+    /// with `last` until it is `None`. Needs a transaction.
     #[crate::boxed]
     pub async fn reseal(&mut self, after: Option<RenderId>, limit: u32) -> Result<Resealed, StoreError> {
         let keys = self.render_keys();
@@ -60,7 +58,7 @@ impl Renders<'_> {
         Ok(Resealed { count, last })
     }
 
-    /// Encrypts what a render shows; nothing without a key. The id of the key.
+    /// Returns the id of the key; does nothing without one.
     pub(super) async fn seal_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>, StoreError> {
         let Some(sealed) = self.render_keys().seal(&object(id), text)? else { return Ok(None) };
         let key = sealed.key_id().to_owned();
@@ -68,7 +66,7 @@ impl Renders<'_> {
         Ok(Some(key))
     }
 
-    /// The same for what another program has stored in clear.
+    /// The same for data that another program has stored in clear.
     pub(super) async fn seal_clear_data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
         if self.render_keys().current().is_none() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The keys under which the data of renders is stored. Given by `StoreOptions::render_keys`; none by default.
+//! The keys that encrypt the data of renders. Set by `StoreOptions::render_keys`; none by default.
 
 use super::cipher::{Envelope, Key, NONCE_BYTES, hex};
 use crate::error::StoreError;
@@ -25,20 +25,16 @@ struct Ring {
     current: String,
 }
 
-/// Keys that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKey {
-    /// The id is none.
     #[error("{id:?} is no id of a key: write 1 to 32 letters, digits, '.', '_' and '-'")]
     Id {
-        /// As it was given, cut.
+        /// Truncated.
         id: String,
     },
-    /// Which key it is nobody can tell.
     #[error("there are two keys with the id {id}")]
     Twice { id: String },
-    /// The key that is to encrypt is not among them.
     #[error("there is no key with the id {id}, which is to encrypt")]
     NoCurrent { id: String },
 }
@@ -50,7 +46,7 @@ impl BadKey {
 }
 
 impl Keys {
-    /// Keys of 32 bytes by their id. The one named `current` encrypts, all decrypt.
+    /// Keys of 32 bytes by id. `current` encrypts; all decrypt.
     pub fn new(keys: impl IntoIterator<Item = (String, [u8; 32])>, current: &str) -> Result<Self, BadKey> {
         let mut by_id = BTreeMap::new();
         for (id, bytes) in keys {
@@ -68,12 +64,12 @@ impl Keys {
         Ok(Self(Some(Arc::new(Ring { keys: by_id, current: current.to_owned() }))))
     }
 
-    /// The id of the key that encrypts; none when nothing is encrypted.
+    /// The id of the encrypting key; `None` without encryption.
     pub fn current(&self) -> Option<&str> {
         self.0.as_ref().map(|ring| ring.current.as_str())
     }
 
-    /// Encrypts a text that belongs to `place`; none without a key.
+    /// Encrypts a text bound to `place`; `None` without a key.
     pub(crate) fn seal(&self, place: &str, text: &str) -> Result<Option<Envelope>, StoreError> {
         let Some((id, key)) = self.sealing() else { return Ok(None) };
         let mut nonce = [0; NONCE_BYTES];
@@ -81,7 +77,7 @@ impl Keys {
         Ok(Some(Envelope::seal(id, key, nonce, place, text)))
     }
 
-    /// Decrypts what is an envelope; anything else is in clear.
+    /// Decrypts an envelope; returns other text unchanged.
     pub(crate) fn open(&self, place: &str, stored: String) -> Result<String, StoreError> {
         let Some(envelope) = Envelope::read(&stored) else { return Ok(stored) };
         let id = envelope.key_id();
@@ -92,7 +88,7 @@ impl Keys {
             .map_err(|_| StoreError::CannotDecrypt { key: id.to_owned(), place: place.to_owned() })
     }
 
-    /// A hash by which equal texts are found.
+    /// Equal texts have equal hashes.
     pub(crate) fn hash(&self, text: &str) -> String {
         match self.sealing() {
             Some((_, key)) => key.hash(text),
@@ -106,7 +102,7 @@ impl Keys {
     }
 }
 
-/// The ids only.
+/// Shows the ids only.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

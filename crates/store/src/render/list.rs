@@ -1,4 +1,4 @@
-//! What people see of renders. Pages go from the newest to the oldest, each from the last id of the one before.
+//! Lists of renders for people. Pages go from the newest to the oldest, each from the last id of the previous one.
 
 use super::record::RenderRecord;
 use super::row::RenderRow;
@@ -14,7 +14,7 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{BroadcastDate, Phase, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 
-/// What to list of the renders; an absent condition is always met.
+/// Absent conditions match everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RenderFilter {
     pub status: Option<Status>,
@@ -23,29 +23,27 @@ pub struct RenderFilter {
     pub date: Option<BroadcastDate>,
 }
 
-/// So many renders are searched at once.
+/// Renders per search.
 pub const SEARCHED_MAX: u32 = 10_000;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct FoundRenders {
-    /// The newest first.
+    /// Newest first.
     pub records: Vec<RenderRecord>,
-    /// The oldest that was looked at, if there may be older ones.
+    /// The oldest render searched, if there may be older ones.
     pub searched_to: Option<RenderId>,
 }
 
-/// As far as renders of one status are counted: what is this many may be more. To count all of a long history would take
-/// longer than to show it.
+/// Counts per status stop here, because counting a long history takes too long.
 pub const COUNTED_MAX: u32 = 10_000;
 
-/// How many renders there are in each status, at most [`COUNTED_MAX`] of each, and since when the oldest one waits.
+/// At most [`COUNTED_MAX`] per status.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RenderCounts {
-    /// By status; those without any are left out.
+    /// Statuses without renders are left out.
     pub by_status: BTreeMap<Status, u64>,
-    /// When the oldest that waits was ordered.
     pub oldest_pending: Option<Timestamp>,
-    /// Jobs that nobody has taken out of nexrender yet.
+    /// Jobs not yet removed from nexrender.
     pub leftovers: u64,
 }
 
@@ -53,22 +51,21 @@ pub struct RenderCounts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransitionRecord {
     pub id: i64,
-    /// From which status; none for the insert, and for one that nobody knows.
+    /// `None` for the insert, and for unknown statuses.
     pub from: Option<Status>,
     pub to: Status,
-    /// The phase then; none of what another program has written before.
+    /// `None` in rows of other programs.
     pub phase: Option<Phase>,
     pub worker: Option<ProcessId>,
     pub epoch: Epoch,
-    /// Why, where there is a reason.
     pub code: Option<Code>,
     pub at: Timestamp,
-    /// By whom: a worker, an operator, or the database user who wrote SQL.
+    /// A worker, an operator, or the database user who wrote SQL.
     pub by: String,
 }
 
-/// None when it is to a status that nobody knows, or of no instant. An audit that was there before may hold whatever
-/// another program has written, and that is no reason to show nothing of the render.
+/// `None` if the status is unknown or the instant missing: rows of other programs must not hide the rest of the
+/// render's history.
 impl Stored for Option<TransitionRecord> {
     const PLACE: (&'static str, &'static str) = ("render_queue_audit", "id");
 
@@ -92,7 +89,7 @@ impl Stored for Option<TransitionRecord> {
     }
 }
 
-/// Of so many completed renders the average is taken.
+/// Completed renders to average.
 const PACED: u32 = 20;
 
 fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>, StoreError> {
@@ -100,7 +97,6 @@ fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>, StoreError> {
 }
 
 impl Renders<'_> {
-    /// One render; none when there is no such one.
     pub async fn find(&mut self, id: RenderId) -> Result<Option<RenderRecord>, StoreError> {
         self.render_find(id.get()).await?.as_ref().map(RenderRow::record).transpose()
     }
@@ -116,8 +112,8 @@ impl Renders<'_> {
         records(&self.render_list(filter, None, i64::MIN, before, limit.into()).await?)
     }
 
-    /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error: so a
-    /// condition that hardly any render meets does not read all of a long history.
+    /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error. The
+    /// limit keeps a rare condition from reading all of a long history.
     #[crate::boxed]
     pub async fn search(
         &mut self,
@@ -157,7 +153,7 @@ impl Renders<'_> {
         records(&self.render_list_at_work(limit.into()).await?)
     }
 
-    /// At most `limit` that wait, in the order of claims, also when their time has not come.
+    /// At most `limit` that wait, in the order of claims, also those scheduled for later.
     pub async fn waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
         records(&self.render_list_waiting(limit.into()).await?)
     }
@@ -167,20 +163,19 @@ impl Renders<'_> {
         records(&self.render_list_ended(limit.into()).await?)
     }
 
-    /// How many renders are claimed before one that waits, at most `most`.
+    /// How many renders are claimed before a waiting one, at most `most`.
     pub async fn ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
         let now = self.now().await?.into();
         Ok(u64::try_from(self.render_count_ahead(record, now, most.into()).await?).unwrap_or_default())
     }
 
-    /// How long a render takes about: the average of the last ones that were completed.
+    /// The average duration of the last completed renders.
     pub async fn pace(&mut self) -> Result<Option<Duration>, StoreError> {
         let seconds = self.render_average(PACED.into()).await?;
         Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 
-    /// The changes of status of one render, the oldest first. What another program has noted in words that nobody knows is
-    /// left out.
+    /// The changes of status of one render, the oldest first. Unknown words of other programs are left out.
     pub async fn transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
         Ok(self.render_transitions_of(id.get()).await?.into_iter().flatten().collect())
     }

@@ -6,7 +6,7 @@ use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::mapping::MappingRow;
 
-/// Numbers that grow whenever somebody changes a mapping or a profile, by us or by SQL: caches compare them.
+/// Counters that grow with each change to mappings or profiles, also by SQL: caches compare them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revisions {
     pub mappings: i64,
@@ -19,8 +19,8 @@ impl Renders<'_> {
         Ok(Revisions { mappings, profiles })
     }
 
-    /// Brings rows, which were checked (`domain::render::mapping::read`); those that are there with the same composition
-    /// and field are replaced. How many.
+    /// Saves rows, checked by `domain::render::mapping::read`; replaces those with the same composition and field.
+    /// Returns how many.
     pub async fn save_field_mappings(
         &mut self,
         rows: &[MappingRow],
@@ -31,12 +31,12 @@ impl Renders<'_> {
         Ok(count)
     }
 
-    /// The rows of one composition, or of all, by composition and field.
+    /// Of one composition, or of all, by composition and field.
     pub async fn field_mappings(&mut self, composition: Option<&str>) -> Result<Vec<MappingRow>, StoreError> {
         Ok(self.render_mapping_list(composition).await?)
     }
 
-    /// Forgets the rows of a composition, or the one of a field. How many.
+    /// Deletes the rows of a composition, or of one field. Returns how many.
     #[crate::boxed]
     pub async fn delete_field_mappings(
         &mut self,

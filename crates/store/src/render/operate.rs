@@ -1,4 +1,4 @@
-//! What people may do with a render. Each leaves an audit entry in the same transaction.
+//! Operator actions on a render. Each has an audit entry in the same transaction.
 
 use super::object;
 use super::record::RenderRecord;
@@ -12,13 +12,12 @@ use tidemill_domain::render::order::{self, OrderRefusal};
 use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
-/// What became of an order.
 #[derive(Clone, PartialEq, Debug)]
 #[must_use = "an order may be refused"]
 pub enum Ordered {
     Done {
         from: Status,
-        /// The row as it is now. A cancelled render that a worker has is still at work until the worker hears of it.
+        /// A cancelled render stays in work until its worker notices.
         record: Box<RenderRecord>,
     },
     Refused(OrderRefusal),
@@ -26,7 +25,7 @@ pub enum Ordered {
 }
 
 impl Renders<'_> {
-    /// Somebody does not want a render any more. One that a worker has goes on until the worker hears of it.
+    /// Cancels a render. One in work goes on until its worker notices.
     #[crate::boxed]
     pub async fn cancel(
         &mut self,
@@ -46,7 +45,7 @@ impl Renders<'_> {
         self.order(row, &before, &decision, order).await
     }
 
-    /// Somebody wants a render tried again at once.
+    /// Retries a render at once.
     #[crate::boxed]
     pub async fn retry(
         &mut self,
@@ -65,7 +64,7 @@ impl Renders<'_> {
         self.order(row, &before, &decision, order).await
     }
 
-    /// Takes a render from a worker that has vanished, without waiting for the next look. Refused while its lease lasts.
+    /// Takes a render from a vanished worker, without waiting for the reaper. Refused while its lease is valid.
     #[crate::boxed]
     pub async fn recover(
         &mut self,
@@ -80,7 +79,7 @@ impl Renders<'_> {
         let status = before.status;
         match order::may_recover(&before, now) {
             Ok(()) => {}
-            // Whoever asks twice, or later than the next look, has what it wants.
+            // Repeating the request, or being later than the reaper, is fine.
             Err(OrderRefusal::NotHeld { status: from @ Status::Pending }) => {
                 return Ok(Ordered::Done { from, record: Box::new(row.record()?) });
             }
@@ -94,8 +93,8 @@ impl Renders<'_> {
         Ok(Ordered::Done { from: status, record: Box::new(reaped.record) })
     }
 
-    /// The same for at most `limit` renders whose workers have vanished: the status before, and the row as it is now. Needs
-    /// a transaction.
+    /// The same for at most `limit` renders of vanished workers: the status before, and the current row. Needs a
+    /// transaction.
     #[crate::boxed]
     pub async fn recover_all(
         &mut self,

@@ -1,5 +1,5 @@
-//! Jobs that nexrender still has and nobody needs. What the rules say is dropped (`Act::DropJob`) is noted in the same
-//! transaction, so that another worker does it if this one dies.
+//! nexrender jobs that are no longer needed. A dropped job (`Act::DropJob`) is recorded in the same transaction, so
+//! that another worker removes it if this one dies.
 
 use crate::error::StoreError;
 use crate::statement::stored;
@@ -11,13 +11,11 @@ use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::time::Timestamp;
 
 stored! {
-    /// A job that is to be taken out of nexrender.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct OrphanJob in ("render_leftover", "render_id epoch") {
         pub render: RenderId = "render_id",
-        /// The epoch that has submitted it.
+        /// The epoch that submitted it.
         pub epoch: Epoch,
-        /// The name that nexrender has for it.
         pub remote_job: String = "nexrender_job_id",
         /// Where the node leaves its file.
         pub staged_path: Option<String>,
@@ -29,8 +27,8 @@ stored! {
 }
 
 impl Renders<'_> {
-    /// At most `limit` jobs that are to be taken out of nexrender now; nobody else gets them for `pause`. One that a
-    /// worker's own word has dropped is left to that worker for as long as a lease. Needs a transaction.
+    /// At most `limit` jobs to remove from nexrender now, reserved for `pause`. A job that a worker has dropped itself
+    /// is left to that worker for the length of a lease. Needs a transaction.
     pub async fn take_leftovers(
         &mut self,
         limit: u32,
@@ -40,7 +38,7 @@ impl Renders<'_> {
         Ok(self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?)
     }
 
-    /// Leaves a job to whoever watches it for another `pause`. False when it is settled.
+    /// Reserves a job for another `pause`. False if it is settled.
     pub async fn keep_leftover(
         &mut self,
         id: RenderId,
@@ -51,7 +49,7 @@ impl Renders<'_> {
         Ok(self.render_leftover_keep(id.get(), epoch.get(), look_after.into()).await? == 1)
     }
 
-    /// The job is out of nexrender, and its file is gone if it had to be. False when that was settled before.
+    /// The job is gone from nexrender, and its file too if it had to be. False if it was settled before.
     pub async fn settle_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool, StoreError> {
         Ok(self.render_leftover_delete(id.get(), epoch.get()).await? == 1)
     }

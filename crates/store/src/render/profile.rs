@@ -1,4 +1,4 @@
-//! Profiles of compositions, and which compositions of renders nobody has described.
+//! Profiles of compositions, and compositions without one.
 
 use crate::error::{StoreError, damaged};
 use crate::tx::Renders;
@@ -9,7 +9,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::render::Profile;
 
 impl Renders<'_> {
-    /// Brings profiles, which were checked; those that are there with the same composition are replaced. How many.
+    /// Saves checked profiles; replaces those of the same composition. Returns how many.
     #[crate::boxed]
     pub async fn save_profiles(&mut self, profiles: &[Profile], actor: &Actor) -> Result<u64, StoreError> {
         // Of two for one composition the later counts; one statement cannot write a row twice.
@@ -38,7 +38,7 @@ impl Renders<'_> {
         self.render_profile_list(Some(composition)).await?.first().map(profile).transpose()
     }
 
-    /// Forgets one. False when there is none.
+    /// False if there is none.
     #[crate::boxed]
     pub async fn delete_profile(&mut self, composition: &str, actor: &Actor) -> Result<bool, StoreError> {
         if self.render_profile_delete(composition).await? == 0 {
@@ -54,29 +54,27 @@ fn profile((composition, definition): &(String, String)) -> Result<Profile, Stor
     serde_json::from_str(definition).map_err(|_| damaged("render_profile", "definition", composition))
 }
 
-/// A profile, as the audit log names it.
+/// The audited object.
 fn object(composition: &str) -> String {
     format!("render/profile/{composition}")
 }
 
-/// What has failed for want of a profile is told for so long.
+/// Period for renders that failed without a profile.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A composition that is not described.
+/// A composition without profile or mapping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenderGap {
     pub composition: String,
-    /// How many renders want it.
     pub renders: u64,
-    /// Whether it has a profile: without one it is not rendered.
+    /// Without one it is not rendered.
     pub has_profile: bool,
-    /// Whether any of its fields is mapped.
     pub has_mapping: bool,
 }
 
 impl Renders<'_> {
-    /// Compositions of renders that have not ended, or failed in the last 24 hours because nobody knew them, which have no
-    /// profile or no mapping; by name.
+    /// Compositions without a profile or mapping, by name: of renders that have not ended, or that failed for this
+    /// reason in the last 24 hours.
     #[crate::boxed]
     pub async fn gaps(&mut self) -> Result<Vec<RenderGap>, StoreError> {
         let since = self.now().await?.minus(DAY);

@@ -1,4 +1,4 @@
-//! Renders whose worker has vanished.
+//! Renders of vanished workers.
 
 use super::record::RenderRecord;
 use super::row::RenderRow;
@@ -12,13 +12,12 @@ use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
-/// What the audit names when nobody in particular has done it.
+/// The actor in the audit log.
 const REAPER: &str = "reaper";
 
-/// How long a worker is remembered that does not say anything any more.
+/// How long a silent worker's row is kept.
 const WORKERS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A render whose worker has vanished.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reaped {
     pub owner: Option<ProcessId>,
@@ -27,8 +26,8 @@ pub struct Reaped {
 }
 
 impl Renders<'_> {
-    /// Takes at most `limit` renders from workers that have vanished, and forgets workers that vanished long ago. Needs a
-    /// transaction.
+    /// Takes at most `limit` renders from vanished workers, and deletes the rows of workers that vanished long ago.
+    /// Needs a transaction.
     pub async fn reap_expired(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
         let now = self.now().await?;
         let reaped = self.reap_lapsed(limit, policy, REAPER, now).await?;
@@ -36,7 +35,7 @@ impl Renders<'_> {
         Ok(reaped.into_iter().map(|(_, reaped)| reaped).collect())
     }
 
-    /// Takes at most `limit` from workers that have vanished, each with its status before. What cannot be read is set aside.
+    /// Returns each with its status before. Sets invalid rows aside.
     pub(super) async fn reap_lapsed(
         &mut self,
         limit: u32,

@@ -1,4 +1,4 @@
-//! A row of `render_queue`, as it is read, changed and written.
+//! A row of `render_queue`, for reading and writing.
 
 use super::RenderRecord;
 use crate::codec::{DbId, DbTime};
@@ -67,7 +67,6 @@ impl RenderRow {
         u32::try_from(count).map_err(|_| self.damaged(column))
     }
 
-    /// What the rules know of it.
     pub(crate) fn render(&self) -> Result<Render, StoreError> {
         Ok(Render {
             id: RenderId::new(self.id),
@@ -101,7 +100,6 @@ impl RenderRow {
         }
     }
 
-    /// Takes over what the rules say.
     pub(crate) fn set(&mut self, render: &Render) {
         render.status.as_str().clone_into(&mut self.status);
         render.phase.as_str().clone_into(&mut self.phase);
@@ -155,7 +153,7 @@ impl RenderRow {
     }
 }
 
-/// Why something failed. What another program has written has no code.
+/// Rows of other programs have no code.
 pub(crate) fn reason(code: Option<String>, message: Option<String>) -> Option<Reason> {
     let known = code.and_then(|code| code.parse().ok());
     match (known, message) {
@@ -166,7 +164,7 @@ pub(crate) fn reason(code: Option<String>, message: Option<String>) -> Option<Re
     }
 }
 
-/// PostgreSQL has no room for NUL in a text.
+/// PostgreSQL cannot store NUL in a text.
 pub(crate) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

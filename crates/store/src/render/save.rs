@@ -1,4 +1,4 @@
-//! Writing what the rules say about a render: the row under its fence, and what hangs on it, in one transaction.
+//! Saves what the rules decide about a render: the row under its fence, and its dependent rows, in one transaction.
 
 use super::row::{RenderRow, storable};
 use super::work::Notes;
@@ -15,21 +15,19 @@ use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Act, Decision, Phase, Render, Status, Uid};
 use tidemill_domain::time::Timestamp;
 
-/// Who changes a render, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
-    /// As the audit names it.
+    /// For the audit log.
     pub(super) by: &'a str,
-    /// How a lease ends that is given back for another try.
+    /// The outcome of an attempt that is given back for a retry.
     pub(super) given_back: AttemptOutcome,
-    /// For how long a dropped job is left to whoever has dropped it.
+    /// How long a dropped job is left to the worker that dropped it.
     pub(super) leftover_kept: Duration,
     pub(super) notes: Notes<'a>,
     pub(super) now: Timestamp,
 }
 
 impl<'a> Change<'a> {
-    /// Without anything else.
     pub(super) fn new(by: &'a str, now: Timestamp) -> Self {
         let (given_back, notes) = (AttemptOutcome::Retried, Notes::default());
         Self { by, given_back, leftover_kept: Duration::ZERO, notes, now }
@@ -37,8 +35,8 @@ impl<'a> Change<'a> {
 }
 
 impl Renders<'_> {
-    /// Writes what the rules say about a row that is locked. None when the fence no longer holds: then nothing is
-    /// written, and the row is to be read again.
+    /// Saves a decision about a locked row. `None` if the fence no longer holds: then nothing is written; read the row
+    /// again.
     pub(super) async fn save_render(
         &mut self,
         mut row: RenderRow,
@@ -89,7 +87,7 @@ impl Renders<'_> {
         Ok(Some(row))
     }
 
-    /// Notes what becomes known of the attempt that the row is in, and how it ended.
+    /// Saves what is known of the row's attempt, and how it ended.
     async fn note_attempt(
         &mut self,
         row: &RenderRow,
@@ -129,7 +127,7 @@ impl Renders<'_> {
         Ok(self.render_attempt_end(row.id, epoch, outcome, code, message, change.now.into()).await?)
     }
 
-    /// Tells of a render that has ended, if it is to be told at all.
+    /// Writes a lifecycle event for a render that has ended, if enabled.
     pub(super) async fn tell_of_render(
         &mut self,
         row: &RenderRow,
@@ -137,7 +135,7 @@ impl Renders<'_> {
         after: &Render,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        // Of what somebody has cancelled by SQL the end is that its worker gives it back.
+        // A render cancelled by SQL ends when its worker gives it back.
         let is_given_back = matches!(before.lease, Lease::Held { .. });
         if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
             return Ok(());
@@ -158,7 +156,6 @@ impl Renders<'_> {
     }
 }
 
-/// What the row says then.
 fn update(row: &mut RenderRow, before: &Render, after: &Render, change: &Change<'_>) {
     let now = DbTime(change.now);
     row.set(after);
@@ -177,7 +174,7 @@ fn update(row: &mut RenderRow, before: &Render, after: &Render, change: &Change<
         if after.phase > Phase::WaitingForNode {
             row.node_started_at.get_or_insert(now);
         } else if row.node_started_at.take().is_some() {
-            // Its node has put it back, so it waits as if it had only now come.
+            // The node has put it back, so it waits as if it were new.
             row.submitted_at = Some(now);
         }
         let has_moved = after.phase != before.phase || after.progress != before.progress;
@@ -195,7 +192,7 @@ fn update(row: &mut RenderRow, before: &Render, after: &Render, change: &Change<
     }
     if before.status.is_terminal() && after.status == Status::Pending {
         (row.ended_at, row.started_at, row.completed_at, row.duration_seconds) = (None, None, None, None);
-        // The same may have been ordered anew meanwhile.
+        // The same may have been ordered again meanwhile.
         row.gfx_hash = None;
     }
 }
@@ -224,7 +221,7 @@ mod tests {
     use crate::store::Store;
     use tidemill_domain::render::{Event, Policy, decide};
 
-    /// Rows are locked before they are written, so only a row that was read before can show what the fence itself does.
+    /// Rows are locked before they are written, so only a row read earlier can show what the fence itself does.
     async fn a_row_that_was_read_under_another_lease_is_not_written(scratch: Scratch) {
         let store: Store = scratch.store(None).await.unwrap();
         let mut tx = store.begin().await.unwrap();

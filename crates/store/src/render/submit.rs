@@ -1,4 +1,4 @@
-//! Ordering a render. A dashboard may as well insert a row itself.
+//! Ordering a render. A dashboard may also insert a row itself.
 
 use super::{RENDER_WAITING, object};
 use crate::error::StoreError;
@@ -8,23 +8,21 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::{BroadcastDate, LABEL_CHARS_MAX, RenderId};
 use tidemill_domain::time::Timestamp;
 
-/// A render that somebody wants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewRender {
     pub composition: Option<String>,
-    /// What it shows: the document's `gfx_data`, which was read and found good.
+    /// The document's `gfx_data`, already checked.
     pub data: Value,
-    /// What it is ordered for. The same data for the same thing is not ordered twice, as long as the first one has not
-    /// ended: somebody has clicked twice.
+    /// What it is for. The same data for the same item is not ordered twice while the first has not ended: that is a
+    /// double click.
     pub cue_item: Option<String>,
     pub priority: i32,
     /// When it is on air.
     pub deadline: Option<Timestamp>,
-    /// The day of its broadcast; that of today where nobody says otherwise.
+    /// Default: today.
     pub broadcast_date: Option<BroadcastDate>,
 }
 
-/// What became of an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Submitted {
     /// It waits for a worker.
@@ -41,11 +39,11 @@ impl Submitted {
     }
 }
 
-/// How often it is tried to order what somebody else orders and ends at the same time.
+/// Attempts, if others order and end the same render meanwhile.
 const TRIES: usize = 3;
 
 impl Renders<'_> {
-    /// Orders a render. Needs a transaction.
+    /// Needs a transaction.
     #[crate::boxed]
     pub async fn submit(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
         let texts = [&new.composition, &new.cue_item];
@@ -64,7 +62,7 @@ impl Renders<'_> {
         let row = NewRenderRow {
             composition: new.composition.as_deref(),
             cue_item: new.cue_item.as_deref(),
-            // The number of the row is part of what is authenticated, so it has to be there before the data.
+            // Encryption authenticates the row's id, so insert the row before its data.
             data: if keys.current().is_some() { "{}" } else { &text },
             hash: hash.as_deref(),
             priority: new.priority.into(),
@@ -92,7 +90,7 @@ impl Renders<'_> {
     }
 }
 
-/// Whether a text or a name in it has a character that PostgreSQL does not take, also inside of JSON.
+/// Whether it contains NUL, also inside of JSON, which PostgreSQL rejects.
 fn has_nul(data: &Value) -> bool {
     match data {
         Value::String(text) => text.contains('\0'),

@@ -1,4 +1,4 @@
-//! What a worker says about a render that it has. Each word is one transaction, and counts only under the fence.
+//! A worker's reports about a render. Each is one transaction, and counts only under the fence.
 
 use super::record::RenderRecord;
 use super::save::Change;
@@ -9,38 +9,37 @@ use tidemill_domain::lease::Fence;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Act, Decision, Event, Policy, RenderId, Work, decide};
 
-/// What is written beside what the rules say; nothing by default. It is written only if the rules write something.
+/// Written beside the decision, and only if the decision writes something.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Notes<'a> {
     /// With `Work::Prepared`: the job for nexrender. Kept with the attempt, encrypted where data is.
     pub document: Option<&'a Value>,
-    /// With `Work::Prepared`: where the node is to leave the file.
+    /// With `Work::Prepared`: where the node leaves the file.
     pub staged_path: Option<&'a str>,
-    /// With `Work::Submitted`, or when a job is adopted: the name that nexrender has for it.
+    /// With `Work::Submitted`, or when a job is adopted: nexrender's id of the job.
     pub remote_job: Option<&'a str>,
-    /// With `Work::Reported`: whatever changes when something happens to the job (`RemoteJob::updated`).
+    /// With `Work::Reported`: a value that changes with the job (`RemoteJob::updated`).
     pub mark: Option<&'a str>,
-    /// With `Work::Validated` or `Work::Failed`: what the checks have found. Kept with the attempt.
+    /// With `Work::Validated` or `Work::Failed`: the result of the checks. Kept with the attempt.
     pub report: Option<&'a Value>,
     pub poster_path: Option<&'a str>,
-    /// With `Work::Copied`: the size of the file.
+    /// With `Work::Copied`.
     pub output_bytes: Option<u64>,
-    /// With `Work::Copied`: its SHA-256, in hexadecimal digits.
+    /// With `Work::Copied`: in hexadecimal digits.
     pub output_sha256: Option<&'a str>,
-    /// With `Work::Copied` or `Work::Published`: its final place, as people read it.
+    /// With `Work::Copied` or `Work::Published`: the final path, for people.
     pub output_path: Option<&'a str>,
 }
 
-/// What became of what somebody said.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Worked {
-    /// What the rules say: `decision.act` is what is done next.
+    /// `decision.act` is the next action.
     pub decision: Decision,
     pub record: RenderRecord,
 }
 
 impl Renders<'_> {
-    /// A worker says something about its render. None when the row is gone: then give up. Needs a transaction.
+    /// Applies a report. `None` if the row is gone: then give up. Needs a transaction.
     pub async fn work(
         &mut self,
         id: RenderId,
@@ -61,7 +60,7 @@ impl Renders<'_> {
         if let Some(row) = self.save_render(row, &before, &decision, change).await? {
             return Ok(Some(Worked { decision, record: row.record()? }));
         }
-        // Nothing was written, so what the row says now is all there is to say.
+        // Nothing was written, so return the current row.
         let Some(row) = self.render_find(id.get()).await? else { return Ok(None) };
         let decision = decide(&row.render()?, &event, policy, now);
         let act = match decision.act {
@@ -72,10 +71,9 @@ impl Renders<'_> {
         Ok(Some(Worked { decision, record: row.record()? }))
     }
 
-    /// Renews the leases of renders whose worker has nothing else to say, in one statement; may be alone
-    /// ([`Store::alone`](crate::Store::alone)). Those that are not among the answer were not renewed, because the lease
-    /// is lost or somebody does not want them any more: say `Work::Renew` about each by
-    /// [`work_on_render`](Self::work_on_render), and do what that says.
+    /// Renews the leases of renders without other news, in one statement; works without a transaction
+    /// ([`Store::alone`](crate::Store::alone)). A render missing from the answer was not renewed, because its lease is
+    /// lost or it was cancelled: report `Work::Renew` by [`work`](Self::work), and do what that returns.
     pub async fn renew(
         &mut self,
         held: &[(RenderId, Fence)],

@@ -1,4 +1,4 @@
-//! Who renders: one row for each worker.
+//! Render workers: one row each.
 
 use crate::error::StoreError;
 use crate::statement::stored;
@@ -10,25 +10,24 @@ use tidemill_domain::time::Timestamp;
 tidemill_domain::words! {
     pub enum WorkerState {
         Working = "working",
-        /// It takes none until something outside is mended.
+        /// Claims nothing until an external problem is fixed.
         Paused = "paused",
-        /// It takes none, and is about to end.
+        /// Claims nothing, and is about to end.
         Draining = "draining",
     }
 }
 
-/// What a worker says of itself from time to time.
+/// A worker's regular report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkerBeat<'a> {
     pub process: ProcessId,
     pub name: &'a str,
-    /// How many renders it can have.
     pub capacity: u32,
     pub in_flight: u32,
     pub state: WorkerState,
-    /// How long nexrender took to answer when it was last asked.
+    /// Latency of nexrender's last answer.
     pub farm: Option<Duration>,
-    /// How long the last copy to the NAS took.
+    /// Duration of the last copy to the NAS.
     pub copy: Option<Duration>,
 }
 
@@ -37,15 +36,13 @@ stored! {
     pub struct WorkerRecord in ("render_worker", "process") |row| {
         pub process: ProcessId,
         pub name: String,
-        /// How many renders it can have.
         pub capacity: u32,
         pub in_flight: u32,
         pub state: WorkerState,
-        /// When it last said so.
         pub seen_at: Timestamp,
-        /// How long nexrender took to answer when it was last asked.
+        /// Latency of nexrender's last answer.
         pub farm: Option<Duration> => row.get::<Option<i64>>("farm_micros")?.map(took),
-        /// How long the last copy to the NAS took.
+        /// Duration of the last copy to the NAS.
         pub copy: Option<Duration> => row.get::<Option<i64>>("copy_micros")?.map(took),
     }
 }
@@ -64,7 +61,7 @@ impl Renders<'_> {
         Ok(self.render_worker_delete(process.into()).await?)
     }
 
-    /// Those that were seen within `within`, by name.
+    /// Workers seen within `within`, by name.
     pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>, StoreError> {
         let since = self.now().await?.minus(within);
         Ok(self.render_worker_list(since.into()).await?)

@@ -1,4 +1,4 @@
-//! A program brings its schedules. What it does not change stays as it is, pause and next tick included.
+//! A program defines its schedules. An unchanged definition keeps everything, pause and next tick included.
 
 use super::row::ScheduleRow;
 use super::{SCHEDULE_CHANGED, object};
@@ -7,19 +7,16 @@ use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::schedule::{Plan, Schedule};
 
-/// What became of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defined {
-    /// There was none of this name.
     New,
-    /// It is the one that there was.
     Unchanged,
-    /// It took the place of another; its next tick is the first from now on.
+    /// Its next tick is the first from now on.
     Changed,
 }
 
 impl Schedules<'_> {
-    /// Brings a schedule. `plan` is what it means.
+    /// `plan` is the parsed definition.
     #[crate::boxed]
     pub async fn define(
         &mut self,

@@ -1,4 +1,4 @@
-//! What people see of schedules.
+//! Lists of schedules for people.
 
 use crate::error::StoreError;
 use crate::statement::stored;
@@ -11,13 +11,12 @@ use tidemill_domain::time::Timestamp;
 pub struct ScheduleRecord {
     pub schedule: Schedule,
     pub defined_at: Timestamp,
-    /// The next tick that nothing was decided about.
+    /// The next undecided tick.
     pub next_at: Option<Timestamp>,
-    /// Whether that one was up and waits, for an earlier execution or for room.
+    /// Whether that tick is due and waits, for an earlier execution or for room.
     pub is_waiting: bool,
-    /// The last tick that something was decided about.
+    /// The last decided tick.
     pub last_tick_at: Option<Timestamp>,
-    /// Who paused it, if somebody did.
     pub pause: Option<Pause>,
 }
 
@@ -41,7 +40,7 @@ stored! {
 }
 
 impl Schedules<'_> {
-    /// At most `limit` schedules, by name.
+    /// By name.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
         self.schedule_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
     }

@@ -1,5 +1,4 @@
-//! What people may do to a schedule: pause it, and let it go on. Ticks during a pause are none: nobody makes up for
-//! them.
+//! Operator actions on a schedule: pause and resume. Ticks during a pause do not happen and are not made up for.
 
 use super::list::ScheduleRecord;
 use super::{SCHEDULE_CHANGED, object};
@@ -9,7 +8,7 @@ use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 
 impl Schedules<'_> {
-    /// Pauses a schedule; what is paused stays so, with its first reason. None when there is no such schedule.
+    /// A paused schedule stays paused, with its first reason. `None` if there is no such schedule.
     #[crate::boxed]
     pub async fn pause(
         &mut self,
@@ -32,7 +31,7 @@ impl Schedules<'_> {
         row.try_into().map(Some)
     }
 
-    /// Forgets a schedule and what became of its ticks. False when there is no such schedule.
+    /// Deletes a schedule and its ticks. False if there is no such schedule.
     #[crate::boxed]
     pub async fn remove(&mut self, name: &str, actor: &Actor, reason: &str) -> Result<bool, StoreError> {
         if self.schedule_delete(name).await? == 0 {
@@ -44,7 +43,7 @@ impl Schedules<'_> {
         Ok(true)
     }
 
-    /// Lets a schedule go on, from its first tick after now. None when there is no such schedule.
+    /// Resumes from the first tick after now. `None` if there is no such schedule.
     #[crate::boxed]
     pub async fn resume(
         &mut self,

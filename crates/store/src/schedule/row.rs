@@ -1,4 +1,4 @@
-//! Rows of schedules and their ticks.
+//! Rows of schedules.
 
 use super::{Pause, ScheduleRecord};
 use crate::codec::DbTime;
@@ -35,7 +35,7 @@ crate::statement::row! {
 }
 
 impl ScheduleRow {
-    /// A schedule that is defined now and has not ticked yet.
+    /// Defined now, without ticks.
     pub(crate) fn new(schedule: &Schedule, now: Timestamp, next_at: Option<Timestamp>) -> Self {
         let parameters: Map<String, Value> =
             schedule.parameters.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
@@ -63,7 +63,6 @@ impl ScheduleRow {
         }
     }
 
-    /// The definition, in its words.
     pub(crate) fn schedule(&self) -> Result<Schedule, StoreError> {
         let broken = |column| damaged(TABLE, column, &self.name);
         let windows: Vec<String> = match serde_json::from_str(&self.windows) {

@@ -1,5 +1,5 @@
-//! Taking a schedule that is due. The caller launches and records in this same transaction: if that does not commit,
-//! the tick is due again, and as long as it has not ended, nobody else sees the schedule.
+//! Takes a due schedule. The caller launches and records in the same transaction: without a commit the tick stays due,
+//! and until then no other process sees the schedule.
 
 use super::TICKS_KEPT;
 use super::row::ScheduleRow;
@@ -12,55 +12,52 @@ use tidemill_domain::schedule::turn::{self, Circumstances, PassedTick, ScheduleS
 use tidemill_domain::schedule::{BadSchedule, Plan, TickOutcome};
 use tidemill_domain::time::Timestamp;
 
-/// How long a tick that waits for an earlier execution is left alone.
+/// Pause for a tick that waits for an earlier execution.
 const WAITING_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a tick is left alone that found no room; others may have some.
+/// Pause for a tick that found no room; other processes may have some.
 const FULL_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a schedule is left alone whose row makes no sense, so that it does not stand before the others.
+/// Pause for a schedule with an invalid row, so that it does not block the others.
 const DAMAGED_PAUSE: Duration = Duration::from_secs(60);
 
-/// Whether the one who takes a schedule can run another execution.
+/// Whether this process can run another execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     Free,
-    /// It cannot now: what is up waits.
+    /// A due tick waits.
     Full,
 }
 
-/// A schedule that was due.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Taken {
     pub schedule: String,
     /// Ticks that did not fire; they are recorded.
     pub passed: Vec<PassedTick>,
-    /// What is to be done now.
     pub due: DueTick,
 }
 
-/// What is to be done about a schedule that was due.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DueTick {
-    /// To be launched, and then recorded with [`Schedules::record_tick`](crate::tx::Schedules::record_tick).
+    /// Launch it, and then record it with [`Schedules::record_tick`](crate::tx::Schedules::record_tick).
     Fires { tick: Timestamp, job: String, plan: Box<Plan>, now: Timestamp },
-    /// Nothing: the next tick lies ahead, or this one waits.
+    /// The next tick is in the future, or this one waits.
     Nothing,
-    /// Nothing: something was decided about this tick at an earlier time, before somebody set a clock back.
+    /// The tick was decided before a clock was set back.
     DecidedBefore { tick: Timestamp },
-    /// Nothing: the stored definition is not understood. It is looked at again in a minute.
+    /// The stored definition is invalid. It is read again in a minute.
     Damaged(BadSchedule),
 }
 
 impl Schedules<'_> {
-    /// The instant, and when the next schedule of these jobs is to be looked at.
+    /// The current time, and when to look at the next schedule of these jobs.
     pub async fn next_look(&mut self, jobs: &[&str]) -> Result<(Timestamp, Option<Timestamp>), StoreError> {
         let look_at = self.schedule_next_look(jobs).await?;
         Ok((self.now().await?, look_at.map(Into::into)))
     }
 
-    /// Takes one schedule of these jobs that is due, and lets the domain decide. Ticks that do not fire are recorded
-    /// here; one that fires is the caller's to launch and record.
+    /// Takes one due schedule of these jobs, and lets the domain decide. Records ticks that do not fire; launch and
+    /// record the one that fires.
     #[crate::boxed]
     pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>, StoreError> {
         let now = self.now().await?;
@@ -108,7 +105,7 @@ impl Schedules<'_> {
         Ok(Some(Taken { schedule: row.name, passed, due }))
     }
 
-    /// Records what became of a tick that was to fire. False when somebody else has recorded it: then roll back.
+    /// Records the outcome of a tick that was to fire. False if another process has recorded it: then roll back.
     #[crate::boxed]
     pub async fn record_tick(
         &mut self,

@@ -1,4 +1,4 @@
-//! A long history of jobs, made by bulk statements: for tests and benchmarks of what happens when there is one.
+//! A long history of jobs, made by bulk statements, for tests and benchmarks.
 //!
 //! Every tenth execution is of the job `ticker`, which has no identifying parameters and so a single instance. The
 //! others are of eight jobs `load_0` to `load_7`; of each ten, one failed and is followed by the restart that completed
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::tx::Tx;
 use sqlx::AssertSqlSafe;
 
-/// The executions from `$from` to `$to`, as every statement below begins.
+/// The executions from `$from` to `$to`; every statement below begins with it.
 const SERIES_POSTGRES: &str = "with run as (
     select e, 1 + case when e % 10 = 0 then 0 when e % 10 = 9 then e - 1 else e end as instance,
            case when e % 10 = 8 or e % 100 = 7 then 'FAILED' else 'COMPLETED' end as status,
@@ -30,7 +30,7 @@ const SERIES_SQLITE: &str = "with recursive series (e) as (
     from series
 )";
 
-/// The statements on both databases; `$KEY` is a hash of the instance, `$OWNER` some process.
+/// For both databases; `$KEY` is a hash of the instance, `$OWNER` a process.
 const FILL: &[&str] = &[
     "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
      $SERIES select instance, 0, min(job), min(case when instance = 1 then 'd41d8cd98f00b204e9800998ecf8427e' else $KEY end)
@@ -68,7 +68,7 @@ const FILL: &[&str] = &[
 const ROUND: u64 = 50_000;
 
 impl Tx {
-    /// Makes a history of so many executions in a database that has none.
+    /// Creates this many executions in an empty database.
     pub async fn fill_history(&mut self, total: u64) -> Result<(), StoreError> {
         let is_postgres = self.postgres().is_some();
         let series = if is_postgres { SERIES_POSTGRES } else { SERIES_SQLITE };
@@ -77,7 +77,7 @@ impl Tx {
         while from <= total {
             let to = total.min(from + ROUND - 1);
             for statement in FILL {
-                // All that is put in are words of our own and numbers.
+                // Only our own words and numbers are inserted.
                 let text = statement
                     .replace("$SERIES", series)
                     .replace("$KEY", key)
@@ -92,7 +92,7 @@ impl Tx {
         self.execute_for_test(finish).await
     }
 
-    /// The steps in which SQLite would run a statement; it runs nothing.
+    /// SQLite's query plan; runs nothing.
     pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>, StoreError> {
         let explain = AssertSqlSafe(format!("explain query plan {statement}"));
         let Some(connection) = self.sqlite() else { return Ok(Vec::new()) };
@@ -101,7 +101,7 @@ impl Tx {
     }
 }
 
-/// The next ids come behind those that are there, and the planner knows how many there are.
+/// Moves the sequences past the rows, and updates the planner's statistics.
 const FINISH_POSTGRES: &str = "
     select setval('batch_job_seq', (select max(job_instance_id) from batch_job_instance));
     select setval('batch_job_execution_seq', (select max(job_execution_id) from batch_job_execution));

@@ -1,4 +1,4 @@
-//! Opening a SQLite file: one connection that writes, several that read.
+//! Opening a SQLite file: one writing connection, several that read.
 
 use crate::error::StoreError;
 use crate::options::{StoreOptions, Synchronous};
@@ -14,8 +14,7 @@ use std::time::Duration;
 
 #[derive(Clone)]
 pub(crate) struct Sqlite {
-    /// Never more than one connection: writers of this process queue here, in order, instead of racing for the
-    /// file's lock.
+    /// One connection: writers of this process queue here, in order, instead of racing for the file's lock.
     writer: SqlitePool,
     readers: SqlitePool,
     path: Option<PathBuf>,
@@ -40,7 +39,7 @@ impl Sqlite {
         Ok(Self { writer, readers, path: Some(path.to_owned()) })
     }
 
-    /// A database that lives and dies with its one connection.
+    /// Exists as long as its one connection.
     pub(crate) async fn open_memory(options: &StoreOptions) -> Result<Self, StoreError> {
         let connect =
             SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
@@ -48,11 +47,11 @@ impl Sqlite {
         Ok(Self { readers: writer.clone(), writer, path: None })
     }
 
-    /// `immediate`: the write lock is taken now, so a transaction never fails half-way because it has to wait.
+    /// `immediate` takes the write lock now, so a transaction never fails half-way because it has to wait.
     pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
         let begun = self.writer.begin_with("begin immediate").await;
         begun.map(Connection::Sqlite).map_err(|error| match error {
-            // The queue of this process's own writers, which a larger budget would not shorten.
+            // This process's own queue of writers, which a larger budget would not shorten.
             sqlx::Error::PoolTimedOut => StoreError::Busy(error),
             error => answer(error, self.path.as_deref()),
         })
@@ -69,7 +68,7 @@ impl Sqlite {
     }
 }
 
-/// Connections to a file cost nothing to keep, and an in-memory database would be lost with its connection.
+/// Idle connections to a file cost nothing, and an in-memory database would be lost with its connection.
 fn pool(size: u32, options: &StoreOptions) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(size)
@@ -79,8 +78,8 @@ fn pool(size: u32, options: &StoreOptions) -> SqlitePoolOptions {
         .test_before_acquire(false)
 }
 
-/// Opens the writer. Two processes that create a file at the same time can meet at the change to WAL, which
-/// fails at once instead of waiting, so it is tried again for as long as any lock would be waited for.
+/// Opens the writer. Two processes that create a file at the same time can collide at the change to WAL, which fails at
+/// once instead of waiting, so retry it for as long as a lock would be waited for.
 async fn one(
     connect: &SqliteConnectOptions,
     options: &StoreOptions,
@@ -101,9 +100,9 @@ async fn one(
     }
 }
 
-/// Makes the file ourselves, so that it is readable by its owner only and so that the operating system tells
-/// what is wrong better than SQLite does. A file that is there is not opened: closing it again would drop the
-/// locks that this process may hold on it through SQLite.
+/// Creates the file ourselves, so that only its owner can read it and errors of the operating system are clearer than
+/// SQLite's. Does not open an existing file: closing it again would drop the locks that this process may hold on it
+/// through SQLite.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop);
     let usable = match made {

@@ -1,4 +1,4 @@
-//! SQLite: connections. There is one writer at a time, so no row is ever locked by name.
+//! SQLite: connections. There is one writer at a time, so statements lock no rows.
 
 mod connect;
 

@@ -1,4 +1,4 @@
-//! A row that a statement has returned, read by the names of its columns into the type that callers use.
+//! Reads a returned row by column names into the type that callers use.
 
 use crate::codec::{DbId, DbStamp, DbText, DbTime};
 use crate::error::{StoreError, damaged};
@@ -23,17 +23,17 @@ use tidemill_domain::render::mapping::{Kind, Unused};
 use tidemill_domain::schedule::TickOutcome;
 use tidemill_domain::time::Timestamp;
 
-/// A type that is read from a row, value by value, each of them checked.
+/// A type that is read from a row; every value is checked.
 pub(crate) trait Stored: Sized {
-    /// The table, and the columns that name the row: for the message about a value that breaks the rules. Between
-    /// several columns stands what stands between their values.
+    /// The table, and its key columns with the separators to print between their values: for the message about an
+    /// invalid value.
     const PLACE: (&'static str, &'static str);
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error>;
 }
 
-/// Declares a struct that is [`Stored`], with its table and the columns that name a row. A field is read from the column of
-/// its name, or of the name behind `=`, as its type is read ([`FromColumn`]); what stands behind `=>` is made of the row.
+/// Declares a struct that is [`Stored`], with its table and key columns. A field is read from the column of its name,
+/// or of the name after `=`, by its type's [`FromColumn`]; after `=>` comes an expression on the row.
 macro_rules! stored {
     (
         $(#[$meta:meta])*
@@ -103,7 +103,7 @@ pub(crate) fn read<'r, T: Stored>(row: impl Into<EitherRow<'r>>) -> Result<T, sq
     T::from_columns(&Columns { row: row.into(), place: T::PLACE })
 }
 
-/// A value that is read from one column, and checked where its type has rules.
+/// Reads and checks one column.
 pub(crate) trait FromColumn: Sized {
     fn from_column(row: &Columns<'_>, column: &'static str) -> Result<Self, sqlx::Error>;
 }
@@ -114,7 +114,7 @@ impl<T: FromColumn> FromColumn for Option<T> {
     }
 }
 
-/// Types by how they are read: `how` gives the value for `row` and `column`.
+/// Implements [`FromColumn`] for several types by one expression on `row` and `column`.
 macro_rules! read_as {
     ($($type:ty),+ $(,)? => |$row:ident, $column:ident| $how:expr) => { $(
         impl FromColumn for $type {
@@ -131,10 +131,10 @@ read_as!(ProcessId, RelayId => |row, column| Ok(row.get::<DbId>(column)?.into())
 read_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => |row, column| {
     Ok(Self::new(row.get(column)?))
 });
-// Numbers that have to be in bounds.
+// Numbers with bounds.
 read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<i64>(column)?).ok()));
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
-// Texts that have to be understood.
+// Texts that have to parse.
 read_as!(
     AttemptOutcome, JobFile, JobSlot, Kind, Notice, PoolName, Role, Severity, StateWord, TickOutcome, Unused, Value,
     WorkerState => |row, column| {
@@ -142,7 +142,7 @@ read_as!(
     }
 );
 read_as!(Subject => |row, column| row.checked(column, Self::new(&row.get::<String>(column)?).ok()));
-// What Spring Batch has written may have none. The column is called `status` in its table, whatever the statement calls it.
+// Spring Batch may have left it null. The column is called `status` in its table, whatever the statement calls it.
 read_as!(BatchStatus => |row, column| {
     row.checked("status", row.get::<Option<String>>(column)?.and_then(|word| word.parse().ok()))
 });
@@ -169,12 +169,12 @@ impl Columns<'_> {
         })
     }
 
-    /// The same row, for values that belong to another table.
+    /// The same row, for values of another table.
     pub(crate) fn of(&self, place: (&'static str, &'static str)) -> Self {
         Self { row: self.row, place }
     }
 
-    /// An instant of Spring Batch's.
+    /// As Spring Batch stores it.
     pub(crate) fn stamp(&self, column: &str) -> Result<Timestamp, sqlx::Error> {
         Ok(self.decoded::<DbStamp>(column)?.0)
     }
@@ -187,12 +187,12 @@ impl Columns<'_> {
         self.checked(column, serde_json::from_str(&self.get::<String>(column)?).ok())
     }
 
-    /// A value that was made of this column; none breaks the rules.
+    /// `None` means that the column's value is invalid.
     pub(crate) fn checked<T>(&self, column: &'static str, value: Option<T>) -> Result<T, sqlx::Error> {
         value.ok_or_else(|| self.damaged(column))
     }
 
-    /// What is wrong with a value. [`StoreError`] takes it out of the driver's error again.
+    /// The error for an invalid value. [`StoreError`] takes it out of the driver's error again.
     pub(crate) fn damaged(&self, column: &'static str) -> sqlx::Error {
         let (table, key) = self.place;
         let mut row = String::new();
@@ -204,7 +204,7 @@ impl Columns<'_> {
         sqlx::Error::Decode(Box::new(damaged(table, column, row)))
     }
 
-    /// A part of a key, whatever type it has. SQLite stores instants as numbers, so only the name tells those.
+    /// A key column of any type, as text. SQLite stores instants as numbers, so recognise those by name.
     fn text(&self, column: &str) -> String {
         if column == "at" || column.ends_with("_at") {
             return self.decoded::<DbTime>(column).map(|time| time.0.to_string()).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Columns<'_> {
     }
 }
 
-/// The error that was found in a value, if this is one.
+/// The [`StoreError`] inside a driver's error, if there is one.
 pub(crate) fn found_damage(error: sqlx::Error) -> Result<StoreError, sqlx::Error> {
     match error {
         sqlx::Error::Decode(inner) => match inner.downcast::<StoreError>() {

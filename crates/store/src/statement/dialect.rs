@@ -1,10 +1,10 @@
-//! Words that the databases spell differently. They are replaced while the program is compiled.
+//! Words that the databases spell differently. They are replaced at compile time.
 
-/// A word in braces, and what it means to PostgreSQL and to SQLite. A `?` stands for the rest of the word, as in `{in $1}`.
+/// A word in braces, for PostgreSQL and for SQLite. A `?` matches the rest of the word, as in `{in $1}`.
 const WORDS: [(&str, &str, &str); 19] = [
     // SQLite has one writer at a time, so no statement locks rows.
     ("for ?", "for ?", ""),
-    // SQLite does not count rows, so some statements name the index they need.
+    // SQLite has no statistics, so some statements name the index they need.
     ("indexed by ?", "", "indexed by ?"),
     // A list: see `list`.
     ("in ?", "= any(?)", "in (select value from json_each(?))"),
@@ -18,7 +18,7 @@ const WORDS: [(&str, &str, &str); 19] = [
     ("collate C", "collate \"C\"", ""),
     ("greatest", "greatest", "max"),
     ("least", "least", "min"),
-    // A span of time. SQLite stores instants as microseconds.
+    // A duration. SQLite stores instants as microseconds.
     ("micros ?", "interval '? microseconds'", "?"),
     // The difference of two instants.
     ("as micros ?", "extract(epoch from ?) * 1000000", "?"),
@@ -27,9 +27,9 @@ const WORDS: [(&str, &str, &str); 19] = [
     // In `order by`: SQLite's index is on this expression.
     ("nulls last ?", "? asc nulls last", "? is null, ?"),
     ("position", "strpos", "instr"),
-    // The transaction of an event. SQLite has one writer at a time, so there the id of the event stands for it.
+    // The transaction of an event. SQLite has one writer at a time, so the event's id serves.
     ("xid", "xid", "id"),
-    // The history that a PostgreSQL server is on.
+    // The timeline of a PostgreSQL server.
     ("timeline", "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", "''"),
     ("now", "clock_timestamp()", "cast(round(unixepoch('subsec') * 1000) as integer) * 1000"),
 ];
@@ -49,8 +49,8 @@ macro_rules! in_dialect {
 }
 pub(crate) use in_dialect;
 
-/// Replaces the words of `text`. Returns as many bytes as there is room for, and how many there are. An unknown word ends
-/// the compilation.
+/// Replaces the words of `text`. Returns as many bytes as fit, and how many there are. An unknown word is a compile
+/// error.
 pub(crate) const fn translate<const ROOM: usize>(text: &str, is_postgres: bool) -> ([u8; ROOM], usize) {
     let text = text.as_bytes();
     let mut output = Output { bytes: [0; ROOM], length: 0 };
@@ -113,7 +113,7 @@ impl<const ROOM: usize> Output<ROOM> {
     }
 }
 
-/// What stands for `?` in a word; `None` if it is another word.
+/// The text that `?` matches; `None` if it is another word.
 const fn rest<'w>(word: &'w [u8], known: &[u8]) -> Option<&'w [u8]> {
     let mut at = 0;
     while at < known.len() {

@@ -1,4 +1,4 @@
-//! A list as one value of a statement.
+//! A list as one bound value.
 
 use serde::Serialize;
 use sqlx::encode::IsNull;
@@ -7,7 +7,7 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo};
 use sqlx::{Encode, Postgres, Sqlite, Type};
 
-/// A list for `{in $1}`: an array in PostgreSQL, its JSON in SQLite, which knows no arrays.
+/// For `{in $1}`: an array in PostgreSQL, JSON in SQLite, which has no arrays.
 pub(crate) struct List<'v, T>(&'v [T]);
 
 pub(crate) fn list<T>(values: &[T]) -> List<'_, T> {

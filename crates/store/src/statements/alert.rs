@@ -28,21 +28,21 @@ statements! {
              value = excluded.value, severity = excluded.severity, updated_at = excluded.updated_at"
     }
 
-    /// What is breached, and what people have not heard the end of.
+    /// Breached alerts, and alerts whose end was not announced.
     fn alert_open(limit: i64) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
          order by rule, subject limit $1"
     }
 
-    /// The firing first, then the pending, then by the latest change.
+    /// Firing first, then pending, then by the latest change.
     fn alert_list(limit: i64) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
          limit $1"
     }
 
-    /// Removes alerts that have been over for long and that people know to be over.
+    /// Deletes alerts that ended long ago and whose end was announced.
     fn alert_prune(updated_before: DbTime, limit: i64) -> u64 {
         "delete from tidemill_alert
          where (rule, subject) in (
@@ -64,7 +64,7 @@ statements! {
          values ($1, $2, $3, $4, $5, $6) returning id"
     }
 
-    /// Ends the silences of exactly this rule and subject; returns how many.
+    /// Of exactly this rule and subject; returns how many.
     fn alert_silence_end(rule: &str, subject: Option<&str>, now: DbTime) -> u64 {
         "update tidemill_alert_silence set ended_at = $3
          where rule = $1 and subject {is} $2 and ended_at is null and until > $3"
@@ -75,7 +75,7 @@ statements! {
          where ended_at is null and until > $1 order by until desc, id limit $2"
     }
 
-    /// The silences that are in force for one alert.
+    /// In force for one alert.
     fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
          where rule = $1 and (subject is null or subject = $2) and ended_at is null and until > $3"
@@ -100,7 +100,7 @@ statements! {
          values ($1, $2, $3, $4, $5, $6, 0, $6)"
     }
 
-    /// Of each alert and channel only the oldest that is open: an end must not arrive before its beginning.
+    /// Per alert and channel only the oldest open one: an end must not arrive before its beginning.
     fn alert_delivery_due(now: DbTime, limit: i64) -> Vec<Delivery> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error

@@ -16,7 +16,7 @@ statements! {
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
     }
 
-    /// Many at once, in their order.
+    /// In order.
     fn audit_insert_all(entries: &[AuditEntry], now: DbTime) -> () {
         postgres {
             bind(
@@ -50,7 +50,7 @@ statements! {
         }
     }
 
-    /// The newest first; pages by the smallest id of the page before.
+    /// Newest first; pages by the smallest id of the previous page.
     fn audit_list_all(filter: &AuditFilter, limit: i64) -> Vec<AuditRecord> {
         bind(filter.before_id, filter.since.map(DbTime), &filter.actor, &filter.action, limit)
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id

@@ -1,4 +1,4 @@
-//! Statements on `demo_payment`, which the demo creates for itself.
+//! Statements on `demo_payment`, which the demo creates.
 
 use crate::statement::{One, statements};
 

@@ -4,14 +4,14 @@ use crate::codec::DbTime;
 use crate::statement::statements;
 
 statements! {
-    /// Waits for a transaction that is about to answer the same key; no row then means that it had been answered.
+    /// Waits for a transaction that claims the same key; no row then means that it was answered.
     fn idempotency_claim(caller: &str, key: &str, fingerprint: &[u8], now: DbTime) -> u64 {
         "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
          values ($1, $2, $3, 0, '', $4)
          on conflict (caller, key) do nothing"
     }
 
-    /// The fingerprint of the request, and the answer to it.
+    /// The request's fingerprint, and the answer.
     fn idempotency_by_key(caller: &str, key: &str) -> Option<(Vec<u8>, i32, String)> {
         "select fingerprint, status, body from tidemill_idempotency where caller = $1 and key = $2"
     }

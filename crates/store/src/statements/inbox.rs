@@ -10,7 +10,7 @@ const INSERT: &str = "insert into tidemill_inbox (consumer, message_id, seen_at)
      values ($1, $2, coalesce($3, {now}))
      on conflict (consumer, message_id) do nothing";
 
-/// `inbox_insert` on a connection that is not ours.
+/// `inbox_insert` on a connection of the caller.
 pub(crate) async fn insert_on(
     connection: &mut PgConnection,
     message: Message<'_>,
@@ -21,13 +21,13 @@ pub(crate) async fn insert_on(
 }
 
 statements! {
-    /// Whether the row was not there. Waits for a transaction that is writing the same one.
+    /// Whether the row is new. Waits for a transaction that writes the same one.
     fn inbox_insert(message: Message<'_>, now: Option<DbTime>) -> bool {
         bind(message.consumer(), message.id(), now)
         INSERT
     }
 
-    /// The oldest first, by the index on `seen_at`.
+    /// Oldest first, by the index on `seen_at`.
     fn inbox_delete_old(before: DbTime, limit: i64) -> u64 {
         "delete from tidemill_inbox
          where (consumer, message_id) in (

@@ -1,10 +1,10 @@
 //! Statements on jobs, in Spring Batch's tables and in our own beside them.
 //!
-//! Locks are taken in the order instance, lease, process, execution, step. An execution is locked `for no key
-//! update`, because its steps refer to it and must be able to start meanwhile.
+//! Lock order: instance, lease, process, execution, step. An execution is locked `for no key update`, because its steps
+//! refer to it and must be able to start meanwhile.
 //!
-//! Columns of Spring's tables are given the names that they have (`status as status`): its scripts may have made them in
-//! capitals, and SQLite answers with the name as it was declared.
+//! Columns of Spring's tables get explicit names (`status as status`): its scripts may have created them in capitals,
+//! and SQLite returns the name as declared.
 
 pub(crate) mod chunk;
 pub(crate) mod execution;
@@ -21,13 +21,12 @@ pub(crate) mod track;
 use crate::codec::DbStamp;
 use tidemill_domain::job::BatchStatus;
 
-/// An exit status as its columns hold it.
 pub(crate) struct ExitColumns {
     pub(crate) code: String,
     pub(crate) message: String,
 }
 
-/// A new status of an execution; what is absent stays as it is.
+/// Absent values leave their columns unchanged.
 pub(crate) struct StatusChange<'a> {
     pub(crate) id: i64,
     pub(crate) status: BatchStatus,
@@ -37,13 +36,12 @@ pub(crate) struct StatusChange<'a> {
     pub(crate) now: DbStamp,
 }
 
-/// A context as its two columns hold it.
 pub(crate) struct ContextColumns<'a> {
     pub(crate) short: String,
     pub(crate) long: Option<&'a str>,
 }
 
-/// Nobody counts to the end of 63 bits; one who did would stay there.
+/// Saturates.
 fn count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,15 +1,14 @@
 //! Statements on `tidemill_lease`.
 //!
-//! Locks are always taken in the order lease, then process; whoever needs both keeps to it. The strength of a
-//! lock says what it keeps out: who gives a lease to somebody takes it `for update`; who settles under it takes it
-//! `for key share`, which keeps a take-over waiting but lets a renewal through.
+//! Lock order: lease, then process. The strength of a lock says what it blocks: granting a lease takes `for update`;
+//! settling under it takes `for key share`, which blocks a take-over but lets a renewal through.
 
 use crate::codec::{DbId, DbTime};
 use crate::lease::LeaseRow;
 use crate::statement::{Exists, column, statements};
 use tidemill_domain::lease::{Fence, LeaseKey};
 
-/// One lease to be renewed, until when if it still has its fence.
+/// The new end, if the lease still has its fence.
 pub(crate) struct Renewal<'a> {
     pub(crate) key: &'a LeaseKey,
     pub(crate) fence: Fence,
@@ -17,7 +16,7 @@ pub(crate) struct Renewal<'a> {
 }
 
 statements! {
-    /// Makes sure that there is a row to lock.
+    /// Ensures that there is a row to lock.
     fn lease_insert_free(key: &LeaseKey) -> () {
         bind(key.kind(), key.name())
         "insert into tidemill_lease (kind, name, epoch) values ($1, $2, 0)
@@ -40,7 +39,7 @@ statements! {
         }
     }
 
-    /// Locks many, in the order of their keys.
+    /// In the order of their keys.
     fn lease_lock_all(keys: &[LeaseKey]) -> Vec<LeaseRow> {
         postgres {
             bind(column(keys, LeaseKey::kind), column(keys, LeaseKey::name))
@@ -62,7 +61,7 @@ statements! {
          where kind = $1 and name = $2 {for update}"
     }
 
-    /// Without a lock: for who only wants to see.
+    /// Without a lock.
     fn lease_find(key: &LeaseKey) -> Option<LeaseRow> {
         bind(key.kind(), key.name())
         "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
@@ -75,7 +74,7 @@ statements! {
          where kind = $1 and name = $2"
     }
 
-    /// Saves many that one process has got, for as long as it lives.
+    /// Saves many leases of one process, for as long as it lives.
     fn lease_save_held_all(held: &[(LeaseKey, Fence)], now: DbTime) -> () {
         postgres {
             bind(
@@ -97,8 +96,7 @@ statements! {
         }
     }
 
-    /// Locks those that can be had at once, and returns them: one lease in somebody else's hands must not keep all
-    /// others from being renewed.
+    /// Locks and returns those that are not locked: one busy lease must not keep the others from being renewed.
     fn lease_lock_free(keys: &[&LeaseKey]) -> Vec<(String, String)> {
         postgres {
             bind(column(keys, |key| key.kind()), column(keys, |key| key.name()))
@@ -107,12 +105,12 @@ statements! {
              order by kind, name for no key update skip locked"
         }
         sqlite |_connection| {
-            // The one writer's transaction keeps everybody out by itself, so all can be had.
+            // The one writer excludes all others, so none is locked.
             Ok(keys.iter().map(|key| (key.kind().to_owned(), key.name().to_owned())).collect())
         }
     }
 
-    /// One guarded statement for `lease::next` with `Renew`, for many leases at once.
+    /// `lease::next` with `Renew` as one guarded statement, for many leases.
     fn lease_renew(renewals: &[Renewal<'_>], now: DbTime) -> Vec<(String, String)> {
         postgres {
             bind(
@@ -159,14 +157,14 @@ statements! {
         }
     }
 
-    /// One guarded statement for `lease::next` with `Release`.
+    /// `lease::next` with `Release` as one guarded statement.
     fn lease_release(key: &LeaseKey, fence: Fence) -> u64 {
         bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
         "update tidemill_lease set owner = null, until = null, acquired_at = null
          where kind = $1 and name = $2 and owner = $3 and epoch = $4"
     }
 
-    /// Releases a lease on what will never be leased again, so that its row need not be kept.
+    /// Releases a lease that will never be granted again, and deletes its row.
     fn lease_forget(key: &LeaseKey, fence: Fence) -> u64 {
         bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
         "delete from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4"
@@ -178,8 +176,7 @@ statements! {
         "delete from tidemill_lease where kind = $1 and name = $2 and owner is null"
     }
 
-    /// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle. Returns
-    /// the kinds.
+    /// Locks in the order of the keys, so that two such statements cannot deadlock. Returns the kinds.
     fn lease_release_all(owner: DbId) -> Vec<String> {
         "with held as materialized (
              select kind, name
@@ -199,9 +196,9 @@ statements! {
          {for key share}"
     }
 
-    /// One guarded statement for `lease::next` with `Expire`. A silent process counts as gone only once it has been
-    /// declared dead, because that was done under its own lock. Asked the other way round (no live process), a process
-    /// that registered after this statement began would look like none. Returns the leases as they were.
+    /// `lease::next` with `Expire` as one guarded statement. A silent process counts as gone only once it was declared
+    /// dead, under its own lock. The opposite condition (no live process) would miss a process that registered after
+    /// this statement began. Returns the leases as they were.
     fn lease_expire(now: DbTime, limit: i64) -> Vec<LeaseRow> {
         postgres {
             "with lapsed as materialized (
@@ -261,7 +258,7 @@ statements! {
         "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where owner = $1"
     }
 
-    /// Those that are free, or those that are held, in the order of the primary key: nobody reads and sorts them all.
+    /// The free or the held ones, in the order of the primary key, without sorting them all.
     fn lease_list(is_free: bool, limit: i64) -> Vec<LeaseRow> {
         "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where (owner is null) = $1
          order by kind, name limit $2"

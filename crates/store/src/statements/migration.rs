@@ -3,10 +3,10 @@
 use crate::migration::MigrationRow;
 use crate::statement::{One, statements};
 
-/// "tidemill" as a number, so that no other product's lock is met by chance.
+/// "tidemill" as a number, so that it meets no other product's lock.
 const LOCK: i64 = 0x7469_6465_6d69_6c6c;
 
-/// Creates the table of the runner itself.
+/// The runner's own table.
 pub(crate) const CREATE_TABLE_POSTGRES: &str = "create table if not exists tidemill_migration (
     version bigint primary key,
     name text not null,
@@ -24,15 +24,15 @@ pub(crate) const CREATE_TABLE_SQLITE: &str = "create table if not exists tidemil
 ) strict;";
 
 statements! {
-    /// Held until the transaction ends, which also works behind a transaction pooler. Whoever migrates may take its
-    /// time, so the wait for it has no limit.
+    /// Held until the transaction ends, which also works behind a transaction pooler. A migration may take long, so
+    /// this wait has no limit.
     fn migration_lock() -> () {
         postgres |connection| {
             sqlx::raw_sql("set local lock_timeout = 0").execute(&mut *connection).await?;
             sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(connection).await?;
             Ok(())
         }
-        // The runner's transaction holds the file's write lock already.
+        // The runner's transaction already holds the file's write lock.
         sqlite { nothing }
     }
 

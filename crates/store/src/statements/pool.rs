@@ -1,7 +1,6 @@
 //! Statements on `tidemill_pool` and `tidemill_pool_ticket`.
 //!
-//! Locks are taken in the order of the names of the pools, and on tickets only after their pool; a heartbeat locks
-//! tickets alone and waits for none.
+//! Lock order: pools by name, then their tickets; a heartbeat locks tickets alone and waits for none.
 
 pub(crate) mod log;
 pub(crate) mod meter;
@@ -16,7 +15,7 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{Settings, TicketId};
 
 statements! {
-    /// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
+    /// Does nothing if the name or external id exists. The first pass has the next version.
     fn pool_insert(settings: &Settings, json: &str, now: DbTime, version: i64) -> u64 {
         bind(
             settings.name.as_str(), settings.external_id, json, &settings.db_type,
@@ -42,7 +41,7 @@ statements! {
          where name = $1"
     }
 
-    /// Its tickets and its log go with it.
+    /// Deletes its tickets and log too.
     fn pool_delete(name: &str) -> u64 {
         "delete from tidemill_pool where name = $1"
     }
@@ -62,25 +61,25 @@ statements! {
          from tidemill_pool order by name limit $1"
     }
 
-    /// Name, version and external id of all pools.
+    /// Name, version and external id.
     fn pool_versions() -> Vec<(String, i64, Option<i64>)> {
         "select name, version, external_id from tidemill_pool"
     }
 
-    /// By the index of those that live, which SQLite would not take by itself: it knows nothing of how many have ended.
+    /// By the index of live tickets, which SQLite would not choose: it has no statistics.
     fn pool_ticket_live(pool: &str) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
          where pool = $1 and ended_at is null"
     }
 
-    /// Those that were changed in passes after this one.
+    /// Changed in passes after this one.
     fn pool_ticket_changed(pool: &str, since: i64) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where pool = $1 and version > $2 order by version"
     }
 
-    /// The pools of which a ticket has lapsed, or has to wait.
+    /// Pools with a lapsed or queued ticket.
     fn pool_due(now: DbTime) -> Vec<String> {
         "select pool from tidemill_pool_ticket where ended_at is null and expires_at <= $1
          union
@@ -92,7 +91,7 @@ statements! {
          where id = $1"
     }
 
-    /// The newest first, of all DAGs that have a run of this name.
+    /// Newest first, of all DAGs that have a run of this name.
     fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where run_id = $1 order by enqueued_at desc, id desc limit $2"
@@ -103,15 +102,15 @@ statements! {
         "select pool, end_call, state, units from tidemill_pool_ticket where end_call {in $1}"
     }
 
-    /// Locks these pools until the transaction ends, against other passes and not against rows that refer to them.
+    /// Blocks other passes until the transaction ends, but not rows that refer to these pools.
     fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
         bind(list(names))
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where name {in $1} order by name {for no key update}"
     }
 
-    /// All that a pass writes, in one statement. The end counts from the pass, not from the later of two heartbeats: after the
-    /// clock has gone back, what is stored lies too far ahead.
+    /// All writes of a pass, in one statement. The expiry counts from the pass, not from the later of two heartbeats:
+    /// after the clock has gone back, the stored one is too far ahead.
     fn pool_save(pass: &SavedPass, now: DbTime) -> () {
         postgres {
             bind(listed(&pass.tickets)?, listed(&pass.records)?, listed(&pass.pools)?, now)
@@ -201,7 +200,7 @@ statements! {
         }
     }
 
-    /// Locks those of these pools that have lapsed, so that a heartbeat which comes now waits for what is decided.
+    /// Locks lapsed tickets, so that a heartbeat which arrives now waits for the decision.
     fn pool_ticket_lapsed(pools: &[String], now: DbTime, limit: i64) -> Vec<(DbId, String)> {
         bind(list(pools), now, limit)
         "select id, pool from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
@@ -209,8 +208,8 @@ statements! {
          order by expires_at, id limit $3 {for update}"
     }
 
-    /// Moves on those that run and still have their epoch; returns them. Those that a pass has in hand are left to the next
-    /// pass: whoever waited for them while it holds others could wait for ever.
+    /// Extends running tickets that still have their epoch; returns them. Skips tickets that a pass has locked: waiting
+    /// for them while holding others could deadlock.
     fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: DbTime) -> Vec<DbId> {
         postgres {
             bind(column(beats, |(id, _)| id.as_uuid()), column(beats, |(_, epoch)| epoch.get()), now)
@@ -245,7 +244,7 @@ statements! {
          where pool = $1 and state {in $2} order by enqueued_at, id limit $3"
     }
 
-    /// The oldest first, of those that have not ended: they are few, and have an index of their own.
+    /// Oldest first; live tickets are few, and have their own index.
     fn pool_ticket_list_live(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
@@ -254,7 +253,7 @@ statements! {
          order by enqueued_at, id limit $3"
     }
 
-    /// Notes that tickets of versions up to this one are no longer there.
+    /// Tickets of versions up to this one are deleted.
     fn pool_forget(name: &str, version: i64) -> () {
         "update tidemill_pool set forgotten = {greatest}(forgotten, $2) where name = $1"
     }

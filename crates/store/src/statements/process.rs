@@ -17,7 +17,7 @@ statements! {
          from tidemill_process where id = $1"
     }
 
-    /// Keeps heartbeats out until the transaction ends, so that a process that is judged dead stays so.
+    /// Blocks heartbeats until the transaction ends, so that a process judged dead stays so.
     fn process_lock_shared(id: DbId) -> Option<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process where id = $1 {for share}"
@@ -37,8 +37,8 @@ statements! {
         "update tidemill_process set state = $2, ended_at = $3 where id = $1"
     }
 
-    /// One guarded statement for `process::next` with `Expire`. A row in somebody's hands is left for the next time:
-    /// it may be a heartbeat that is under way, and nobody here must wait for a frozen process.
+    /// `process::next` with `Expire` as one guarded statement. Skips locked rows: a heartbeat may be under way, and
+    /// this must not wait for a frozen process.
     fn process_expire(now: DbTime, limit: i64) -> Vec<ProcessRecord> {
         "with silent as materialized (
              select id
@@ -53,13 +53,13 @@ statements! {
          returning id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at"
     }
 
-    /// The living first, then by the latest sign of life.
+    /// Live ones first, then by the latest heartbeat.
     fn process_list(limit: i64) -> Vec<ProcessRecord> {
         "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
          from tidemill_process order by state <> 'live', heartbeat_at desc, id limit $1"
     }
 
-    /// Removes processes that ended long ago and that no lease names.
+    /// Deletes processes that ended long ago and that no lease names.
     fn process_prune(ended_before: DbTime, limit: i64) -> u64 {
         "delete from tidemill_process
          where id in (

@@ -35,7 +35,6 @@ impl NewRenderRow<'_> {
     }
 }
 
-/// Who claims, and until when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Takeover<'a> {
     pub(crate) worker: DbId,
@@ -44,7 +43,7 @@ pub(crate) struct Takeover<'a> {
     pub(crate) now: DbTime,
 }
 
-/// What becomes known of an attempt; what is not given stays as it is.
+/// Absent values stay unchanged.
 pub(crate) struct AttemptNote<'a> {
     pub(crate) render_id: i64,
     pub(crate) epoch: i64,
@@ -55,7 +54,6 @@ pub(crate) struct AttemptNote<'a> {
     pub(crate) report: Option<&'a str>,
 }
 
-/// A job to be taken out of nexrender.
 pub(crate) struct NewLeftover<'a> {
     pub(crate) render_id: i64,
     pub(crate) epoch: i64,

@@ -6,7 +6,7 @@ use crate::schedule::row::ScheduleRow;
 use crate::statement::{One, list, statements};
 
 statements! {
-    /// Nothing happens when there is one of this name; whoever is just inserting it is waited for.
+    /// Does nothing if the name exists; waits for a transaction that inserts it.
     fn schedule_insert(row: &ScheduleRow) -> u64 {
         bind(
             &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
@@ -20,7 +20,6 @@ statements! {
          on conflict (name) do nothing"
     }
 
-    /// Puts a new definition in the place of the one that there is.
     fn schedule_redefine(row: &ScheduleRow) -> () {
         bind(
             &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
@@ -46,8 +45,7 @@ statements! {
          from tidemill_schedule where name = $1"
     }
 
-    /// Locks the one that has been due for the longest, of these jobs; those that somebody else has locked are passed
-    /// over.
+    /// Locks the longest due one of these jobs; skips locked ones.
     fn schedule_lock_due(now: DbTime, jobs: &[&str]) -> Option<ScheduleRow> {
         bind(now, list(jobs))
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
@@ -78,8 +76,8 @@ statements! {
          from tidemill_schedule order by name limit $1"
     }
 
-    /// Whether an execution of one of its ticks, or of the same instance after it, has not ended or is to be restarted
-    /// by itself.
+    /// Whether an execution of one of its ticks, or a later one of the same instance, has not ended or is due for an
+    /// automatic restart.
     fn schedule_is_unresolved(name: &str) -> One<bool> {
         "select exists (
              select 1
@@ -99,7 +97,7 @@ statements! {
          )"
     }
 
-    /// The second line of defence: zero when something was decided about this tick before.
+    /// A second safeguard: zero if this tick was decided before.
     fn schedule_tick_insert(
         schedule: &str, tick: DbTime, outcome: &str, reason: Option<&str>, execution: Option<i64>, at: DbTime,
     ) -> u64 {
@@ -123,7 +121,7 @@ statements! {
          order by tick_at desc limit $3"
     }
 
-    /// Forgets all but the newest.
+    /// Keeps the newest.
     fn schedule_tick_prune(schedule: &str, keep: i64) -> u64 {
         "delete from tidemill_schedule_tick
          where schedule = $1
@@ -137,7 +135,7 @@ statements! {
            )"
     }
 
-    /// Its ticks go with it.
+    /// Deletes its ticks too.
     fn schedule_delete(name: &str) -> u64 {
         "delete from tidemill_schedule where name = $1"
     }

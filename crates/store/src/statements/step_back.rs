@@ -1,15 +1,14 @@
-//! Statements that shorten what was counted from an instant that lies ahead of the clock: `step_back::shortened` as one
+//! Statements that shorten leases and waits counted from an instant in the future: `step_back::shortened` as one
 //! guarded statement per table.
 //!
-//! The clock is read where a row is looked at, and not before: an instant that another transaction wrote in between would
-//! look as if it lay ahead. Rows that another transaction has locked are left for the next time, so these statements wait
-//! for nobody and cannot deadlock.
+//! The clock is read where a row is examined, and not before: an instant that another transaction wrote in between
+//! would seem to be in the future. Locked rows are skipped, so these statements wait for nothing and cannot deadlock.
 
 use crate::codec::DbTime;
 use crate::statement::statements;
 use crate::tx::Tx;
 
-/// `$1` is the instant of the fake clock, in a test.
+/// `$1` is the instant of a test's clock.
 macro_rules! shorten {
     (
         $table:literal $(indexed by $index:literal)?, $key:literal, $which:literal,
@@ -56,7 +55,7 @@ statements! {
         )
     }
 
-    /// By the index of the locks that expire next, and not through all renders that were ever cancelled.
+    /// By the index of the leases that expire next, not through all renders that were ever cancelled.
     fn step_back_renders_at_work(now: Option<DbTime>) -> u64 {
         shorten!(
             "render_queue" indexed by "render_queue_lease", "id",
@@ -81,7 +80,7 @@ statements! {
         )
     }
 
-    /// Only after a failure is the instant ours: whoever inserts a render may say when it is wanted.
+    /// Only after a failure is the instant ours: an inserted render may be scheduled for later.
     fn step_back_failed_renders(now: Option<DbTime>) -> u64 {
         shorten!(
             "render_queue", "id",

@@ -24,13 +24,13 @@ statements! {
          from tidemill_token order by created_at desc, id limit $1"
     }
 
-    /// Notes that it was used; at most once per minute, so that a busy caller does not cost a write per request.
+    /// At most one write per minute, so that a busy caller does not cost a write per request.
     fn token_touch(id: &str, now: DbTime, not_since: DbTime) -> () {
         "update tidemill_token set last_used_at = $2
          where id = $1 and (last_used_at is null or last_used_at < $3)"
     }
 
-    /// No row: there is no such token, or it was revoked before.
+    /// Zero if there is no such token, or it was revoked before.
     fn token_revoke(id: &str, now: DbTime) -> u64 {
         "update tidemill_token set revoked_at = $2 where id = $1 and revoked_at is null"
     }
@@ -45,7 +45,7 @@ statements! {
         "select token_id, seen_at, ends_at from tidemill_session where secret_hash = $1"
     }
 
-    /// Notes that it was used; at most once per minute.
+    /// At most one write per minute.
     fn session_touch(hash: &[u8], now: DbTime, not_since: DbTime) -> () {
         "update tidemill_session set seen_at = $2 where secret_hash = $1 and seen_at < $3"
     }

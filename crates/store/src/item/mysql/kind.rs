@@ -1,4 +1,4 @@
-//! The types of MySQL that rows can hold, and how their binary form becomes a value.
+//! MySQL's types that rows can hold, and how to decode their binary form.
 
 use crate::item::calendar::micros_of_datetime;
 use crate::item::row::{array, text};
@@ -8,19 +8,17 @@ use sqlx::{MySql, Type, TypeInfo};
 use tidemill_domain::item::Value;
 use tidemill_domain::time::Timestamp;
 
-/// A type, by its binary form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MyKind {
-    /// With a sign, in as many bytes as come.
+    /// Signed, of any width.
     Integer,
-    /// Without a sign.
     Unsigned,
     Float,
     Double,
     Decimal,
     Text,
     Bytes,
-    /// Bits, the highest first.
+    /// Most significant first.
     Bit,
     Json,
     Date,
@@ -31,10 +29,10 @@ pub(super) enum MyKind {
 }
 
 impl MyKind {
-    /// The kind of a column; none when there is no value for it.
+    /// `None` if rows cannot hold it.
     pub(super) fn of(info: &MySqlTypeInfo) -> Option<Self> {
         Some(match info.name() {
-            // A truth value is `tinyint(1)` here, and so are small numbers: only the author can tell.
+            // Booleans are `tinyint(1)`, and so are small numbers: only the author can tell.
             "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT" | "BIGINT" => Self::Integer,
             "TINYINT UNSIGNED" | "SMALLINT UNSIGNED" | "MEDIUMINT UNSIGNED" | "INT UNSIGNED"
             | "BIGINT UNSIGNED" | "YEAR" => Self::Unsigned,
@@ -56,7 +54,7 @@ impl MyKind {
         })
     }
 
-    /// Reads the binary form. What is said in an error follows the name of the column.
+    /// Errors read as a continuation of the column's name.
     pub(super) fn decode(self, bytes: &[u8]) -> Result<Value, String> {
         Ok(match self {
             Self::Integer => Value::Long(signed(bytes)?),
@@ -112,7 +110,7 @@ fn big_endian(bytes: &[u8]) -> Result<u64, String> {
     Ok(bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// What does not fit a long is a decimal, so that nothing is lost.
+/// A number beyond a long becomes a decimal, so that nothing is lost.
 fn unsigned(number: u64) -> Result<Value, String> {
     match i64::try_from(number) {
         Ok(number) => Ok(Value::Long(number)),
@@ -123,7 +121,7 @@ fn unsigned(number: u64) -> Result<Value, String> {
 const ZERO_DATE: &str = "is a date with a zero in it, such as 0000-00-00, which is no day; filter it, use \
                          nullif, or cast it to char in the query";
 
-/// A length, and then as much as is not zero: year, month, day; hour, minute, second; microseconds.
+/// A length, and then the non-zero parts: year, month, day; hour, minute, second; microseconds.
 fn datetime(bytes: &[u8]) -> Result<DateTime, String> {
     let rest = bytes.get(1..).unwrap_or_default();
     let Some((day, rest)) = rest.split_at_checked(4) else { return Err(ZERO_DATE.into()) };

@@ -1,5 +1,5 @@
-//! Values in the binary form of PostgreSQL, for `copy` and for bound parameters. A value goes into a column
-//! of another type only if nothing of it is lost.
+//! Values in PostgreSQL's binary form, for `copy` and for bound parameters. A value converts to another type only if
+//! nothing is lost.
 
 use super::kind::PgKind;
 use super::{numeric, text};
@@ -11,22 +11,21 @@ use std::io::Write as _;
 use tidemill_domain::item::Value;
 use tidemill_domain::time::Timestamp;
 
-/// Whether a value is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Encoded {
     /// Its bytes were appended.
     Bytes,
-    /// It is null, and nothing was appended.
+    /// Nothing was appended.
     Null,
 }
 
-/// Appends the binary form of the value as a `kind`. What an error says follows the name of the column; the
-/// buffer then ends in rubbish.
+/// Appends the binary form of the value. Errors read as a continuation of the column's name; the buffer then ends in
+/// garbage.
 #[inline]
 pub(crate) fn encode(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Result<Encoded, String> {
     match (kind, value) {
         (_, Value::Null) => return Ok(Encoded::Null),
-        // The usual case of each kind first; what needs a conversion is below.
+        // The common case of each kind first; conversions are below.
         (PgKind::Int8, Value::Long(value)) => put(buffer, value.to_be_bytes()),
         (PgKind::Bool, Value::Bool(value)) => put(buffer, [u8::from(*value)]),
         (PgKind::Float8, Value::Double(value)) => put(buffer, value.to_be_bytes()),
@@ -45,7 +44,7 @@ pub(crate) fn encode(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Resul
     Ok(Encoded::Bytes)
 }
 
-/// Conversions that lose nothing; none when there is no such.
+/// Lossless conversions; `None` if there is none.
 fn convert(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Option<Result<(), String>> {
     match kind {
         PgKind::Bool => put(buffer, [u8::from(bool_in(value)?)]),
@@ -63,7 +62,7 @@ fn convert(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Option<Result<(
             };
             return Some(numeric::encode(&decimal, buffer));
         }
-        // Bytes have no text, and a text that looks like bytes would be another value when read back.
+        // Bytes have no text form, and a text that looks like bytes would read back as another value.
         PgKind::Text | PgKind::Bpchar if !matches!(value, Value::Bytes(_)) => {
             write!(Text(buffer), "{value}").ok()?;
         }
@@ -106,7 +105,7 @@ fn convert(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Option<Result<(
     Some(Ok(()))
 }
 
-/// What the author reads: the column, what it takes, and what it was given.
+/// For the author: what the column accepts, and what it was given.
 fn refusal(kind: PgKind, value: &Value) -> String {
     let wanted = match kind {
         PgKind::Bool => "a truth value",
@@ -134,7 +133,7 @@ fn put(buffer: &mut Vec<u8>, bytes: impl AsRef<[u8]>) {
     buffer.extend_from_slice(bytes.as_ref());
 }
 
-/// The server refuses NUL in a text, and with it the whole batch; here it is known which row it was.
+/// The server would reject NUL, and with it the whole batch; here the row is known.
 fn put_text(text: &str, buffer: &mut Vec<u8>) -> Result<(), String> {
     if text.as_bytes().contains(&0) {
         return Err("has a NUL character, which PostgreSQL cannot store in a text".into());
@@ -199,7 +198,7 @@ fn long_in(value: &Value) -> Option<i64> {
 
 fn double_in(value: &Value) -> Option<f64> {
     match value {
-        // Beyond this not every whole number has a double.
+        // Above this, not every integer is a double.
         Value::Long(value) if value.unsigned_abs() <= 1 << 53 => Some(*value as f64),
         Value::Text(value) => text::parsed(value),
         _ => None,
@@ -218,7 +217,7 @@ fn float_in(value: &Value) -> Option<f32> {
     }
 }
 
-/// Lets a value be formatted straight into a buffer of bytes.
+/// Formats straight into a byte buffer.
 struct Text<'a>(&'a mut Vec<u8>);
 
 impl Write for Text<'_> {

@@ -1,4 +1,4 @@
-//! The types of PostgreSQL that rows can hold, and how their binary form becomes a value.
+//! PostgreSQL's types that rows can hold, and how to decode their binary form.
 
 use super::numeric;
 use crate::item::calendar::{DAYS_TO_2000, MICROS_TO_2000, date_of_days, datetime_of_micros, time_of_micros};
@@ -9,7 +9,6 @@ use tidemill_domain::item::Value;
 use tidemill_domain::time::Timestamp;
 use uuid::Uuid;
 
-/// A type, by its binary form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PgKind {
     Bool,
@@ -20,9 +19,9 @@ pub(crate) enum PgKind {
     Float4,
     Float8,
     Numeric,
-    /// Everything that is sent as text: names, enums and the like too.
+    /// Everything sent as text, also names and enums.
     Text,
-    /// Text that is padded to its length.
+    /// Padded to its length.
     Bpchar,
     Bytea,
     Date,
@@ -35,7 +34,7 @@ pub(crate) enum PgKind {
 }
 
 impl PgKind {
-    /// The kind of a type that the driver has looked up; none when there is no value for it.
+    /// `None` if rows cannot hold it.
     pub(crate) fn of(info: &PgTypeInfo) -> Option<Self> {
         match info.kind() {
             PgTypeKind::Enum(_) => Some(Self::Text),
@@ -45,7 +44,7 @@ impl PgKind {
         }
     }
 
-    /// The kind of a type by its name in the catalogue. The driver has names of its own for some.
+    /// By the name in the catalogue. The driver uses its own names for some.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "bool" => Self::Bool,
@@ -70,7 +69,7 @@ impl PgKind {
         })
     }
 
-    /// Reads the binary form. What is said in an error follows the name of the column.
+    /// Errors read as a continuation of the column's name.
     #[inline]
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Value, String> {
         Ok(match self {

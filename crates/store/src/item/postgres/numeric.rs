@@ -1,7 +1,7 @@
 //! PostgreSQL's binary form of `numeric`: groups of four decimal digits.
 //!
-//! Number of groups, weight of the first one (in groups, counted from the point), sign, digits after the
-//! point; each two bytes. Then the groups, two bytes each.
+//! Two bytes each: number of groups, weight of the first one (in groups from the point), sign, digits after the point;
+//! then the groups.
 
 use tidemill_domain::item::Decimal;
 
@@ -11,7 +11,7 @@ const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xC000;
 
-/// Most digits before and after the point that PostgreSQL keeps.
+/// Most digits that PostgreSQL keeps before and after the point.
 const WHOLE_MAX: usize = 131_072;
 const FRACTION_MAX: usize = 16_383;
 
@@ -40,7 +40,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Decimal, String> {
     if bytes.len() != HEADER + 2 * groups {
         return Err("has a numeric value of the wrong length".into());
     }
-    // A group that is not stored is zero.
+    // A missing group is zero.
     let group = |position: i32| -> u16 {
         let index = weight - position;
         usize::try_from(index)
@@ -111,7 +111,7 @@ pub(crate) fn encode(decimal: &Decimal, buffer: &mut Vec<u8>) -> Result<(), Stri
     Ok(())
 }
 
-/// The digits in groups of four, counted from the point to both sides.
+/// Groups of four digits, from the point to both sides.
 fn groups_of(whole: &str, fraction: &str) -> Vec<u16> {
     let mut groups = Vec::with_capacity(whole.len() / GROUP + fraction.len() / GROUP + 2);
     let value = |digits: &[u8]| digits.iter().fold(0_u16, |sum, digit| sum * 10 + u16::from(digit - b'0'));
@@ -127,7 +127,7 @@ fn groups_of(whole: &str, fraction: &str) -> Vec<u16> {
     groups
 }
 
-/// The same number without zeros at its end: `1.50` and `1.5` are one key.
+/// Without trailing zeros: `1.50` and `1.5` are one key.
 pub(crate) fn normalised(decimal: &Decimal) -> &str {
     let text = decimal.as_str();
     match text.contains('.') {
@@ -147,7 +147,7 @@ mod tests {
         buffer
     }
 
-    /// The forms that a server sends.
+    /// As a server sends it.
     #[test]
     fn the_binary_form_is_that_of_the_server() {
         for (text, words) in [

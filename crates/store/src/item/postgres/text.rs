@@ -1,10 +1,10 @@
-//! Texts that stand for values of other types, as files have them. Nothing of a text is dropped on the way.
+//! Parses texts, as files have them, into values of other types. No part of a text is dropped.
 
 use jiff::civil::{Date, DateTime, Time};
 use std::str::FromStr;
 use tidemill_domain::item::Decimal;
 
-/// A truth value, in the words that PostgreSQL takes.
+/// The words that PostgreSQL accepts.
 pub(super) fn bool_of(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
@@ -17,18 +17,18 @@ pub(super) fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.trim().parse().ok()
 }
 
-/// The whole number that a decimal stands for; none when it has a fraction.
+/// `None` if it has a fraction.
 pub(super) fn long_of_decimal(decimal: &Decimal) -> Option<i64> {
     super::numeric::normalised(decimal).parse().ok()
 }
 
-/// A day. The parser would take a day with a time as well, and drop the time.
+/// The parser would also accept a date with a time, and drop the time.
 pub(super) fn date_of(text: &str) -> Option<Date> {
     let text = text.trim();
     if text.contains([':', 'T', 't', ' ', '[']) { None } else { text.parse().ok() }
 }
 
-/// A time of day, without a day or an offset.
+/// Without a date or an offset.
 pub(super) fn time_of(text: &str) -> Option<Time> {
     let text = text.trim();
     if text.contains(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')) {
@@ -38,7 +38,7 @@ pub(super) fn time_of(text: &str) -> Option<Time> {
     }
 }
 
-/// A day and a time of day, without an offset, which the parser would drop.
+/// Without an offset, which the parser would drop.
 pub(super) fn datetime_of(text: &str) -> Option<DateTime> {
     let text = text.trim();
     let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);

@@ -1,4 +1,4 @@
-//! Which columns a table has, and of which types.
+//! The columns of a table, and their types.
 
 use super::Target;
 use crate::item::failure::{fatal, item_error};
@@ -11,7 +11,7 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// Whether the database computes it, so that nobody can write it.
+    /// The database computes it, so it cannot be written.
     pub(super) is_computed: bool,
     pub(super) type_name: String,
     /// PostgreSQL: the type beneath all domains.
@@ -27,10 +27,10 @@ pub(super) struct Base {
     pub(super) is_enum: bool,
 }
 
-/// Most tables that are named in a message.
+/// In a message.
 const TABLES_SHOWN_MAX: usize = 20;
 
-/// The columns of the table, in its order.
+/// In the order of the table.
 pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>, ItemError> {
     let mut tx = store.read().await.map_err(|error| {
         let kind = error.item_kind().unwrap_or(ErrorKind::FATAL);
@@ -56,7 +56,6 @@ pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>
     Ok(columns)
 }
 
-/// That a table is not there, and which are.
 fn missing(table: &str, tables: &[String]) -> String {
     let (shown, more) = tables.split_at(tables.len().min(TABLES_SHOWN_MAX));
     let known = match (shown, more) {
@@ -70,7 +69,7 @@ fn missing(table: &str, tables: &[String]) -> String {
     format!("there is no table {table}; {known}")
 }
 
-/// The column of this name. One that is not there, or that the database computes, cannot be written.
+/// Fails if it is missing or computed by the database.
 pub(super) fn find<'a>(
     known: &'a [Column],
     name: &str,
@@ -89,7 +88,7 @@ pub(super) fn find<'a>(
     Ok(column)
 }
 
-/// SQLite does not tell capital letters from small ones in names.
+/// SQLite ignores the case of names.
 pub(super) fn is_same(one: &str, other: &str, dialect: Dialect) -> bool {
     match dialect {
         Dialect::Postgres => one == other,
@@ -110,7 +109,7 @@ crate::statement::row! {
     }
 }
 
-/// The types are followed through domains down to what is stored.
+/// Resolves domains to the stored type.
 async fn postgres_columns(connection: &mut PgConnection, table: &Target) -> Result<Vec<Column>, sqlx::Error> {
     let rows: Vec<PgColumnRow> = sqlx::query_as(
         "with recursive base as (
@@ -180,13 +179,13 @@ async fn sqlite_columns(
     .fetch_all(connection)
     .await;
     let rows: Vec<(String, String, i64)> = match found {
-        // A schema that is not there has no tables.
+        // An unknown schema has no tables.
         Err(sqlx::Error::Database(answer)) if answer.message().starts_with("unknown database") => Vec::new(),
         found => found?,
     };
     let column = |(name, type_name, hidden): (String, String, i64)| Column {
         name,
-        // Two and three are computed columns; one is a column that a virtual table hides.
+        // 2 and 3 are computed columns; 1 is a column that a virtual table hides.
         is_computed: hidden != 0,
         type_name,
         base: None,

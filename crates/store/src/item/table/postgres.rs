@@ -1,7 +1,7 @@
-//! Rows on their way into a table of PostgreSQL.
+//! Buffers rows for a PostgreSQL table.
 //!
-//! They are encoded into one buffer, row by row, in the form of a binary `copy`: the number of fields, then
-//! each field as its length and its bytes. An `insert` takes the same fields column by column, as arrays.
+//! The rows are encoded into one buffer in the form of a binary `copy`: the number of fields, then each field as its
+//! length and its bytes. An `insert` takes the same fields column by column, as arrays.
 
 use super::catalogue::Column;
 use super::{Mode, Target, on_conflict, refused};
@@ -15,29 +15,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// What a binary `copy` begins with: a signature, no flags, no extension.
+/// The header of a binary `copy`: a signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// The length of a field that is null.
+/// The length of a null field.
 const NULL: i32 = -1;
 
-/// Rows that wait to be written.
 #[derive(Debug)]
 pub(super) struct PgBatch {
     columns: Vec<Field>,
     statement: Statement,
-    /// The header, and behind it the rows.
+    /// The header, then the rows.
     buffer: Vec<u8>,
     starts: Vec<usize>,
     latest: Option<Latest>,
 }
 
-/// How one column is encoded.
 #[derive(Debug)]
 struct Field {
     name: String,
     kind: PgKind,
-    /// Its type with its schema, as it may stand in a statement.
+    /// With its schema, as SQL text.
     type_text: String,
     oid: Oid,
     array: Oid,
@@ -71,8 +69,7 @@ impl PgBatch {
         let statement = if *mode == Mode::Copy {
             Statement::Copy(format!("copy {} ({list}) from stdin (format binary)", table.quoted))
         } else {
-            // With their types, because the driver remembers a statement by its text: should a column get
-            // another type, it is another statement.
+            // With their types: the driver caches statements by text, so a changed column type needs another text.
             let places: Vec<String> = (1..)
                 .zip(&fields)
                 .map(|(number, field)| format!("${number}::{}[]", field.type_text))
@@ -99,7 +96,7 @@ impl PgBatch {
         }
     }
 
-    /// Appends a row; leaves the buffer as it was when a value is refused.
+    /// Appends a row; leaves the buffer unchanged if a value is rejected.
     #[inline]
     pub(super) fn push<'a>(&mut self, values: impl Iterator<Item = &'a Value>) -> Result<(), ItemError> {
         let start = self.buffer.len();
@@ -166,7 +163,7 @@ impl PgBatch {
 }
 
 impl Latest {
-    /// Notes that `row` has this key. A key with a null in it is like no other.
+    /// A key with a null in it equals no other.
     fn note(&mut self, key: Vec<Option<Vec<u8>>>, row: usize) {
         let mut whole = Vec::new();
         for part in key {
@@ -207,13 +204,13 @@ fn push_field(field: &Field, value: &Value, buffer: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// A field with its length, and what follows it.
+/// A field with its length, and the rest.
 fn split_field(bytes: &[u8]) -> (&[u8], &[u8]) {
     let length = bytes.first_chunk().map_or(NULL, |length| i32::from_be_bytes(*length));
     bytes.split_at(4 + usize::try_from(length).unwrap_or(0))
 }
 
-/// A part of a key in a form in which what the server takes for equal is equal; none when it is null.
+/// Normalised, so that values which the server considers equal are equal; `None` for null.
 fn key_part(kind: PgKind, value: &Value) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match encode(kind, value, &mut bytes) {
@@ -230,15 +227,14 @@ fn key_part(kind: PgKind, value: &Value) -> Option<Vec<u8>> {
 }
 
 async fn copy(connection: &mut PgConnection, text: &str, buffer: &mut Vec<u8>) -> Result<(), sqlx::Error> {
-    // A row of minus one fields is the end.
+    // A field count of -1 is the end.
     buffer.extend_from_slice(&(-1_i16).to_be_bytes());
     let mut copy = connection.copy_in_raw(text).await?;
     copy.send(&buffer[..]).await?;
     copy.finish().await.map(drop)
 }
 
-/// What an array in its binary form begins with: one dimension, nulls allowed, the type of its elements, their number, and
-/// that they count from one.
+/// The header of a binary array: one dimension, nulls allowed, element type, length, lower bound one.
 fn array_head(field: &Field, rows: i32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in [1, 1, field.oid.0.cast_signed(), rows, 1] {

@@ -1,4 +1,4 @@
-//! Rows on their way into a table of SQLite: `insert` statements of many rows each.
+//! Buffers rows for an SQLite table: `insert` statements of many rows each.
 
 use super::catalogue::Column;
 use super::{Target, on_conflict};
@@ -11,21 +11,20 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
-/// Most values that one statement of SQLite takes.
+/// SQLite's limit of values per statement.
 const VALUES_MAX: usize = 32_766;
 
-/// Most rows in one statement. More are no quicker, and the text would grow long.
+/// More rows per statement are not faster.
 const ROWS_MAX: usize = 500;
 
-/// Rows that wait to be written.
 #[derive(Debug)]
 pub(super) struct SqliteBatch {
-    /// For each column, whether it holds whole numbers; instants are stored as such there.
+    /// Integer columns, which store instants as numbers.
     is_integer: Vec<bool>,
     head: String,
     tail: String,
     rows_max: usize,
-    /// The statement for a full batch, which is always the same.
+    /// The statement for a full batch.
     full: Arc<str>,
     values: Vec<Stored>,
 }
@@ -54,7 +53,7 @@ impl SqliteBatch {
         self.values.clear();
     }
 
-    /// Appends a row. SQLite refuses nothing here: a column takes values of every class.
+    /// Never fails: SQLite accepts values of every class in a column.
     #[expect(
         clippy::unnecessary_wraps,
         reason = "the same signature as on PostgreSQL, which does refuse values"
@@ -109,7 +108,7 @@ fn statement(head: &str, tail: &str, width: usize, rows: usize) -> String {
     text
 }
 
-/// By SQLite's own rule: a type with `int` in its name.
+/// SQLite's own rule: `int` in the type's name.
 fn is_integer(type_name: &str) -> bool {
     type_name.to_ascii_lowercase().contains("int")
 }

@@ -1,4 +1,4 @@
-//! Rows of attached tables that have FAILED, and what people may do with them.
+//! FAILED rows of attached tables, and operator actions on them.
 
 use super::{AttachError, object};
 use crate::outbox::SLOTS;
@@ -16,37 +16,35 @@ stored! {
     pub struct FailedRecord in ("tidemill_outbox_attempt", "event_id") |row| {
         pub id: EventId = "event_id",
         pub aggregate_id: Option<String>,
-        /// How often it was tried, as far as we know.
+        /// If known.
         pub attempts: u32 => u32::try_from(row.get::<i64>("attempts")?).unwrap_or(u32::MAX),
-        /// Why it was last not taken, as far as we know.
+        /// If known.
         pub error: Option<String>,
         pub updated_at: Option<Timestamp>,
-        /// Whether it was skipped, so that it holds nobody back.
+        /// A skipped row does not block later ones.
         pub is_skipped: bool,
     }
 }
 
 tidemill_domain::words! {
-    /// What is to be done with rows that have FAILED.
     pub enum RowOrder {
-        /// They stay as they are, and hold nobody back any more.
+        /// Stays FAILED, and blocks no later row.
         Skip = "skip",
-        /// They are tried again at once, as if they had never been.
+        /// Retried at once, with attempts reset.
         Replay = "replay",
     }
 }
 
-/// What became of an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "an order may be refused"]
 pub struct RowsOrdered {
     pub changed: Vec<EventId>,
-    /// Those that it was not done to, and why.
+    /// Rows left unchanged, and why.
     pub refused: Vec<(EventId, RowRefusal)>,
 }
 
 impl Outbox<'_> {
-    /// Rows behind `after` that have FAILED, at most so many; those that were skipped only if they are meant, too.
+    /// At most `limit` FAILED rows after `after`.
     pub async fn attached_failed(
         &mut self,
         table: &AttachedTable,
@@ -61,7 +59,7 @@ impl Outbox<'_> {
         Ok(statement::list_failed(connection, &table.name, after, limit, with_skipped).await?)
     }
 
-    /// Gives an order about rows that have FAILED, each with an audit entry, and wakes relays.
+    /// One audit entry per row; wakes relays.
     #[crate::boxed]
     pub async fn order_attached(
         &mut self,
@@ -114,7 +112,7 @@ impl Outbox<'_> {
     }
 }
 
-/// Whether rows that were skipped are meant, too.
+/// Whether to list skipped rows too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skipped {
     Too,

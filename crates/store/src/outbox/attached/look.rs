@@ -1,6 +1,6 @@
-//! Whether something is due in an attached table, which relays ask each second. It is asked apart from the statement that
-//! renews their lease, and for a limited time: a table of others may be locked, lack its index, or be full of what nobody
-//! sends, and that must cost no relay its slots.
+//! Whether rows are due in an attached table; relays ask every second. This is separate from the statement that renews
+//! their lease, and limited in time: a foreign table may be locked, lack its index, or be full, and that must not cost
+//! a relay its slots.
 
 use super::serve::numbers;
 use crate::codec::DbTime;
@@ -13,22 +13,20 @@ use tidemill_domain::outbox::Slot;
 use tidemill_domain::outbox::attached::check::lost_index;
 use tidemill_domain::outbox::attached::{AttachedTable, Index};
 
-/// What PostgreSQL says when a statement has taken too long.
+/// PostgreSQL's code for a statement timeout.
 const CANCELLED: &str = "57014";
 
-/// What a relay sees of an attached table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TableLook {
-    /// Something is due in the slots that were asked for.
     Due,
     NotDue,
-    /// Why that is not known, and what mends it.
+    /// Why it is unknown, and the fix.
     Fault(String),
 }
 
 impl Store {
-    /// Whether something of these slots is due in a table, in a transaction of its own, whose statements take so long at
-    /// most. A table without its indexes is not read at all.
+    /// Whether rows of these slots are due, in its own transaction with a statement timeout. A table without its
+    /// indexes is not read at all.
     #[crate::boxed]
     pub async fn look_at_attached(
         &self,

@@ -1,4 +1,4 @@
-//! Rows about attached tables, and of them.
+//! Row types for attached tables.
 
 use crate::codec::DbTime;
 use crate::error::{StoreError, damaged};
@@ -14,7 +14,6 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 const ATTACHED: &str = "tidemill_outbox_adopted";
 
 stored! {
-    /// An attached table, as a look names it.
     #[derive(Deserialize)]
     pub(super) struct Named in (ATTACHED, "schema_name table_name") {
         schema_name: String,
@@ -27,7 +26,7 @@ stored! {
 }
 
 impl Named {
-    /// Checked again, because a name that is stored goes into the text of statements.
+    /// Checks the name again, because it goes into the text of statements.
     pub(super) fn table(&self) -> Result<AttachedTable, StoreError> {
         let broken = |column| damaged(ATTACHED, column, format!("{}.{}", self.schema_name, self.table_name));
         let name = TableName::new(&self.schema_name, &self.table_name).map_err(|_| broken("table_name"))?;
@@ -36,7 +35,7 @@ impl Named {
     }
 }
 
-/// The attached tables that a look names.
+/// Parses the list that a look returns.
 pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>, StoreError> {
     let named: Vec<Named> =
         serde_json::from_str(text).map_err(|_| damaged(ATTACHED, "table_name", "of a look"))?;
@@ -76,15 +75,15 @@ impl From<ColumnRow> for FoundColumn {
 }
 
 crate::statement::row! {
-    /// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
+    /// A claimed row; without an id, an aggregate that another transaction has locked.
     pub(crate) struct ClaimRow {
         event_id: Option<i64>,
         aggregate_id: String,
-        /// None if it is null or too large.
+        /// `None` if null or too large.
         payload: Option<String>,
         payload_bytes: i64,
         payload_type: String,
-        /// None if they are null or too large.
+        /// `None` if null or too large.
         headers: Option<String>,
         headers_bytes: i64,
         updated_at: Option<DbTime>,
@@ -93,7 +92,7 @@ crate::statement::row! {
 }
 
 impl ClaimRow {
-    /// The row, or the aggregate that was passed over. Where its last change is not known, it was now.
+    /// The row, or the aggregate that was passed over. An unknown last change counts as now.
     pub(crate) fn claimed(self, now: DbTime) -> Result<ClaimedRow, String> {
         let Some(id) = self.event_id else { return Err(self.aggregate_id) };
         let is_over = |bytes: i64, most: usize| usize::try_from(bytes).ok().filter(|bytes| *bytes > most);
@@ -131,5 +130,5 @@ pub(crate) struct AttemptRow {
     pub(crate) error: Option<String>,
 }
 
-/// How many rows of a status there are, and since when the oldest of them is in it.
+/// The number of rows in a status, and the last change of the oldest.
 pub(crate) type CountRow = (i64, Option<DbTime>);

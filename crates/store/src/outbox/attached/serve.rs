@@ -1,5 +1,5 @@
-//! What a relay does with an attached table: it claims rows of its slots, and marks what became of them. Both only in a
-//! transaction in which its lease was confirmed by an acknowledgement, so that a relay that was retired does neither.
+//! Claims rows of an attached table and marks their outcomes. Both happen only in a transaction whose acknowledgement
+//! has confirmed the relay's lease, so that a retired relay does neither.
 
 use crate::error::StoreError;
 use crate::outbox::attached::row::AttemptRow;
@@ -13,33 +13,31 @@ use tidemill_domain::outbox::attached::{AttachedTable, RowOutcome};
 use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// About how many bytes of payloads and headers are claimed at once. What is too large to be published is not fetched, and
-/// does not count.
+/// Approximate bytes of payloads and headers per claim. Rows too large to publish are not fetched and do not count.
 const BYTES_MAX: i64 = 16 * 1024 * 1024;
 
-/// At least so many rows of a slot are looked at, however many slots there are.
+/// Rows to look at per slot, however many slots there are.
 const PER_SLOT_MIN: usize = 16;
 
-/// So often is looked for other rows when somebody has locked what comes first.
+/// How often to look for other rows when the first ones are locked.
 const ROUNDS_MAX: u32 = 4;
 
-/// What a relay would like to have.
 #[derive(Clone, Debug)]
 pub struct Claiming<'a> {
     pub table: &'a AttachedTable,
     pub slots: &'a [Slot],
-    /// Those of them in which nothing of its own is in flight, but where a predecessor may have left something.
+    /// Slots without rows of ours in flight, in which a previous owner may have left some.
     pub recover: &'a [Slot],
     pub limit: u32,
-    /// How long a statement may take. Whoever claims has to renew its lease after it.
+    /// Statement timeout: the relay has to renew its lease afterwards.
     pub within: Duration,
 }
 
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// In the order of their numbers.
+    /// By id.
     pub rows: Vec<ClaimedRow>,
-    /// Slots in which something that a predecessor left is still there, because somebody has locked it.
+    /// Slots in which locked rows of a previous owner remain.
     pub unrecovered: Vec<Slot>,
     pub at: Timestamp,
 }
@@ -47,7 +45,6 @@ pub struct Claim {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettledRow {
     pub id: EventId,
-    /// How often it had been tried before.
     pub attempts_before: u32,
     pub mark: RowOutcome,
 }
@@ -55,13 +52,13 @@ pub struct SettledRow {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marked {
     pub changed: u64,
-    /// Rows that are still SENDING, because somebody else has locked them: they are to be marked later.
+    /// Rows still SENDING, because they are locked: mark them later.
     pub locked: BTreeSet<EventId>,
 }
 
 impl Outbox<'_> {
-    /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer attached. What was SENDING
-    /// in the slots to recover is PENDING first.
+    /// Claims due rows: their status becomes SENDING. None if the table is no longer attached. SENDING rows of the
+    /// slots to recover become PENDING first.
     #[crate::boxed]
     pub async fn claim_attached(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {
         let at = self.now().await?;
@@ -87,7 +84,7 @@ impl Outbox<'_> {
         let (mut rows, mut bytes) = (i64::from(claiming.limit), BYTES_MAX);
         let slots = numbers(claiming.slots);
         let mut passed_over = Vec::new();
-        // Whoever has locked many rows of one aggregate must not hold up the others behind them.
+        // Many locked rows of one aggregate must not block the others.
         for _ in 0..ROUNDS_MAX {
             let limits = ClaimLimits { per_slot, rows, bytes, without: &passed_over };
             let found = statement::claim(&mut *connection, (name, kind), &slots, at.into(), limits).await?;
@@ -111,8 +108,8 @@ impl Outbox<'_> {
         Ok(claim)
     }
 
-    /// Marks what became of rows. Only those that are still SENDING change, so that it can be done again when it is not
-    /// known whether it was done. What somebody has locked is told and not waited for: one row must not hold up the others.
+    /// Records outcomes. Only rows still SENDING change, so it is safe to repeat. Locked rows are returned, not waited
+    /// for: one row must not block the others.
     #[crate::boxed]
     pub async fn mark_attached(
         &mut self,

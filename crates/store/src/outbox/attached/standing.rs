@@ -1,4 +1,4 @@
-//! What is measured about attached tables. What is not known is told as not known.
+//! Metrics of attached tables. Values that cannot be read are `None`.
 
 use super::AttachedRecord;
 use crate::error::StoreError;
@@ -10,29 +10,28 @@ use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::attached::{AttachedTable, TableName};
 use tidemill_domain::time::Timestamp;
 
-/// Longest look of those who watch a table. They come back every few seconds, and others wait for the connection.
+/// Statement timeout of metrics. They run every few seconds, and others need the connection.
 const WATCH_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AttachedStanding {
     pub name: TableName,
-    /// What was counted; none when the table cannot be read.
+    /// `None` if the table cannot be read.
     pub counts: Option<AttachedCounts>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttachedCounts {
     pub pending: Count,
-    /// In the hands of a relay.
+    /// Claimed by a relay.
     pub sending: Count,
-    /// Tried in vain.
     pub failed: Count,
-    /// When the oldest row that is to be sent was last changed, of those that were counted.
+    /// Last change of the oldest counted row that is still to be sent.
     pub oldest: Option<Timestamp>,
 }
 
 impl Outbox<'_> {
-    /// How attached tables stand, each status counted up to `count_max`.
+    /// Each status is counted up to `count_max`.
     #[crate::boxed]
     pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>, StoreError> {
         let mut standings = Vec::new();
@@ -45,8 +44,8 @@ impl Outbox<'_> {
         Ok(standings)
     }
 
-    /// How long the row of each attached table has been due that relays have left for longest: zero when none is, and none when
-    /// nobody knows. Rows that wait behind one that has FAILED, or that is tried again later, are not due.
+    /// How long the oldest due row of each attached table has waited: zero if none is due, `None` if unknown. Rows
+    /// blocked by a FAILED row, or waiting for a retry, are not due.
     #[crate::boxed]
     pub async fn attached_waits(&mut self) -> Result<Vec<(TableName, Option<Duration>)>, StoreError> {
         let now = self.now().await?;
@@ -61,7 +60,7 @@ impl Outbox<'_> {
         Ok(waits)
     }
 
-    /// How many rows of each attached table have FAILED and were not skipped, counted up to `count_max`; none when nobody knows.
+    /// FAILED rows that were not skipped, per attached table, counted up to `count_max`; `None` if unknown.
     #[crate::boxed]
     pub async fn attached_parked(
         &mut self,
@@ -77,8 +76,7 @@ impl Outbox<'_> {
         Ok(parked)
     }
 
-    /// What was found since the savepoint, which ends here. None when the table is gone, locked, not for us to see, or takes
-    /// too long.
+    /// Ends the savepoint. `None` if the table is gone, locked, not readable, or too slow.
     pub(in crate::outbox) async fn known_since_savepoint<T>(
         &mut self,
         found: Result<T, sqlx::Error>,

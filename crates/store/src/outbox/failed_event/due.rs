@@ -1,4 +1,4 @@
-//! Which failed events are to be tried now, as they would be published.
+//! Failed events to retry now, as they would be published.
 
 use super::list::ContentRow;
 use super::{Settled, SettledAs};
@@ -10,38 +10,36 @@ use tidemill_domain::outbox::failed_event::FailedEventState;
 use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// A failed event that is to be tried now, with what operators have changed of it.
+/// With operator changes applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DueEvent {
     pub id: EventId,
     pub slot: Slot,
-    /// Its place in the slot.
     pub seq: Seq,
     pub aggregate: Aggregate,
     pub event_type: String,
     pub topic: String,
-    /// Whether somebody has said that it goes there.
+    /// An operator has set the topic.
     pub is_redirected: bool,
     pub headers: Headers,
     pub payload: Payload,
     pub created_at: Timestamp,
     pub attempts: u32,
-    /// To be named when the attempt is settled.
+    /// Needed to settle the attempt.
     pub revision: i64,
 }
 
-/// What is to be tried now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Due {
-    /// The events of one aggregate stand together, in their order.
+    /// The events of one aggregate are adjacent and in order.
     pub events: Vec<DueEvent>,
-    /// Events that cannot be published, because their row is gone or makes no sense: to be settled like this.
+    /// Events whose row is gone or invalid: settle them like this.
     pub unpublishable: Vec<Settled>,
 }
 
 impl Outbox<'_> {
-    /// What is to be tried now in these slots: at most `heads_max` events that are due, each with those that are held
-    /// behind it, and at most `events_max` altogether, of each aggregate about as many; fewer when they are large.
+    /// Retries for these slots: at most `heads_max` due events, each with the events held after it, and at most
+    /// `events_max` in all, about evenly by aggregate; fewer if they are large.
     #[crate::boxed]
     pub async fn due(
         &mut self,
@@ -56,7 +54,7 @@ impl Outbox<'_> {
             .failed_event_due(&slots, now.into(), heads_max.into(), Most::of(events_max, Size::Large))
             .await?;
         let mut due = Due::default();
-        // The aggregate whose rest cannot be tried.
+        // The aggregate whose remaining events cannot be tried.
         let mut cut = None;
         for row in rows {
             let (head, id, revision) = (row.head, row.event_id, row.revision);
@@ -67,7 +65,7 @@ impl Outbox<'_> {
                 Ok(event) => due.events.push(event),
                 Err(error) => {
                     cut = Some(head);
-                    // Behind others, its turn comes when they are gone.
+                    // An event after others gets its turn when they are gone.
                     if id == head {
                         let what = SettledAs::Refused { state: FailedEventState::Parked, error };
                         due.unpublishable.push(Settled { event_id: EventId::new(id), revision, what });
@@ -79,7 +77,7 @@ impl Outbox<'_> {
     }
 }
 
-/// The event as it would be published, or why it cannot be.
+/// As it would be published, or why it cannot be.
 fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
     let broken = |column| damaged("tidemill_outbox_exception", column, row.event_id);
     let slot = slot_of(row.slot).ok_or_else(|| broken("slot"))?;
@@ -106,10 +104,10 @@ fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
 }
 
 crate::statement::row! {
-    /// A failed event that is to be tried now, or one behind such a one.
+    /// A due event, or one held after it.
     pub(crate) struct DueRow {
         event_id: i64,
-        /// The event that is due, of this aggregate.
+        /// The due event of this aggregate.
         head: i64,
         slot: i16,
         seq: i64,

@@ -1,4 +1,4 @@
-//! What people see of failed events. Pages go from the oldest to the newest, each from the last id of the one before.
+//! Lists failed events for people. Pages go from the oldest to the newest, each from the last id of the previous one.
 
 use super::aggregate;
 use crate::codec::{DbText, DbTime};
@@ -11,15 +11,15 @@ use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventFacts, Origi
 use tidemill_domain::outbox::{Aggregate, Count, EventId, Payload, Seq, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// Which failed events; an absent condition is always met.
+/// Absent conditions match everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FailedEventFilter {
-    /// Only those in one of these states; in any when there are none.
+    /// Empty matches any state.
     pub states: Vec<StateWord>,
     pub slot: Option<Slot>,
     pub aggregate_type: Option<String>,
     pub aggregate_id: Option<String>,
-    /// Only those that go to this topic now.
+    /// The current topic.
     pub topic: Option<String>,
     pub event_type: Option<String>,
     pub error_contains: Option<String>,
@@ -30,11 +30,10 @@ stored! {
     pub struct FailedEventRecord in FAILED_EVENT |row| {
         pub id: EventId = "event_id",
         pub slot: Slot,
-        /// Its place in the slot.
         pub seq: Seq,
         pub aggregate: Aggregate => aggregate(row)?,
         pub event_type: String,
-        /// Where it goes, after a redirection; unknown when the event itself is gone.
+        /// After redirection; `None` if the event itself is gone.
         pub topic: Option<String> => topic(row)?,
         pub failed_event: FailedEvent => Stored::from_columns(row)?,
         /// The first open event of its aggregate, when it is held.
@@ -56,7 +55,7 @@ fn topic(row: &Columns<'_>) -> Result<Option<String>, sqlx::Error> {
     Ok(row.get::<Option<String>>("own_topic")?.or(of_event.map(|topic| topic.text)))
 }
 
-/// What would be published of a failed event.
+/// What would be published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
     pub topic: String,
@@ -68,19 +67,19 @@ pub struct Content {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedEventDetail {
     pub record: FailedEventRecord,
-    /// What would be published; none when the event itself is gone, and an error when it makes no sense.
+    /// `None` if the event itself is gone; an error if it is invalid.
     pub content: Option<Result<Content, BadEvent>>,
 }
 
 impl FailedEventRecord {
-    /// What an order is judged by.
+    /// The facts that orders are judged by.
     pub fn facts(&self) -> FailedEventFacts {
         FailedEventFacts { failed_event: self.failed_event, behind: self.behind, original: self.original }
     }
 }
 
 impl FailedEventFilter {
-    /// Whether it lets an event through. The statements that list decide the same.
+    /// The same condition as in the listing statements.
     pub fn matches(&self, record: &FailedEventRecord) -> bool {
         fn is<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
             wanted.is_none() || wanted == found
@@ -97,7 +96,6 @@ impl FailedEventFilter {
             && is(self.event_type.as_deref(), Some(&record.event_type))
     }
 
-    /// The words of the states that are meant.
     pub(crate) fn state_words(&self) -> Vec<&'static str> {
         let wanted = if self.states.is_empty() { &StateWord::ALL[..] } else { &self.states };
         wanted.iter().map(|state| state.as_str()).collect()
@@ -105,7 +103,7 @@ impl FailedEventFilter {
 }
 
 crate::statement::row! {
-    /// What would be published of a failed event. Without `created_at` the event itself is gone.
+    /// Without `created_at` the event itself is gone.
     pub(crate) struct ContentRow {
         created_at: Option<DbTime>,
         topic: Option<DbText>,
@@ -116,7 +114,7 @@ crate::statement::row! {
 }
 
 impl ContentRow {
-    /// None when the event itself is gone; an error in it when it makes no sense.
+    /// `None` if the event itself is gone; an inner error if it is invalid.
     pub(super) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>, StoreError> {
         let (Some(created_at), Some(topic)) = (self.created_at, self.topic) else { return Ok(None) };
         let texts =
@@ -140,7 +138,7 @@ impl ContentRow {
 }
 
 impl Outbox<'_> {
-    /// At most `limit` failed events, from behind the event `after` on.
+    /// At most `limit` failed events after the event `after`.
     pub async fn failed_events(
         &mut self,
         filter: &FailedEventFilter,
@@ -150,7 +148,7 @@ impl Outbox<'_> {
         Ok(self.failed_event_list(filter, after.get(), limit.into()).await?)
     }
 
-    /// How many failed events a filter lets through, counted up to `count_max`.
+    /// Counted up to `count_max`.
     pub async fn count_failed_events(
         &mut self,
         filter: &FailedEventFilter,
@@ -160,7 +158,6 @@ impl Outbox<'_> {
         Ok(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0)))
     }
 
-    /// All about one failed event; none when there is no such one.
     #[crate::boxed]
     pub async fn failed_event(&mut self, id: EventId) -> Result<Option<FailedEventDetail>, StoreError> {
         let Some(record) = self.failed_event_find(&[id.get()]).await?.pop() else { return Ok(None) };

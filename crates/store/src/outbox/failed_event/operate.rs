@@ -1,5 +1,5 @@
-//! What people may do with failed events: skip, edit, replay, redirect. One transaction changes a bounded number of
-//! them and leaves an audit entry for each; who wants more goes on from where it ended.
+//! Operator actions on failed events: skip, edit, replay, redirect. One transaction changes a bounded number of them,
+//! with an audit entry each; continue with [`Operated::next`].
 
 use super::{FailedEventFilter, FailedEventRecord};
 use crate::error::StoreError;
@@ -15,15 +15,14 @@ use tidemill_domain::time::Timestamp;
 pub enum Selection {
     One(EventId),
     Selected(Vec<EventId>),
-    /// All that a filter lets through and that the order can be given for.
+    /// All events that match a filter and allow the action.
     Matching {
         filter: FailedEventFilter,
-        /// From behind this event on.
+        /// After this event.
         after: EventId,
     },
 }
 
-/// An order: what is to be done, by whom, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     pub verb: &'a Verb,
@@ -32,19 +31,18 @@ pub struct Operation<'a> {
     pub limit: u32,
 }
 
-/// What became of an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "an order may be refused"]
 pub struct Operated {
     pub changed: Vec<EventId>,
-    /// Those that it was not done to, and why.
+    /// Events left unchanged, and why.
     pub refused: Vec<(EventId, FailedEventRefusal)>,
-    /// There may be more: go on behind this event. Of a list of events, those behind this one were not looked at.
+    /// There may be more: continue after this event. Of a list of events, those after this one were not processed.
     pub next: Option<EventId>,
 }
 
 impl Outbox<'_> {
-    /// Gives an order about failed events, and wakes those who publish.
+    /// Wakes relays.
     #[crate::boxed]
     pub async fn operate(
         &mut self,
@@ -70,7 +68,7 @@ impl Outbox<'_> {
                     continue;
                 }
             };
-            // Another operator may have been quicker, so that it is no longer one of those that are meant.
+            // Another operator may have changed it, so that it no longer matches.
             if filter.is_some_and(|filter| !filter.matches(record)) {
                 continue;
             }
@@ -94,7 +92,7 @@ impl Outbox<'_> {
         Ok(operated)
     }
 
-    /// The events that an order is about, and where to go on when these are not all.
+    /// The selected events, and where to continue if there are more.
     async fn select_failed_events(
         &mut self,
         selection: &Selection,

@@ -6,10 +6,9 @@ use crate::job::ChunkSave;
 use crate::statement::statements;
 
 statements! {
-    /// All that is recorded about a chunk, in one round trip: the fence (a lock on the lease that a take-over has to
-    /// wait for), the counters, the context, and the question whether somebody wants a stop. Answers the new version
-    /// of the step; nothing when the lease has moved on, and then nothing was written either. A test may decide on the
-    /// time.
+    /// Saves a chunk in one round trip: the fence (a lock on the lease that a take-over has to wait for), the counters,
+    /// the context, and whether a stop was requested. Returns the new version of the step; `None` if the lease has
+    /// moved on, and then nothing was written.
     fn job_chunk_save(
         chunk: &ChunkSave<'_>, context: Option<&ContextColumns<'_>>, now: Option<DbStamp>,
     ) -> Option<(i64, bool)> {
@@ -60,7 +59,7 @@ statements! {
         }
     }
 
-    /// The fence and the counters. PostgreSQL does this and the context in one statement.
+    /// The fence and the counters. On PostgreSQL a part of `job_chunk_save`.
     fn job_chunk_save_step(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
         postgres { nothing }
         sqlite {

@@ -1,8 +1,8 @@
-//! Statements on `batch_job_execution` and on the contexts of jobs and steps, whose long column has the whole text when the
-//! short one has only its beginning.
+//! Statements on `batch_job_execution` and on the contexts of jobs and steps, whose long column has the whole text when
+//! the short one has only its beginning.
 //!
-//! Also how ids are counted on SQLite, which has no sequences: a table with one row stands for each, under the name that
-//! Spring Batch gives it.
+//! Also ids on SQLite, which has no sequences: a table with one row replaces each, under the name that Spring Batch
+//! uses.
 
 use super::ContextColumns;
 use crate::codec::DbStamp;
@@ -12,7 +12,7 @@ use crate::tx::StatusChange;
 use sqlx::SqliteConnection;
 
 statements! {
-    /// None when the instance has an execution without an end: the partial index says so, whoever wrote that one.
+    /// `None` if the instance has an execution without an end: the partial index ensures it for every program.
     fn job_execution_insert(instance: i64, now: DbStamp) -> Option<i64> {
         postgres {
             "insert into batch_job_execution
@@ -42,7 +42,7 @@ statements! {
         }
     }
 
-    /// Without a lock: for who has to lock something else first.
+    /// Without a lock, for callers that have to lock other rows first.
     fn job_execution_find(id: i64) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution where job_execution_id = $1"
@@ -60,7 +60,7 @@ statements! {
          from batch_job_execution where job_execution_id = $1 {for no key update}"
     }
 
-    /// What is absent stays as it is. The version grows, by which Spring's programs notice the change.
+    /// Absent values stay unchanged. Increments the version, by which Spring's programs notice the change.
     fn job_execution_save_status(change: &StatusChange<'_>) -> () {
         bind(
             change.id, change.status.as_str(), change.started_at, change.ended_at,
@@ -109,7 +109,7 @@ statements! {
     }
 }
 
-/// Takes the next id from the table of a sequence, and removes those before it.
+/// Draws the next id from the table of a sequence, and deletes earlier ones.
 async fn next(
     connection: &mut SqliteConnection,
     insert: &'static str,
@@ -135,7 +135,7 @@ pub(super) async fn next_step(connection: &mut SqliteConnection) -> Result<i64, 
     next(connection, insert, "delete from batch_step_execution_seq where id < $1").await
 }
 
-/// The first of so many ids in a row.
+/// The first of `count` consecutive ids.
 pub(super) async fn next_steps(connection: &mut SqliteConnection, count: usize) -> Result<i64, sqlx::Error> {
     let first = next_step(&mut *connection).await?;
     let last = first + i64::try_from(count).unwrap_or(i64::MAX - first).max(1) - 1;

@@ -14,8 +14,8 @@ statements! {
         "select job_instance_id from batch_job_instance where job_instance_id = $1 {for no key update}"
     }
 
-    /// Waits for whoever is just inserting or removing the same one. One that is there by then is locked by being written as
-    /// it is, so that nobody can remove it before this transaction has looked at it.
+    /// Waits for a transaction that inserts or deletes the same one. An existing row is locked by an update that
+    /// changes nothing, so that it cannot be deleted before this transaction has read it.
     fn job_instance_insert(job: &str, key: &str) -> One<i64> {
         postgres {
             "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
@@ -37,9 +37,9 @@ statements! {
         }
     }
 
-    /// What a launch has to know of the executions of the instance, the latest of all last: those without an end, one that
-    /// is over for good, and the latest. An instance without identifying parameters may have run a million times, so they
-    /// are not looked at one by one.
+    /// The executions that a launch has to know, the latest of all last: those without an end, one that is final, and
+    /// the latest. An instance without identifying parameters may have a million executions, so this does not read them
+    /// all.
     fn job_instance_statuses(id: i64) -> Vec<(Option<String>, i64)> {
         "select status, job_execution_id
          from (
@@ -75,12 +75,12 @@ statements! {
          order by step_execution_id"
     }
 
-    /// Like `lock`, without a lock.
+    /// `job_instance_lock` without a lock.
     fn job_instance_find(job: &str, key: &str) -> Option<i64> {
         "select job_instance_id from batch_job_instance where job_name = $1 and job_key = $2"
     }
 
-    /// The greatest value of an identifying whole-number parameter among all instances of a job.
+    /// The greatest value of an identifying integer parameter among all instances of a job.
     fn job_instance_greatest_long(job: &str, parameter: &str) -> One<Option<i64>> {
         postgres {
             "select max(case when p.parameter_value ~ '^-?[0-9]{1,18}$' then p.parameter_value::bigint end)

@@ -1,10 +1,10 @@
-//! Statements that list jobs, instances and executions, newest first. Each is one query, however long the page.
+//! Lists jobs, instances and executions, newest first. Each is one query, however long the page.
 
 use crate::job::{ExecutionRecord, InstanceRecord, JobRecord};
 use crate::statement::statements;
 
-/// Executions as lists show them, with what stands behind the tables. Each way to ask has a text of its own, because a
-/// condition that may be absent keeps the database from using its index.
+/// Executions with our columns. Each filter has its own text, because an optional condition keeps the database from
+/// using its index.
 macro_rules! executions {
     ($rest:literal) => {
         concat!(
@@ -24,9 +24,9 @@ macro_rules! executions {
 }
 
 statements! {
-    /// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
-    /// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
-    /// `counted_max` are counted, in the order of an index, because a planner may prefer to read the table up to a limit.
+    /// Jobs by name, each with its last execution. Finds each name from the previous one, and the last execution in
+    /// `tidemill_job_history`, so the cost does not depend on the length of the history. Counts at most `counted_max`
+    /// instances, in the order of an index, because a planner may prefer to read the table up to a limit.
     fn job_list_jobs(limit: i64, counted_max: i64) -> Vec<JobRecord> {
         postgres {
             "with recursive name (job_name) as (
@@ -114,8 +114,8 @@ statements! {
         }
     }
 
-    /// Instances of one job, each with its last execution; of the executions no more than `counted_max` are counted.
-    /// Needs the index on the instances of a job.
+    /// Instances of one job, each with its last execution; counts at most `counted_max` executions. Needs the index on
+    /// the instances of a job.
     fn job_list_instances(job: &str, before: i64, limit: i64, counted_max: i64) -> Vec<InstanceRecord> {
         postgres {
             "select i.job_instance_id, i.job_name, i.job_key, h.executions,
@@ -187,7 +187,7 @@ statements! {
         )
     }
 
-    /// Those in a status. Needs the index on it.
+    /// Needs the index on the status.
     fn job_list_executions_in_status(status: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
             "where e.status = $1 and e.job_execution_id < $2
@@ -195,8 +195,8 @@ statements! {
         )
     }
 
-    /// Those of a job. Needs the index on `tidemill_job_history`, from which the page is taken before anything is joined: a
-    /// planner that joins first may walk through all that is newer.
+    /// Needs the index on `tidemill_job_history`; takes the page from it before any join: a planner that joins first
+    /// may scan everything newer.
     fn job_list_executions_of_job(job: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(
             "where e.job_execution_id in (
@@ -230,7 +230,7 @@ statements! {
         )
     }
 
-    /// Those of an instance, and of a job and in a status if need be. Needs the index on the executions of an instance.
+    /// Optionally of one job and in one status. Needs the index on the executions of an instance.
     fn job_list_executions_of_instance(
         instance: i64, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
     ) -> Vec<ExecutionRecord> {

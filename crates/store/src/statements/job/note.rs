@@ -1,4 +1,4 @@
-//! Statements on `tidemill_job_execution` and `tidemill_step_execution`: what we know beyond Spring's columns.
+//! Statements on `tidemill_job_execution` and `tidemill_step_execution`: our columns beside Spring's.
 
 use crate::codec::{DbId, DbTime};
 use crate::job::LaunchRequest;
@@ -22,24 +22,24 @@ statements! {
          from tidemill_job_execution where job_execution_id = $1"
     }
 
-    /// Which execution of another job launched this one as a step.
+    /// The execution whose step launched this one.
     fn job_note_save_outer(execution: i64, outer: i64) -> () {
         "update tidemill_job_execution set outer_execution_id = $2 where job_execution_id = $1"
     }
 
-    /// Who asked first is kept.
+    /// Keeps the first request.
     fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: DbTime) -> () {
         bind(execution, now, by, reason)
         "update tidemill_job_execution set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
          where job_execution_id = $1 and stop_requested_at is null"
     }
 
-    /// The text is there only when it did not fit the column for it.
+    /// `exit_text` only if it did not fit its column.
     fn job_note_save_end(execution: i64, exit_text: Option<&str>, restart_due: bool) -> () {
         "update tidemill_job_execution set exit_text = $2, restart_due = $3 where job_execution_id = $1"
     }
 
-    /// A launch, by whomever, is the restart that was due. Looks at the few that are due, not at the many of the instance.
+    /// Any launch is the restart that was due. Reads the few that are due, not the many of the instance.
     fn job_note_clear_restart_due(instance: i64) -> () {
         "update tidemill_job_execution set restart_due = false
          where restart_due {= 1}
@@ -51,7 +51,7 @@ statements! {
            )"
     }
 
-    /// What is absent stays as it is.
+    /// Absent values stay unchanged.
     fn job_note_save_step(
         step: i64, total_items: Option<i64>, delivery: Option<&str>, exit_text: Option<&str>,
     ) -> () {

@@ -6,9 +6,9 @@ use crate::job::orphan::Orphan;
 use crate::statement::{column, statements};
 
 statements! {
-    /// Executions of ours that count as running while nobody holds their lease. A lease of a job is given once, in the
-    /// transaction that makes the execution, so what is free here stays free. Rows in somebody's hands are left for the
-    /// next time. Needs the partial index on executions without an end.
+    /// Our executions that count as running while their lease is free. A job's lease is granted once, in the
+    /// transaction that creates the execution, so a free one stays free. Skips locked rows. Needs the partial index on
+    /// executions without an end.
     fn job_orphan_lock(limit: i64) -> Vec<Orphan> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.status as status,
                 n.on_crash as on_crash, n.crash_restart_limit as crash_restart_limit,
@@ -30,8 +30,8 @@ statements! {
          order by e.job_execution_id limit $1 {for no key update of e skip locked}"
     }
 
-    /// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused. The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
-    /// the instance first.
+    /// Of one of these jobs, by name and fingerprint; a process with another definition would be refused. Also locks
+    /// the instance, because the launch that follows does, and the lock order is instance first.
     fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestart> {
         postgres {
             bind(column(jobs, |(job, _)| *job), column(jobs, |(_, fingerprint)| *fingerprint))
@@ -59,8 +59,8 @@ statements! {
         "update tidemill_job_execution set restart_due = false where job_execution_id = $1"
     }
 
-    /// Live tickets of executions that have ended. The runs of others may be called anything, so only what is a number is read
-    /// as one. Needs the partial index on tickets without an end.
+    /// Live tickets of executions that have ended. Runs of other programs may have any name, so only numbers are read
+    /// as ids. Needs the partial index on tickets without an end.
     fn job_units_of_ended(run_prefix: &str, limit: i64) -> Vec<(String, DbId)> {
         postgres {
             "select t.pool, t.id from tidemill_pool_ticket t
@@ -77,7 +77,7 @@ statements! {
              order by t.pool, t.id limit $2"
         }
         sqlite {
-            // What is no number reads as 0 here, and no execution has that.
+            // Other texts read as 0, which no execution has.
             "select t.pool, t.id from tidemill_pool_ticket t
              join batch_job_execution e
                on e.job_execution_id = cast(substr(t.run_id, length($1) + 1) as integer)

@@ -1,7 +1,7 @@
-//! Statements on `tidemill_partition`, and on the steps that its rows stand for. Many rows at a time: a step may have
+//! Statements on `tidemill_partition`, and on the step executions of its rows. Many rows at a time: a step may have
 //! thousands of partitions.
 //!
-//! Locks are taken in the order lease of the execution, partition, lease of the partition, process.
+//! Lock order: lease of the execution, partition, lease of the partition, process.
 
 use super::execution;
 use super::{ContextColumns, ExitColumns};
@@ -13,7 +13,7 @@ use serde_json::json;
 use tidemill_domain::job::{Counters, StepExecutionId};
 
 statements! {
-    /// The last run of each partition in an instance, and how many runs there are of it.
+    /// The last run of each partition in an instance, and its number of runs.
     fn partition_known(instance: i64, prefix: &str) -> Vec<LastPartitionRun> {
         postgres {
             "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
@@ -47,7 +47,7 @@ statements! {
         "select chain_id from tidemill_partition where manager_id = $1 order by step_execution_id"
     }
 
-    /// Steps that wait for somebody to run them, in the order of their names.
+    /// Steps that wait to be run, by name.
     fn partition_insert_steps(execution: i64, names: &[String], now: DbStamp) -> Vec<(i64, String)> {
         postgres {
             "insert into batch_step_execution
@@ -96,7 +96,7 @@ statements! {
         }
     }
 
-    /// `steps` are the ids, each with the first run that it goes on from.
+    /// `steps` are the ids, each with the first run of its chain.
     fn partition_insert(request: &PartitionRequest<'_>, steps: &[(i64, i64)]) -> () {
         postgres {
             bind(
@@ -126,8 +126,8 @@ statements! {
          from batch_step_execution_context where step_execution_id {in $1}"
     }
 
-    /// Partitions that somebody could run, as far as this statement sees; the lease on each decides. Those in somebody's
-    /// hands are left out. Who asks for no manager's in particular means those of other processes.
+    /// Partitions that may be free; the lease on each decides. Skips locked rows. Without a manager, only those of
+    /// other processes' executions.
     fn partition_lock_open(claim: &Claim<'_>) -> Vec<ClaimRow> {
         postgres {
             bind(
@@ -186,7 +186,7 @@ statements! {
         "update tidemill_partition set owner = $2 where step_execution_id {in $1}"
     }
 
-    /// Notes that these are being run, since when they were first.
+    /// Marks these as running; keeps the first start.
     fn partition_begin(steps: &[i64], now: DbStamp) -> Vec<BegunPartition> {
         bind(list(steps), now)
         "update batch_step_execution
@@ -201,7 +201,7 @@ statements! {
                    coalesce(rollback_count, 0) as rollback_count"
     }
 
-    /// Nobody will run it any more. Answers its manager; nothing when it was closed before.
+    /// Returns its manager; `None` if it was closed before.
     fn partition_close(step: i64) -> Option<i64> {
         "update tidemill_partition set is_open = false where step_execution_id = $1 and is_open {= 1}
          returning manager_id"
@@ -212,13 +212,14 @@ statements! {
          returning step_execution_id"
     }
 
-    /// The open ones of a step that are in nobody's hands at this moment.
+    /// The open ones of a step that are not locked.
     fn partition_lock_of_manager(manager: i64) -> Vec<i64> {
         "select step_execution_id from tidemill_partition where manager_id = $1 and is_open {= 1}
          order by step_execution_id {for update skip locked}"
     }
 
-    /// Ends those of these that nobody has the lease of, and answers them. They have to be locked, so that nobody takes one meanwhile.
+    /// Ends those of these whose lease is free, and returns them. Lock them first, so that no process takes one
+    /// meanwhile.
     fn partition_stop_free(steps: &[i64], exit: &ExitColumns, now: DbStamp) -> Vec<i64> {
         postgres {
             bind(steps, &exit.code, &exit.message, now)
@@ -270,7 +271,7 @@ statements! {
         }
     }
 
-    /// Locks in the order of the keys, as everybody does who locks many.
+    /// Locks in the order of the keys, like every statement that locks many.
     fn partition_forget_leases(steps: &[i64]) -> () {
         bind(list(&column(steps, i64::to_string)))
         "with locked as materialized (
@@ -288,7 +289,7 @@ statements! {
         "select count(*) from tidemill_partition where manager_id = $1 and is_open {= 1}"
     }
 
-    /// How the partitions of a step ended, each way once, with the first that ended so.
+    /// The ways in which the partitions of a step ended, each with the first that ended so.
     fn partition_outcomes(manager: i64) -> Vec<PartitionOutcome> {
         postgres {
             "select distinct on (s.status, coalesce(s.exit_code, '')) s.status, coalesce(s.exit_code, '') as exit_code,
@@ -319,7 +320,7 @@ statements! {
         }
     }
 
-    /// What all runs in these chains have counted.
+    /// The sums over all runs in these chains.
     fn partition_sum(chains: &[i64]) -> One<Counters> {
         bind(list(chains))
         "select coalesce(sum(commit_count), 0){::bigint} as commit_count,

@@ -1,11 +1,11 @@
-//! Statements that find and remove what may be forgotten. Lists are bound as arrays.
+//! Statements of retention. Lists are bound as arrays.
 
 use crate::codec::DbStamp;
 use crate::job::purge::RunsRow;
 use crate::statement::{column, list, statements};
 
 statements! {
-    /// The name of the job that follows this one in their order.
+    /// The next job by name.
     fn job_purge_next_job(after: &str) -> Option<String> {
         "select job_name from batch_job_instance where job_name > $1 order by job_name limit 1"
     }
@@ -16,15 +16,15 @@ statements! {
          limit 1 offset $2"
     }
 
-    /// Instances of a job behind one and up to another, the oldest first. Needs the index on the instances of a job.
+    /// Instances of a job in the range, the oldest first. Needs the index on the instances of a job.
     fn job_purge_walk(job: &str, after: i64, up_to: i64, limit: i64) -> Vec<i64> {
         "select job_instance_id from batch_job_instance
          where job_name = $1 and job_instance_id > $2 and job_instance_id <= $3
          order by job_instance_id limit $4"
     }
 
-    /// Locks instances, so that a launch of one of them waits; those that somebody has locked are left out. A launch
-    /// locks its instance without changing it, so what hangs on it has to be read after this.
+    /// Locks instances, so that their launches wait; skips locked ones. A launch locks its instance without changing
+    /// it, so read dependent rows after this.
     fn job_purge_lock(instances: &[i64]) -> Vec<i64> {
         bind(list(instances))
         "select job_instance_id from batch_job_instance where job_instance_id {in $1}
@@ -41,14 +41,14 @@ statements! {
          order by job_instance_id, latest"
     }
 
-    /// When executions were made, and when they were over or last changed.
+    /// When executions were created, and when they ended or last changed.
     fn job_purge_times(executions: &[i64]) -> Vec<(i64, DbStamp, DbStamp)> {
         bind(list(executions))
         "select job_execution_id, create_time, coalesce(end_time, last_updated, create_time)
          from batch_job_execution where job_execution_id {in $1}"
     }
 
-    /// Those of the instances that have a restart due, and those of which a process holds an execution.
+    /// The instances with a due restart, and those with an execution held by a process.
     fn job_purge_bound(instances: &[i64]) -> Vec<(i64, bool, bool)> {
         bind(list(instances))
         postgres {
@@ -74,7 +74,7 @@ statements! {
         }
     }
 
-    /// Of the instances that ran as a step of another job, the status of the last execution of that job's instance.
+    /// For instances that ran as a step of another job: the status of the last execution of that job's instance.
     fn job_purge_outers(instances: &[i64]) -> Vec<(i64, Option<String>)> {
         bind(list(instances))
         "select distinct e.job_instance_id, last.status from batch_job_execution e
@@ -114,7 +114,7 @@ statements! {
         "delete from tidemill_step_execution where step_execution_id {in $1}"
     }
 
-    /// Behind all that refers to them.
+    /// After all rows that refer to them.
     fn job_purge_delete_steps(steps: &[i64]) -> u64 {
         bind(list(steps))
         "delete from batch_step_execution where step_execution_id {in $1}"
@@ -135,13 +135,13 @@ statements! {
         "delete from tidemill_job_execution where job_execution_id {in $1}"
     }
 
-    /// Leases that nobody holds any more.
+    /// Only free ones.
     fn job_purge_delete_leases(executions: &[i64]) -> u64 {
         bind(list(&column(executions, i64::to_string)))
         "delete from tidemill_lease where kind = 'job' and name {in $1} and owner is null"
     }
 
-    /// Behind all that refers to them.
+    /// After all rows that refer to them.
     fn job_purge_delete_executions(executions: &[i64]) -> u64 {
         bind(list(executions))
         "delete from batch_job_execution where job_execution_id {in $1}"

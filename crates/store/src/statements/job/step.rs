@@ -6,7 +6,7 @@ use crate::job::previous_run::PreviousStep;
 use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
 use crate::statement::{One, statements};
 
-/// The columns of a step and of what we note beside it.
+/// The columns of a step with ours.
 macro_rules! steps {
     () => {
         "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
@@ -24,7 +24,7 @@ macro_rules! steps {
 }
 
 statements! {
-    /// The last run of a step in its instance. The executions of an instance follow each other, so it belongs to the last
+    /// The last run of a step in its instance. The executions of an instance are sequential, so it belongs to the last
     /// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
     fn job_step_last(instance: i64, step: &str) -> Option<StepRecord> {
         concat!(
@@ -38,7 +38,7 @@ statements! {
         )
     }
 
-    /// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
+    /// The previous run of a step in any other instance of the job. By the primary key, backwards.
     fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<PreviousStep> {
         "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id, s.status as status,
                 e.status as job_status, coalesce(c.serialized_context, c.short_context) as context
@@ -50,7 +50,7 @@ statements! {
          order by s.step_execution_id desc limit 1"
     }
 
-    /// How often a step was started in its instance; no more than `counted_max` are counted.
+    /// Counts at most `counted_max` starts in the instance.
     fn job_step_starts(instance: i64, step: &str, counted_max: i64) -> One<i64> {
         "select count(*)
          from (
@@ -94,7 +94,7 @@ statements! {
         }
     }
 
-    /// Waits for a transaction that is writing the step, so its outcome is known afterwards.
+    /// Waits for a transaction that writes the step, so its outcome is known afterwards.
     fn job_step_lock_version(id: i64) -> Option<i64> {
         "select version from batch_step_execution where step_execution_id = $1 {for update}"
     }
@@ -113,7 +113,7 @@ statements! {
          where step_execution_id = $1 and job_execution_id = $2"
     }
 
-    /// Ends what counts as running in an execution, in which nobody runs it any more.
+    /// Ends the running steps of an execution that no process runs.
     fn job_step_fail_running(execution: i64, message: &str, now: DbStamp) -> () {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2, end_time = $3,
@@ -121,7 +121,7 @@ statements! {
          where job_execution_id = $1 and status in ('STARTING', 'STARTED', 'STOPPING')"
     }
 
-    /// The same for steps whose end nobody knows, on an operator's word.
+    /// The same for steps with unknown end, on an operator's word.
     fn job_step_fail_unknown(execution: i64, message: &str, now: DbStamp) -> () {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2,
@@ -148,7 +148,7 @@ statements! {
          values ($1, $2, $3, $4, $5, $6, $7)"
     }
 
-    /// In the order in which they were left out.
+    /// In order.
     fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<RejectRecord> {
         "select id, at, phase, kind, error, place, item from tidemill_reject
          where step_execution_id = $1 and id > $2 order by id limit $3"

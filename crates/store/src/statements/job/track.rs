@@ -1,11 +1,11 @@
-//! Statements on how jobs have been doing lately, and on executions that somebody may have to look at. All are bounded.
+//! Statements on recent results, and on executions that need attention. All are bounded.
 
 use crate::codec::DbStamp;
 use crate::job::{Failure, RunRecord};
 use crate::statement::{One, list, statements};
 
 statements! {
-    /// The last executions of each of these jobs, newest first.
+    /// Newest first.
     fn job_track_recent(jobs: &[&str], limit: i64) -> Vec<RunRecord> {
         postgres {
             "select j.job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
@@ -52,7 +52,7 @@ statements! {
         }
     }
 
-    /// How many of the last executions of each of these jobs are in which status, of those made since; and the latest.
+    /// The last executions of each of these jobs since an instant: how many are in which status, and the latest.
     fn job_track_outcomes(jobs: &[&str], since: DbStamp, limit: i64) -> Vec<(String, Option<String>, i64, i64)> {
         postgres {
             "select j.job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
@@ -90,7 +90,7 @@ statements! {
         }
     }
 
-    /// How many have not ended, counted up to `limit`.
+    /// Counted up to `limit`.
     fn job_attention_running(limit: i64) -> One<i64> {
         "select count(*)
          from (
@@ -101,7 +101,7 @@ statements! {
          ) as counted"
     }
 
-    /// How many of the last `limit` that failed ended since an instant.
+    /// How many of the last `limit` failed executions ended since an instant.
     fn job_attention_failed_since(since: DbStamp, limit: i64) -> One<i64> {
         "select count(*)
          from (
@@ -114,7 +114,7 @@ statements! {
          where end_time >= $1"
     }
 
-    /// Of the last `limit` that failed, those that nobody has gone on with, the newest first.
+    /// Of the last `limit` failed executions, those neither restarted nor resolved, the newest first.
     fn job_attention_failures(limit: i64) -> Vec<Failure> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.end_time as end_time,
                 substr(coalesce(e.exit_message, ''), 1, 300) as message

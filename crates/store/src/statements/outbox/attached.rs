@@ -1,4 +1,4 @@
-//! Statements on attached tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. SQLite has none.
+//! Statements on attached tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. PostgreSQL only.
 
 pub(crate) mod look;
 pub(crate) mod standing;
@@ -17,8 +17,8 @@ use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 pub(crate) use text::create_index as create_index_text;
 
 postgres_statements! {
-    /// What holds until the transaction ends: the zone of columns that have none, how bytes are written, that nobody waits
-    /// long for a lock of those whose table it is, and how long a statement may take, if that is limited.
+    /// Settings until the transaction ends: time zone for columns without one, the format of bytes, a short wait for
+    /// locks on foreign tables, and a statement timeout, if given.
     fn prepare(time_zone: &str, within: Option<Duration>) -> () {
         bind(time_zone, within.map(millis))
         "select set_config('timezone', $1, true), set_config('bytea_output', 'hex', true),
@@ -26,7 +26,7 @@ postgres_statements! {
                 set_config('statement_timeout', coalesce($2, current_setting('statement_timeout')), true)"
     }
 
-    /// Of which type the payloads of a table are; none if it is not attached. Locked, so that it stays attached until the
+    /// The type of the table's payloads; `None` if it is not attached. Locked, so that it stays attached until the
     /// transaction ends.
     fn lock_attached(name: &TableName) -> Option<Option<String>> {
         bind(name.schema(), name.table())
@@ -42,13 +42,13 @@ postgres_statements! {
          from tidemill_outbox_adopted order by schema_name, table_name"
     }
 
-    /// Until the transaction ends nobody attaches a table or gives one up; whoever serves one is not kept from it.
+    /// Blocks attaching and detaching until the transaction ends, but not serving.
     fn lock() -> () {
         bind()
         "lock table tidemill_outbox_adopted in share row exclusive mode"
     }
 
-    /// Adds a table, or replaces how it is served. True when it is new.
+    /// Adds a table, or replaces how it is served. True if it is new.
     fn save(table: &AttachedTable, now: DbTime, by: &str) -> One<bool> {
         bind(
             table.name.schema(), table.name.table(), &table.topic, &table.aggregate_type, &table.event_type,
@@ -68,7 +68,7 @@ postgres_statements! {
         "delete from tidemill_outbox_adopted where schema_name = $1 and table_name = $2"
     }
 
-    /// What a table is; none when there is none of this name.
+    /// `None` if there is no such table.
     fn find(name: &TableName) -> Option<FoundRow> {
         bind(name.schema(), name.table())
         "select c.relkind = 'r' as is_ordinary, current_user::text as user_name,
@@ -103,7 +103,7 @@ postgres_statements! {
          order by a.attnum"
     }
 
-    /// The checks on the status alone, as the catalogue writes them.
+    /// The check constraints on the status alone, as the catalogue prints them.
     fn status_checks(name: &TableName) -> Vec<String> {
         bind(name.schema(), name.table())
         "select pg_get_expr(k.conbin, k.conrelid) from pg_constraint k
@@ -113,7 +113,7 @@ postgres_statements! {
          where n.nspname = $1 and c.relname = $2 and k.contype = 'c' and k.conkey = array[a.attnum]"
     }
 
-    /// The statuses that a check does not allow. Type and check come from the catalogue.
+    /// The statuses that a check rejects. Type and check come from the catalogue.
     fn disallowed(type_name: &str, expression: &str, statuses: &[&str]) -> Vec<String> {
         bind(statuses)
         format!(
@@ -136,7 +136,7 @@ postgres_statements! {
         "select exists (select from pg_timezone_names where name = $1)"
     }
 
-    /// Whether an index of ours is there and valid; one that was left half made is there and not valid.
+    /// Whether our index exists, and is valid; a half-made one is invalid.
     fn index_state(name: &TableName, index: Index) -> Option<bool> {
         bind(name.schema(), name.index(index))
         "select i.indisvalid from pg_index i
@@ -145,13 +145,13 @@ postgres_statements! {
          where n.nspname = $1 and c.relname = $2"
     }
 
-    /// The slots of which not all could be recovered, because somebody has locked a row.
+    /// Returns the slots that were not recovered completely, because a row was locked.
     fn recover(name: &TableName, slots: &[i32], now: DbTime) -> Vec<i32> {
         bind(slots, now)
         text::recover(name)
     }
 
-    /// The rows that were still SENDING and that nobody else has locked.
+    /// The rows that were still SENDING and not locked.
     fn settle(name: &TableName, settle: SettleAs, ids: &[i64], now: DbTime) -> Vec<i64> {
         bind(ids, now)
         text::settle(name, settle)
@@ -172,7 +172,7 @@ postgres_statements! {
         text::try_again(name)
     }
 
-    /// Rows that have FAILED, locked, and whether they were skipped.
+    /// FAILED rows, locked, and whether they were skipped.
     fn lock_failed(name: &TableName, ids: &[i64]) -> Vec<(i64, bool)> {
         bind(ids, name.schema(), name.table())
         format!(
@@ -222,7 +222,7 @@ postgres_statements! {
              updated_at = excluded.updated_at"
     }
 
-    /// Skips rows that have FAILED; how often they were tried stays.
+    /// Skips FAILED rows; keeps their attempts.
     fn skip(name: &TableName, ids: &[i64], now: DbTime) -> () {
         bind(name.schema(), name.table(), ids, now)
         "insert into tidemill_outbox_attempt (schema_name, table_name, event_id, state, attempts, updated_at)
@@ -237,19 +237,19 @@ postgres_statements! {
          where schema_name = $1 and table_name = $2 and event_id = any($3)"
     }
 
-    /// Forgets all attempts at rows of a table.
+    /// Deletes all attempts at rows of a table.
     fn forget_table(name: &TableName) -> () {
         bind(name.schema(), name.table())
         "delete from tidemill_outbox_attempt where schema_name = $1 and table_name = $2"
     }
 }
 
-/// As settings have it; zero would mean no limit at all.
+/// As settings have it; zero would mean no limit.
 fn millis(within: Duration) -> String {
     within.as_millis().max(1).to_string()
 }
 
-/// What the payloads of a table are: each has its own way to tell how large they are.
+/// The type of a table's payloads: each measures its size differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PayloadKind {
     Text,
@@ -267,7 +267,7 @@ impl PayloadKind {
     }
 }
 
-/// Not in a transaction. It waits for all transactions that are at work, however long that takes.
+/// Not in a transaction. Waits for all running transactions, however long that takes.
 pub(crate) async fn create_index(
     connection: &mut PgConnection,
     name: &TableName,
@@ -285,7 +285,7 @@ pub(crate) async fn drop_index(
     sqlx::raw_sql(AssertSqlSafe(text::drop_index(name, index))).execute(connection).await.map(drop)
 }
 
-/// How much is claimed at once, and of which aggregates nothing.
+/// Limits of a claim, and aggregates to leave out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimLimits<'a> {
     pub(crate) per_slot: i64,
@@ -294,7 +294,7 @@ pub(crate) struct ClaimLimits<'a> {
     pub(crate) without: &'a [String],
 }
 
-/// The order of what is answered is not defined. Planned for its slots each time, as the table grows and shrinks.
+/// In no defined order. Planned for its slots each time, as the table grows and shrinks.
 pub(crate) async fn claim(
     connection: &mut PgConnection,
     (name, kind): (&TableName, PayloadKind),
@@ -322,7 +322,7 @@ fn number(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// How rows that are still SENDING are settled.
+/// The outcomes of SENDING rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SettleAs {
     Published,

@@ -10,7 +10,7 @@ statements! {
         "select event_id, slot, seq, state from tidemill_outbox_exception"
     }
 
-    /// What had committed when this transaction began to look.
+    /// What had committed when this transaction began to read.
     fn outbox_audit_snapshot() -> One<String> {
         postgres {
             "select pg_current_snapshot()::text"
@@ -35,7 +35,7 @@ statements! {
              order by outbox_event.xid, id limit $3"
         }
         sqlite {
-            // In the order of ids, which is that of transactions.
+            // By id, which is the order of transactions.
             bind(after.0, limit)
             "select id, id as xid, slot, case when slot is null then aggregate_id end as aggregate_id
              from outbox_event where id > $1 order by id limit $2"
@@ -47,7 +47,7 @@ statements! {
         "select id, aggregate_type, aggregate_id from outbox_event where id {in $1}"
     }
 
-    /// Each type of events with each topic that its events name. With those that failed events were redirected to. Reads the whole table.
+    /// Each event type with each topic of its events, redirections included. Reads the whole table.
     fn outbox_audit_topics() -> Vec<(String, String, bool)> {
         "select event_type, topic, false from outbox_event
          union

@@ -25,12 +25,12 @@ fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
     }
 }
 
-/// The headers of an event as they are stored; nothing where there are none.
+/// Null if there are none.
 fn headers_column(event: &NewEvent) -> Option<String> {
     (!event.headers().is_empty()).then(|| serde_json::json!(event.headers()).to_string())
 }
 
-/// `outbox_event_insert` on a connection that may not be ours.
+/// `outbox_event_insert` on any connection.
 pub(crate) async fn insert_on(
     connection: &mut PgConnection,
     events: &[NewEvent],
@@ -60,13 +60,14 @@ pub(crate) async fn insert_on(
 }
 
 statements! {
-    /// Their ids, which are drawn in the order of the events. The slot is computed by the table.
+    /// Returns ids, drawn in the order of the events. The table computes the slot.
     fn outbox_event_insert(events: &[NewEvent], now: Option<DbTime>) -> Vec<i64> {
         postgres |connection| {
             insert_on(connection, events, now).await
         }
         sqlite |connection| {
-            // Their ids, which are drawn in the order of the events. Bytes travel as hexadecimal digits, because JSON has none.
+            // Ids are drawn in the order of the events. Bytes are sent as hexadecimal digits, because JSON has no
+            // bytes.
             let rows: Vec<_> = events
                 .iter()
                 .map(|event| {
@@ -104,14 +105,14 @@ statements! {
          from outbox_event where id = $1"
     }
 
-    /// Those of these events that are there, each with its transaction and its slot. By the primary key.
+    /// Those of these events that exist, each with its transaction and slot. By the primary key.
     fn outbox_event_places(ids: &[i64]) -> Vec<(i64, DbXid, Option<i16>)> {
         bind(list(ids))
         "select id, {xid}, slot from outbox_event where id {in $1}"
     }
 
-    /// The newest first, by the primary key. No other column is indexed, because that would cost whoever writes: a filter
-    /// that meets few events reads all that are kept.
+    /// Newest first, by the primary key. No other column is indexed, because that would slow down writers: a filter
+    /// that matches few events reads all that are kept.
     fn outbox_event_list(filter: &EventFilter, limit: i64) -> Vec<EventRecord> {
         bind(
             filter.before.map(EventId::get), &filter.aggregate_type, &filter.aggregate_id, &filter.topic,

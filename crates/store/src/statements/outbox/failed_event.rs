@@ -1,6 +1,6 @@
 //! Statements on `tidemill_outbox_exception`, many rows at a time.
 //!
-//! Locks are taken in the order row of the relay, failed events of slots in the order of their numbers.
+//! Lock order: row of the relay, then failed events of slots by slot number.
 
 pub(crate) mod operate;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventState};
 use tidemill_domain::outbox::{Aggregate, Slot};
 
-/// Names our locks among the advisory ones: "exce".
+/// Our key among the advisory locks: "exce".
 const LOCK: i32 = 0x6578_6365;
 
 pub(crate) struct NewFailedEventRow<'a> {
@@ -30,7 +30,7 @@ impl<'a> NewFailedEventRow<'a> {
     }
 }
 
-/// A failed event as it is to be, if it is still of this revision. Without an error the last one stays.
+/// Applies if the revision is unchanged. Without an error the last one stays.
 pub(crate) struct FailedEventChange {
     pub(crate) event_id: i64,
     pub(crate) seen: i64,
@@ -49,7 +49,7 @@ impl FailedEventChange {
     }
 }
 
-/// The word that is stored for a state, and when the next attempt is due.
+/// The stored word, and when the next attempt is due.
 fn stored(state: FailedEventState) -> (&'static str, Option<DbTime>) {
     let next_attempt_at = match state {
         FailedEventState::Waiting { next_attempt_at } => Some(next_attempt_at.into()),
@@ -58,7 +58,7 @@ fn stored(state: FailedEventState) -> (&'static str, Option<DbTime>) {
     (state.word().as_str(), next_attempt_at)
 }
 
-/// What is published in place of what an event says.
+/// What is published instead of the event's own content.
 pub(crate) struct EditColumns<'a> {
     pub(crate) replaces_payload: bool,
     pub(crate) payload: Option<&'a str>,
@@ -68,16 +68,16 @@ pub(crate) struct EditColumns<'a> {
 }
 
 statements! {
-    /// Locks the failed events of slots until the end of the transaction. Rows would not do: the one that an operator makes the
-    /// first of its aggregate may be one that a relay is just adding. They are no rows of `tidemill_outbox_slot`, so that
-    /// relays can take and leave slots meanwhile.
+    /// Locks the failed events of slots until the end of the transaction. Row locks would not do: an operator may make
+    /// an event the first of its aggregate while a relay is adding another. Advisory locks, not rows of
+    /// `tidemill_outbox_slot`, so that relays can take and leave slots meanwhile.
     fn failed_event_lock(slots: &[i16]) -> () {
         postgres {
             bind(LOCK, column(slots, |slot| i32::from(*slot)))
             "select pg_advisory_xact_lock($1, ordered.slot)
              from (select distinct asked.slot from unnest($2::integer[]) as asked (slot) order by asked.slot) ordered"
         }
-        // Nothing to do: whoever writes is alone.
+        // The one writer excludes all others.
         sqlite { nothing }
     }
 
@@ -163,16 +163,16 @@ statements! {
         }
     }
 
-    /// Each aggregate once: one of its open failed events is waiting or parked. Needs `tidemill_outbox_exception_state`, so
-    /// that it does not matter how many are held.
+    /// Aggregates with a waiting or parked failed event, each once. Needs `tidemill_outbox_exception_state`, so that it
+    /// does not matter how many are held.
     fn failed_event_blocked(slots: &[i16]) -> Vec<AggregateRow> {
         bind(list(slots))
         "select slot, aggregate_type, aggregate_id from tidemill_outbox_exception
          where state in ('waiting', 'parked') and slot {in $1}"
     }
 
-    /// The events that are due, the longest overdue first, each with those behind it. Every aggregate gets the same share
-    /// of what is read at most. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
+    /// Due events, the longest overdue first, each with those after it. Every aggregate gets the same share of the
+    /// limit. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
     fn failed_event_due(slots: &[i16], now: DbTime, heads_max: i64, most: Most) -> Vec<DueRow> {
         bind(list(slots), now, heads_max, most.events, most.bytes)
         postgres {
@@ -284,7 +284,7 @@ statements! {
          from tidemill_outbox_exception where event_id {in $1} order by slot, seq"
     }
 
-    /// Deletes those that are still of the revision beside them.
+    /// Only if the revision is unchanged.
     fn failed_event_delete(rows: &[(i64, i64)]) -> u64 {
         postgres {
             bind(column(rows, |(id, _)| *id), column(rows, |(_, revision)| *revision))
@@ -299,7 +299,7 @@ statements! {
         }
     }
 
-    /// Saves those that are still of the revision that was seen.
+    /// Only if the revision is unchanged.
     fn failed_event_save(changes: &[FailedEventChange], now: DbTime) -> u64 {
         postgres {
             bind(
@@ -328,7 +328,7 @@ statements! {
         }
     }
 
-    /// Makes the first open failed event of each aggregate due, if it is held. The revision stays, as the rule says. Needs
+    /// Makes the first open failed event of each aggregate due, if it is held. The revision stays. Needs
     /// `tidemill_outbox_exception_aggregate`.
     fn failed_event_promote(keys: &[(Slot, &Aggregate)], now: DbTime) -> () {
         postgres {

@@ -1,4 +1,4 @@
-//! Statements that measure the outbox. All are bounded: nothing is counted further than it is asked for.
+//! Statements for metrics of the outbox. All counts are bounded.
 
 use crate::codec::DbTime;
 use crate::outbox::backlog::FailedCountsRow;
@@ -8,9 +8,9 @@ use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 
 statements! {
-    /// Events that were not read, by slot, the oldest transactions first. What no mark saw as begun, and what one saw as
-    /// running, are found by the index on `(xid, id)`; everything else was read. The index is read in its order until
-    /// enough was found, also with a long backlog: for that the statement is planned for its limit, each time.
+    /// Unread events by slot, the oldest transactions first. Transactions that were running at a slot's snapshot, and
+    /// those after it, are found by the index on `(xid, id)`; everything else was read. The index is read in order
+    /// until enough was found, also with a long backlog: for that the statement is planned for its limit, each time.
     fn outbox_unread(places: &PlaceColumns, limit: i64) -> Vec<UnreadRow> {
         postgres |connection| {
             sqlx::query_as(
@@ -87,8 +87,8 @@ statements! {
         }
     }
 
-    /// Failed events by state and slot, with when the first of each was written; each state is counted up to a limit, from the
-    /// lowest number on. By the index on `state`.
+    /// Failed events by state and slot, with when the first of each was written; each state is counted up to a limit,
+    /// from the lowest id. By the index on `state`.
     fn outbox_failed_counts(limit: i64) -> Vec<FailedCountsRow> {
         postgres {
             "with counted as (
@@ -146,7 +146,7 @@ statements! {
          where r.id is null"
     }
 
-    /// The view of `pg_stat_statements`, quoted, if the extension is there.
+    /// The view of `pg_stat_statements`, quoted, if the extension exists.
     fn outbox_statistics() -> Option<String> {
         postgres {
             "select quote_ident(n.nspname) || '.pg_stat_statements' from pg_extension e
@@ -157,11 +157,11 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Bytes of WAL of the statements that name the relays, and the events that these have published since the statistics
-    /// began. None when it is not known how many that were: a relay is older than the statistics, or may be forgotten.
+    /// Bytes of WAL of the statements on relays, and the events published since the statistics began. `None` if that
+    /// number is unknown: a relay is older than the statistics, or may have been deleted.
     fn outbox_wal(view: &str, kept_since: DbTime) -> Option<(i64, i64)> {
         postgres |connection| {
-            // The name comes from the catalogue, quoted by it.
+            // The name comes from the catalogue, quoted.
             let text = format!(
                 "select written.bytes::bigint, relays.published::bigint
                  from (

@@ -21,11 +21,11 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Once for each statement, not for each event; the same notification is sent once for each transaction. Channel and
-    /// payload are those of a wake-up that tells of events. Waits for all who write.
+    /// Once per statement, not per event; PostgreSQL sends a repeated notification once per transaction. Channel and
+    /// payload are those of our wake-up. Waits for all writers.
     fn outbox_notify_create() -> () {
         postgres |connection| {
-            // The topic is a word of our own.
+            // The topic is our own word.
             sqlx::raw_sql(AssertSqlSafe(format!(
                 "create or replace function tidemill_outbox_notice() returns trigger language plpgsql as $$
                  begin
@@ -45,7 +45,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Waits for all who use the table.
+    /// Waits for all users of the table.
     fn outbox_notify_drop() -> () {
         postgres |connection| {
             sqlx::raw_sql(

@@ -5,24 +5,24 @@ use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::outbox::partition::Range;
 
-/// The lock of those who make and drop partitions: `tide` and `outb`, as numbers.
+/// The advisory lock for making and dropping partitions: `tide` and `outb`, as numbers.
 const KEEPER: i64 = 0x7469_6465_6f75_7462;
 
 statements! {
-    /// Keeps other keepers out until the transaction ends; false when there is one already.
+    /// Until the transaction ends; false if another process has it.
     fn outbox_keeper_lock() -> One<bool> {
         postgres {
             bind(KEEPER)
             "select pg_try_advisory_xact_lock($1)"
         }
         sqlite |_connection| {
-            // The one writer's transaction keeps everybody else out by itself.
+            // The one writer excludes all others.
             Ok(true)
         }
     }
 
-    /// Whoever waits for a lock of a table keeps all out that come after it. So it waits for less than the time after
-    /// which PostgreSQL looks for deadlocks.
+    /// A transaction that waits for a table lock blocks all that come after it. So wait for less than PostgreSQL's
+    /// deadlock timeout.
     fn outbox_hurry() -> () {
         postgres {
             "set local lock_timeout = '500ms'"
@@ -31,8 +31,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// In the order of their ranges; the default partition, which has none, is the last. `rows` is an estimate; none when
-    /// nobody has estimated.
+    /// By range; the default partition is last. `rows` is an estimate, or null.
     fn outbox_partition_list() -> Vec<Partition> {
         postgres {
             r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
@@ -50,7 +49,6 @@ statements! {
         sqlite { nothing }
     }
 
-    /// The last id that was given out.
     fn outbox_last_id() -> One<i64> {
         postgres {
             "select coalesce(pg_sequence_last_value(pg_get_serial_sequence('outbox_event', 'id')::regclass), 0)"
@@ -67,8 +65,8 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Made apart and then attached: `create table … partition of` would wait for all who write. Identity is not copied,
-    /// because a partition has that of its parent.
+    /// Created separately and then attached: `create table … partition of` would wait for all writers. Identity is not
+    /// copied, because a partition uses that of its parent.
     fn outbox_partition_create(range: Range) -> () {
         postgres |connection| {
             let Range { from, to } = range;
@@ -91,7 +89,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// How many events the default partition has, counted up to a limit.
+    /// Counted up to a limit.
     fn outbox_default_count(limit: i64) -> One<i64> {
         postgres {
             "select count(*) from (select from outbox_event_default limit $1) as counted"

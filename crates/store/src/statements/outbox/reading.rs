@@ -1,9 +1,8 @@
 //! Statements that read `outbox_event`.
 //!
-//! Most of it was published long ago and is only kept, so every statement has to go by an index, whatever the planner
-//! knows about the table and whether or not it knows the values. Therefore the events of one transaction are asked for as
-//! a range with an order and a limit: an equality, or no order, lets it hope to come upon them soon by going through the
-//! whole table.
+//! Most events were published long ago and are only kept, so every statement has to use an index, whatever the planner
+//! knows about the table and the values. Therefore the events of one transaction are selected as a range with an order
+//! and a limit: with an equality, or without an order, the planner may scan the whole table and hope to find them soon.
 
 use crate::codec::DbText;
 use crate::outbox::event::EventRow;
@@ -17,7 +16,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use tidemill_domain::outbox::{EventId, IdRange, Slot, Snapshot, Window};
 
-/// A row of [`read_new`]: the snapshot comes even when there is no event.
+/// A row of [`read_new`]: the snapshot comes even without events.
 struct NewRow {
     snapshot: String,
     timeline: String,
@@ -32,7 +31,7 @@ impl FromRow<'_, PgRow> for NewRow {
     }
 }
 
-/// One bit for each slot. Where the server does not know the values it would compare each event with half of a list.
+/// One bit per slot. With unknown values the server would compare each event with half of a list.
 fn bits(slots: &[Slot]) -> Vec<u8> {
     let mut bits = vec![0; usize::from(u8::MAX) / 8 + 1];
     for slot in slots {
@@ -44,9 +43,10 @@ fn bits(slots: &[Slot]) -> Vec<u8> {
     bits
 }
 
-/// A page of a frozen window in the order of ids, as far as it lies in a stretch. What began after its first snapshot is found by the primary key, between
-/// the lowest and the highest id of it (the functions hide the transaction from the planner, which would otherwise sort the
-/// whole window for each page); what was running then, by the index of transactions. An event can be in both.
+/// A page of a frozen window by id, within a range of ids. Transactions after its first snapshot are found by the
+/// primary key, between the lowest and the highest id (the functions hide the transaction from the planner, which would
+/// otherwise sort the whole window for each page); those running then, by the index of transactions. An event can be in
+/// both.
 macro_rules! page {
     () => {
         "(select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
@@ -74,7 +74,7 @@ macro_rules! page {
     };
 }
 
-/// Takes rows until they are enough; the connection throws the others away.
+/// Takes rows up to the limits; the connection discards the others.
 async fn gathered<R>(
     mut rows: Rows<'_, R>,
     most: Most,
@@ -99,8 +99,7 @@ fn up_to(snapshot: &Snapshot) -> i64 {
     i64::try_from(snapshot.xmax()).unwrap_or(i64::MAX).saturating_sub(1)
 }
 
-/// What is too much is not fetched: the length of a value is known without reading it, as long as nothing else is asked of
-/// it.
+/// Excess rows are not fetched: the length of a value is known without reading it, if nothing else of it is used.
 async fn read(
     connection: &mut SqliteConnection,
     after: i64,
@@ -136,20 +135,19 @@ async fn read(
     .await
 }
 
-/// The snapshot and the history of the instant of reading, and what was read.
+/// The snapshot and timeline at reading time, and the rows.
 pub(crate) type ReadNew = (String, Option<String>, Vec<EventRow>);
 
-/// How much is read at once: at most so many events, and none behind the one by which they come to more bytes of payloads
-/// and headers than this.
+/// Limits of one read: events, and bytes of payloads and headers; the event that exceeds the bytes is the last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) events: i64,
     pub(crate) bytes: i64,
-    /// What the events are likely to be.
+    /// The expected size of events.
     pub(crate) size: Size,
 }
 
-/// Whether so many events have had more bytes than are read at once.
+/// Whether earlier events exceeded the byte limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Size {
     Small,
@@ -162,7 +160,7 @@ impl Most {
     }
 }
 
-/// The lowest and the highest id of what began after the first snapshot of a window.
+/// The lowest and the highest id of transactions after the first snapshot of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) lowest: EventId,
@@ -170,8 +168,8 @@ pub(crate) struct Span {
 }
 
 statements! {
-    /// What committed since a snapshot, at most so much of it, in no useful order; by the index of transactions. The snapshot that
-    /// it tells is the snapshot of the statement itself, so it is exactly what the statement could see.
+    /// Events committed since a snapshot, up to the limits, in no useful order; by the index of transactions. The
+    /// returned snapshot is that of the statement itself, so it is exactly what the statement could see.
     fn outbox_read_new(
         from: &Snapshot, stop: Option<&Snapshot>, floor: EventId, slots: &[Slot], most: Most,
     ) -> Option<ReadNew> {
@@ -214,7 +212,7 @@ statements! {
             Ok(Some((snapshot, Some(timeline), rows.into_iter().filter_map(|row| row.event).collect())))
         }
         sqlite |connection| {
-            // None when another program has left out a slot: what stands behind it must not be read before.
+            // Stop if another program has left out a slot: events after it must not be read before.
             let (is_slotless, last): (bool, i64) = sqlx::query_as(
                 "select exists (select 1 from outbox_event where slot is null),
                         (select coalesce(max(id), 0) from outbox_event)",
@@ -231,7 +229,8 @@ statements! {
         }
     }
 
-    /// The lowest and the highest id of what began after the first snapshot of a window; by the index of transactions, all of it.
+    /// The lowest and the highest id of transactions after the first snapshot of a window; by the index of
+    /// transactions, all of it.
     fn outbox_read_span(window: &Window) -> Option<(i64, i64)> {
         postgres |connection| {
             let to = window.to.as_ref().unwrap_or(&window.from);
@@ -250,14 +249,15 @@ statements! {
             Ok(lowest.zip(highest))
         }
         sqlite |_connection| {
-            // Snapshots are ids.
+            // On SQLite snapshots are ids.
             let to = window.to.as_ref().unwrap_or(&window.from);
             Ok(Some((up_to(&window.from).saturating_add(1), up_to(to))))
         }
     }
 
-    /// The server knows the length of a text without reading it, so of large events it sends no more than are wanted. For
-    /// small ones counting would cost more than it saves: there the rest is thrown away here, should they be large after all.
+    /// The server knows the length of a text without reading it, so it sends no more large events than needed. For
+    /// small ones counting would cost more than it saves: there the excess is discarded here, if they are large after
+    /// all.
     fn outbox_read_page(
         window: &Window, span: Span, stretch: IdRange, slots: &[Slot], most: Most,
     ) -> Vec<EventRow> {
@@ -287,7 +287,7 @@ statements! {
                 .bind(bits(slots))
                 .bind(most.events)
                 .bind(stretch.upto.unwrap_or(span.highest).get())
-                // What was running may have higher ids than anything that began later.
+                // Running transactions may have higher ids than later ones.
                 .bind(stretch.upto.map_or(i64::MAX, EventId::get));
             let rows = match most.size {
                 Size::Small => page.fetch(connection),
@@ -302,7 +302,7 @@ statements! {
         }
     }
 
-    /// The server computes the slots itself.
+    /// PostgreSQL computes the slots itself.
     fn outbox_slotless(limit: i64) -> Vec<(i64, DbText)> {
         postgres { nothing }
         sqlite {

@@ -1,7 +1,6 @@
 //! Statements on `tidemill_outbox_relay` and `tidemill_outbox_slot`.
 //!
-//! Whoever takes slots locks free ones and then its own row; whoever ends a relay locks that relay's row and then the
-//! slots that it has. So nobody waits for a slot while somebody else waits for it.
+//! Lock order: a relay's row, then slots, for taking slots and for ending a relay alike.
 
 use crate::codec::{DbId, DbSpan, DbTime};
 use crate::outbox::detail::{RelayDetailRow, RelayRow};
@@ -39,7 +38,7 @@ statements! {
          order by r.joined_at, r.id"
     }
 
-    /// Those whose lease is good, the eldest first.
+    /// With a valid lease, oldest first.
     fn outbox_relay_details(now: DbTime) -> Vec<RelayDetailRow> {
         "select r.id, r.process, r.name, r.host, r.pid, r.sink, r.instance{::bigint} as instance, r.total{::bigint} as total,
                 r.joined_at, r.until, r.published, r.polls, r.empty_polls, r.queries, count(s.slot) as slots
@@ -50,7 +49,7 @@ statements! {
          order by r.joined_at, r.id"
     }
 
-    /// How far each relay has read that has slots.
+    /// The cursors of each relay that has slots.
     fn outbox_cursors() -> Vec<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where id in (select owner from tidemill_outbox_slot)"
     }
@@ -59,10 +58,10 @@ statements! {
         "select slot, epoch, owner, place, seq from tidemill_outbox_slot order by slot"
     }
 
-    /// Renews and looks in one statement, so that an idle relay costs one query a second. What is not visible cannot have
-    /// been read, so whatever is found beyond the snapshot is new. It is found by the index of transactions, for which alone it is
-    /// sorted (see `reading`); an order inside of `exists` would be ignored. Of attached tables it says which there are, and
-    /// touches none of them: how long that takes is not ours to say, and the lease rests on this statement.
+    /// Renews and looks in one statement, so that an idle relay costs one query a second. Uncommitted events cannot
+    /// have been read, so everything beyond the snapshot is new. It is found by the index of transactions, which is the
+    /// only reason for its order (see `reading`); an order inside of `exists` would be ignored. It lists attached
+    /// tables without touching them: that may take long, and the lease depends on this statement.
     fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
         postgres {
             bind(
@@ -126,7 +125,7 @@ statements! {
              from clock"
         }
         sqlite |connection| {
-            // The snapshot is how far ids were given out: that does not go back when events are removed.
+            // The snapshot is the last id given out, which does not go back when events are deleted.
             let now = match now {
                 Some(now) => now,
                 None => clock::sqlite_now(&mut *connection).await?,
@@ -187,9 +186,8 @@ statements! {
         "select acks, cursors from tidemill_outbox_relay where id = $1 and ended_at is null"
     }
 
-    /// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows. What nobody else has taken
-    /// over may still be settled when the lease has passed, but that does not bring the lease back. By the primary key, and in
-    /// place.
+    /// The fence: does nothing if the relay has ended or its row has changed. A relay may still settle after its lease
+    /// has passed if it was not retired, but that does not renew the lease. By the primary key, and in place.
     fn outbox_relay_acknowledge(
         fence: RelayFence<'_>, cursors: &str, published: i64, now: Option<DbTime>,
     ) -> u64 {
@@ -205,12 +203,12 @@ statements! {
          where id = $1 and ended_at is null and acks = $2 and ($7{::text} is null or $7 = {timeline})"
     }
 
-    /// Locks the row of a relay that has not ended.
+    /// A relay that has not ended.
     fn outbox_relay_lock(id: DbId) -> Option<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where id = $1 and ended_at is null {for update}"
     }
 
-    /// Locks those whose lease has passed, except who is in somebody's hands.
+    /// Relays whose lease has passed; skips locked ones.
     fn outbox_relay_lock_lapsed(now: DbTime) -> Vec<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where ended_at is null and until <= $1 order by id
          {for update skip locked}"
@@ -220,7 +218,7 @@ statements! {
         "update tidemill_outbox_relay set ended_at = $2, cursors = '[]' where id = $1"
     }
 
-    /// Locks the free ones of these, except who is in somebody's hands.
+    /// Skips locked ones.
     fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<Place> {
         bind(list(&numbers(wanted)))
         "select slot, epoch, owner, place, seq from tidemill_outbox_slot
@@ -238,7 +236,7 @@ statements! {
          where slot {in $2} and owner is null"
     }
 
-    /// The row of the owner is locked.
+    /// The owner's row is locked.
     fn outbox_slot_leave(owner: DbId, left: &[LeftRow]) -> () {
         postgres {
             bind(
@@ -257,7 +255,7 @@ statements! {
         }
     }
 
-    /// What is left of a relay that ends.
+    /// All slots of a relay that ends.
     fn outbox_slot_free(owner: DbId) -> () {
         "update tidemill_outbox_slot set owner = null, since = null where owner = $1"
     }

@@ -1,4 +1,4 @@
-//! Statements on the server that snapshots are from, and on what is done when it has become another one.
+//! Statements on the server that snapshots are from, and on repairs after a restore.
 
 use crate::codec::DbTime;
 use crate::error::damaged;
@@ -8,8 +8,8 @@ use crate::statement::{One, statements};
 use tidemill_domain::outbox::restore::ServerIdentity;
 
 statements! {
-    /// The server as it is. What tells clusters apart may be kept from the database user; that is asked first, because a
-    /// statement that is refused would end the transaction.
+    /// The system identifier may be hidden from the database user; check that first, because a refused statement would
+    /// end the transaction.
     fn outbox_server() -> Option<ServerIdentity> {
         postgres |connection| {
             let may_ask: bool = sqlx::query_scalar("select has_function_privilege('pg_control_system()', 'execute')")
@@ -41,11 +41,11 @@ statements! {
         postgres {
             "select from tidemill_outbox for update"
         }
-        // The one writer's transaction keeps everybody else out by itself.
+        // The one writer excludes all others.
         sqlite { nothing }
     }
 
-    /// Waits for all who write events or move slots, and keeps others from it until the transaction ends.
+    /// Waits for writers of events and slots, and blocks others until the transaction ends.
     fn outbox_lock_writers() -> () {
         postgres |connection| {
             sqlx::raw_sql(
@@ -57,7 +57,7 @@ statements! {
             .await
             .map(drop)
         }
-        // The one writer's transaction keeps everybody else out by itself.
+        // The one writer excludes all others.
         sqlite { nothing }
     }
 
@@ -77,9 +77,9 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Makes a failed event of every event that was not read: by the snapshots of the server that it was written on, or because
-    /// it was written here, after all that was ever read. In the order of ids; who is the first of its aggregate is due
-    /// now. Returns for each slot the last place and how many there are.
+    /// Turns every unread event into a failed event: unread by the snapshots of the server that it was written on, or
+    /// written here, after all that was ever read. By id; the first of its aggregate is due now. Returns the last
+    /// sequence number and the count per slot.
     fn outbox_except_unread(places: &PlaceColumns, now: DbTime) -> Vec<(i16, i64, i64)> {
         postgres {
             bind(
@@ -135,7 +135,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// From here on, everything that there is counts as read, or has failed.
+    /// From here on, all existing events count as read or failed.
     fn outbox_raise_floor(now: DbTime) -> One<i64> {
         postgres {
             "update tidemill_outbox
@@ -145,8 +145,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Lets new events have higher numbers than this, if whoever restored the data has left the sequence behind. Nobody writes
-    /// events meanwhile.
+    /// Raises the sequence above this id, if the restore has left it behind. Writers are locked out.
     fn outbox_raise_numbers(floor: i64) -> () {
         postgres {
             "select setval(own.sequence, $1)
@@ -156,7 +155,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Sets slots free at these places.
+    /// Frees slots at these positions.
     fn outbox_rest(slots: &[i16], places: &[String], seqs: &[i64]) -> () {
         postgres {
             "update tidemill_outbox_slot s

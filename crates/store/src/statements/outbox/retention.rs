@@ -1,6 +1,6 @@
-//! Statements that forget events and relays.
+//! Statements that delete events and relays.
 //!
-//! Whether an event was read is asked for all at once: `place` has for each slot what [`Window::covers`] compares, and
+//! Whether events were read is decided for all at once: `place` has for each slot what [`Window::covers`] compares, and
 //! a test compares the two.
 //!
 //! [`Window::covers`]: tidemill_domain::outbox::Window::covers
@@ -21,7 +21,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Whether an event of a range is still needed, because it waits, is held or parked. By the primary key.
+    /// Whether an event of a range still waits, is held or parked. By the primary key.
     fn outbox_is_failed(range: Range) -> One<bool> {
         bind(range.from, range.to)
         "select exists (
@@ -32,7 +32,7 @@ statements! {
          )"
     }
 
-    /// The snapshot of this look, if by then all events of a partition were read and are old.
+    /// The snapshot of this statement, if by then all events of a partition were read and are old.
     fn outbox_passed(range: Range, places: &PlaceColumns, before: DbTime) -> Option<String> {
         postgres |connection| {
             let text = format!(
@@ -68,18 +68,18 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Locks `outbox_event` so that nobody reads or writes it. The parent before the partition, as everybody does who uses
-    /// it: otherwise two could wait for each other.
+    /// Locks `outbox_event` against reading and writing. The parent before the partition, as all users do: otherwise
+    /// two could deadlock.
     fn outbox_lock_alone() -> () {
         postgres {
             "lock table only outbox_event in access exclusive mode"
         }
-        // The one writer's transaction keeps everybody else out by itself.
+        // The one writer excludes all others.
         sqlite { nothing }
     }
 
-    /// Whether an event came into a partition that this snapshot does not see. By the index on `(xid, id)`. Events up to the
-    /// floor may have numbers of another server, and are older than all snapshots.
+    /// Whether an event was added to a partition after this snapshot. By the index on `(xid, id)`. Events up to the
+    /// floor may have transaction ids of another server, and are older than all snapshots.
     fn outbox_is_written_since(range: Range, snapshot: &str, floor: i64) -> bool {
         postgres |connection| {
             let text = format!(
@@ -103,7 +103,7 @@ statements! {
         }
     }
 
-    /// With what is left of those of its events that were skipped.
+    /// With the remains of its skipped events.
     fn outbox_partition_drop(range: Range) -> () {
         postgres |connection| {
             let text = format!("drop table outbox_event_p{}", range.from);
@@ -121,7 +121,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Of the default partition, which is never dropped: events that were read, are old and are not needed.
+    /// In the default partition, which is never dropped: events that were read, are old and are not needed.
     fn outbox_delete_passed(
         places: &PlaceColumns, before: DbTime, after: i64, limit: i64,
     ) -> One<(u64, Option<i64>)> {
@@ -169,8 +169,8 @@ statements! {
             Ok((u64::try_from(deleted).unwrap_or(0), (deleted == limit).then_some(0)))
         }
         sqlite |connection| {
-            // Of the next so many that are not needed as failed events, those that were read and are old. Nobody else can write
-            // meanwhile, so no more than these are looked at: ids grow with time, and nothing behind them is older.
+            // Of the next `limit` that are not failed events, those that were read and are old. No other process can
+            // write meanwhile, and ids grow with time, so nothing after them is older.
             let (last, count, has_old): (Option<i64>, i64, Option<bool>) = sqlx::query_as(
                 "select max(id), count(*), max(created_at < $1)
                  from (
@@ -227,7 +227,7 @@ statements! {
         }
     }
 
-    /// Relays that ended, or were last heard of, before then, and have no slot.
+    /// Relays without slots that ended, or were last heard of, before then.
     fn outbox_delete_relays(before: DbTime, limit: i64) -> u64 {
         "delete from tidemill_outbox_relay
          where id in (

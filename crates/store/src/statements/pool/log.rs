@@ -5,14 +5,14 @@ use crate::pool::row::{DecisionRow, LogRow};
 use crate::statement::statements;
 
 statements! {
-    /// From this place on, in the order in which it was decided.
+    /// After this position, in order of decision.
     fn pool_log_from(pool: &str, after: (i64, i32), limit: i64) -> Vec<LogRow> {
         bind(pool, after.0, after.1, limit)
         "select pool, version, seq, at, event from tidemill_pool_log
          where pool = $1 and (version, seq) > ($2, $3) order by version, seq limit $4"
     }
 
-    /// The newest first, of all pools. By the index on `at`, so that only the last of them are read.
+    /// Newest first, of all pools. By the index on `at`, so that only the last ones are read.
     fn pool_log_latest(limit: i64) -> Vec<LogRow> {
         "select pool, version, seq, at, event from tidemill_pool_log
          order by at desc, version desc, seq desc limit $1"
@@ -28,13 +28,13 @@ statements! {
          order by version, seq limit $2"
     }
 
-    /// Version and instant of the newest snapshot from before an instant.
+    /// Version and instant of the newest snapshot before an instant.
     fn pool_log_snapshot_before(pool: &str, before: DbTime) -> Option<(i64, DbTime)> {
         "select version, at from tidemill_pool_log where pool = $1 and kind = 'snapshot' and at < $2
          order by at desc limit 1"
     }
 
-    /// Deletes the oldest of what lies before this version. Nobody moves rows of the log, so their places name them.
+    /// Oldest first. Rows of the log are never moved, so `ctid` is stable.
     fn pool_log_delete_before(pool: &str, version: i64, limit: i64) -> u64 {
         postgres {
             "delete from tidemill_pool_log
@@ -61,7 +61,7 @@ statements! {
         }
     }
 
-    /// The newest first, from before a place on. By the primary key.
+    /// Newest first. By the primary key.
     fn pool_decision_before(pool: &str, before: (i64, i32), limit: i64) -> Vec<DecisionRow> {
         bind(pool, before.0, before.1, limit)
         "select pool, version, seq, at, ticket_id, dag_id, run_id, event from tidemill_pool_log
@@ -69,19 +69,19 @@ statements! {
          order by version desc, seq desc limit $4"
     }
 
-    /// What was set since an instant, the newest first. By `tidemill_pool_log_configured`.
+    /// Newest first. By `tidemill_pool_log_configured`.
     fn pool_configured_since(pool: &str, since: DbTime, limit: i64) -> Vec<LogRow> {
         "select pool, version, seq, at, event from tidemill_pool_log
          where pool = $1 and kind = 'configured' and at >= $2 order by at desc limit $3"
     }
 
-    /// What was last set before an instant. By `tidemill_pool_log_configured`.
+    /// By `tidemill_pool_log_configured`.
     fn pool_configured_before(pool: &str, before: DbTime) -> Option<LogRow> {
         "select pool, version, seq, at, event from tidemill_pool_log
          where pool = $1 and kind = 'configured' and at < $2 order by at desc limit 1"
     }
 
-    /// The oldest snapshot, which has what was set when the log before it was forgotten. By `tidemill_pool_log_snapshot`.
+    /// The oldest snapshot, which has the settings when the log before it was deleted. By `tidemill_pool_log_snapshot`.
     fn pool_first_snapshot(pool: &str) -> Option<LogRow> {
         "select pool, version, seq, at, event from tidemill_pool_log where pool = $1 and kind = 'snapshot'
          order by at limit 1"

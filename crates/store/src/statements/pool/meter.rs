@@ -1,11 +1,11 @@
-//! Statements that measure: how full pools are, how long their queues take, and who left them.
+//! Statements for metrics of pools.
 
 use crate::codec::DbTime;
 use crate::pool::row::LevelRow;
 use crate::statement::statements;
 
 statements! {
-    /// By name. Only the tickets of pools that somebody waits for are looked at.
+    /// By name. Reads only the tickets of pools with a queue.
     fn pool_level_list(limit: i64) -> Vec<LevelRow> {
         "select name, settings, usage, active, waiting, suspect,
                 case when waiting > 0 then (
@@ -18,8 +18,8 @@ statements! {
          from tidemill_pool p order by name limit $1"
     }
 
-    /// By pool, the mean wait in microseconds of those that got their units since then and had to wait. They are live, or
-    /// ended since then too; so each half has its index.
+    /// Per pool, the mean wait in microseconds of tickets that were queued and got their units since then. They are
+    /// live, or have ended since then too; so each half has its index.
     fn pool_wait_list(since: DbTime) -> Vec<(String, i64)> {
         "select granted.pool, cast(avg({as micros granted.started_at - granted.enqueued_at}) as bigint)
          from (
@@ -39,7 +39,7 @@ statements! {
          group by granted.pool"
     }
 
-    /// By pool, how many left the queue since then without units of their own accord.
+    /// Per pool, the tickets that left the queue by themselves since then.
     fn pool_timeout_list(since: DbTime) -> Vec<(String, i64)> {
         "select t.pool, count(*) from tidemill_pool p
          join tidemill_pool_ticket t on t.pool = p.name

@@ -1,4 +1,4 @@
-//! Statements on how long runs took (`tidemill_pool_run_time`, and the tickets that it is made of) and how full pools were
+//! Statements on run times (`tidemill_pool_run_time`, and the tickets it is made of) and on usage
 //! (`tidemill_pool_usage`).
 
 use crate::codec::DbTime;
@@ -11,7 +11,7 @@ statements! {
         "select dag_id, table_name, parallel, seconds from tidemill_pool_run_time where pool = $1"
     }
 
-    /// The last of them that were given back, the oldest first.
+    /// The last released ones, the oldest first.
     fn pool_ended_runs(pool: &str, limit: i64) -> Vec<EndedRunRow> {
         "select dag_id, table_name, parallel, started_at, ended_at
          from (
@@ -26,8 +26,8 @@ statements! {
          order by ended_at"
     }
 
-    /// Deletes the tickets that ended first, of those that ended before an instant; returns them in no order. Nobody moves
-    /// rows of tickets that have ended, so their places name them.
+    /// Deletes the oldest tickets that ended before an instant; returns them in no order. Rows of ended tickets are
+    /// never moved, so `ctid` is stable.
     fn pool_delete_ended(pool: &str, before: DbTime, limit: i64) -> Vec<ForgottenRow> {
         postgres {
             "delete from tidemill_pool_ticket
@@ -55,7 +55,6 @@ statements! {
         }
     }
 
-    /// Puts these in place of what was known of their kinds.
     fn pool_run_time_save(run_times: &[SavedRunTime]) -> () {
         bind(listed(&run_times)?)
         postgres {
@@ -77,7 +76,7 @@ statements! {
         }
     }
 
-    /// Adds to a step what is in use now, in every pool. In the order of the names, which is that of all who lock pools.
+    /// Adds the current usage of every pool to a step. By name, which is the lock order.
     fn pool_usage_sample(step: DbTime) -> u64 {
         postgres {
             "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
@@ -97,7 +96,7 @@ statements! {
         }
     }
 
-    /// The steps of a pool from this one on, the oldest first.
+    /// Oldest first.
     fn pool_usage_list(pool: &str, since: DbTime) -> Vec<UsageStep> {
         "select pool, at, least, most, total, samples, most_waiting from tidemill_pool_usage
          where pool = $1 and at >= $2 order by at"

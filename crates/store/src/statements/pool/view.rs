@@ -1,14 +1,14 @@
-//! The views in the form of the document's tables. Names cannot be bound; they are checked identifiers, and quoted.
+//! Views in the shape of the document's tables. Names cannot be bound; they are checked identifiers, and quoted.
 
 use crate::pool::ViewName;
 use crate::statement::statements;
 use sqlx::AssertSqlSafe;
 
-/// The lock of those who make views: `tidemill` and `views`, as numbers.
+/// The advisory lock for making views: `tidemill` and `views`, as numbers.
 const VIEWS: i64 = 0x7469_6465_0076_6977;
 
 statements! {
-    /// Keeps others out until the transaction ends: two servers that start together would stand in each other's way.
+    /// Until the transaction ends: two servers that start together would collide.
     fn pool_view_lock() -> () {
         postgres {
             bind(VIEWS)
@@ -17,7 +17,7 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Whether what has this name is a view of ours; none when nothing has it.
+    /// Whether the object of this name is a view of ours; `None` if there is none.
     fn pool_view_is_ours(name: &ViewName) -> Option<bool> {
         bind(name.as_str())
         postgres {
@@ -30,7 +30,6 @@ statements! {
         }
     }
 
-    /// Makes both, in place of what we made before.
     fn pool_view_replace(registry: &ViewName, limits: &ViewName) -> () {
         postgres |connection| {
             let started_at = "to_char(
@@ -57,7 +56,6 @@ statements! {
     }
 }
 
-/// The texts that replace both views.
 fn views(
     create: &str,
     registry: &ViewName,

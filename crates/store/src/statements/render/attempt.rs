@@ -7,7 +7,7 @@ use crate::statement::{column, statements};
 use crate::tx::{AttemptNote, Takeover};
 
 statements! {
-    /// One for each claim. Those before that nobody has ended were lost: somebody has changed the status by SQL.
+    /// One per claim. Earlier attempts without an end were lost: the status was changed by SQL.
     fn render_attempt_begin(rows: &[&RenderRow], takeover: Takeover<'_>) -> () {
         postgres {
             bind(
@@ -78,7 +78,7 @@ statements! {
          from render_attempt where render_id = $1 order by epoch"
     }
 
-    /// The changes of status that triggers have noted, the oldest first.
+    /// As triggers have recorded them, the oldest first.
     fn render_transitions_of(id: i64) -> Vec<Option<TransitionRecord>> {
         "select id, status_from, status_to, worker_id, changed_at, changed_by, phase, epoch, error_code
          from render_queue_audit where render_queue_id = $1 order by id"

@@ -1,17 +1,16 @@
-//! Statements on what is known of compositions: `aep_field_mapping`, `render_profile` and `render_revision`.
+//! Statements on compositions: `aep_field_mapping`, `render_profile` and `render_revision`.
 
 use crate::codec::DbTime;
 use crate::statement::{One, column, statements};
 use serde_json::{Value, json};
 use tidemill_domain::render::mapping::MappingRow;
 
-/// As far as renders are looked at for compositions that nobody has described.
+/// Renders to search for compositions without a profile.
 const RENDERS_MAX: i64 = 10_000;
 
-/// Most such compositions that are told.
 const GAPS_MAX: i64 = 50;
 
-/// A row by the names of its columns.
+/// By column names.
 fn mapping_json(row: &MappingRow) -> Value {
     json!({
         "composition_id": row.composition, "field_name": row.field_name, "layer_name": row.layer_name,
@@ -22,7 +21,7 @@ fn mapping_json(row: &MappingRow) -> Value {
 }
 
 statements! {
-    /// Whatever types an adopted table has, the records find them.
+    /// Goes through JSON records, which fit any column types of an adopted table.
     fn render_mapping_save(rows: &[MappingRow]) -> u64 {
         postgres {
             bind(json!(column(rows, mapping_json)).to_string())
@@ -52,7 +51,7 @@ statements! {
         }
     }
 
-    /// By composition and field. Rows of an adopted table that say nothing are left out.
+    /// By composition and field. Skips empty rows of an adopted table.
     fn render_mapping_list(composition: Option<&str>) -> Vec<MappingRow> {
         "select composition_id{::text} as composition_id, field_name{::text} as field_name,
                 layer_name{::text} as layer_name, layer_composition, property, kind, source, optional, unused
@@ -105,8 +104,8 @@ statements! {
         "select mappings, profiles from render_revision"
     }
 
-    /// Compositions of renders that have not ended, or that failed since then because nobody knew them, which have no profile
-    /// or no mapping: how many such renders there are, and what there is. Needs `render_queue_status` and
+    /// Compositions without a profile or mapping: of renders that have not ended, or that failed since then for this
+    /// reason. Returns how many renders, and which of the two exists. Needs `render_queue_status` and
     /// `render_queue_ended`.
     fn render_gaps(unknown: &str, since: DbTime) -> Vec<(String, i64, bool, bool)> {
         bind(unknown, since, RENDERS_MAX, GAPS_MAX)

@@ -11,7 +11,7 @@ fn micros(took: Duration) -> i64 {
 }
 
 statements! {
-    /// One that is there already stays as it is.
+    /// Keeps an existing row.
     fn render_leftover_insert(row: &NewLeftover<'_>) -> () {
         bind(
             row.render_id, row.epoch, row.nexrender_job_id, row.staged_path, row.slot, row.file, row.since,
@@ -23,7 +23,7 @@ statements! {
          on conflict (render_id, epoch) do nothing"
     }
 
-    /// Takes those that are due; nobody else does before `look_after`.
+    /// Takes due jobs and reserves them until `look_after`.
     fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<OrphanJob> {
         "with due as materialized (
              select render_id, epoch
@@ -67,7 +67,7 @@ statements! {
         "delete from render_worker where process = $1"
     }
 
-    /// Forgets those that have not been heard of since `before`.
+    /// Not seen since `before`.
     fn render_worker_prune(before: DbTime) -> () {
         "delete from render_worker where seen_at < $1"
     }

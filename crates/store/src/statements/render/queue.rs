@@ -7,8 +7,8 @@ use crate::statement::{One, statements};
 use crate::tx::NewRenderRow;
 use tidemill_domain::render::Status;
 
-/// Renders without what they show; the rest of the statement says which. Without statistics SQLite's planner would rather
-/// sort, so it is told the index.
+/// Renders without their data; the rest of the statement says which. Without statistics SQLite's planner would rather
+/// sort, so the index is named.
 macro_rules! renders {
     ($(indexed by $index:literal,)? $rest:literal) => {
         concat!(
@@ -29,7 +29,8 @@ macro_rules! renders {
 }
 
 statements! {
-    /// None when the same was ordered before and has not ended. Whatever types an adopted table has, the record finds them.
+    /// `None` if the same was ordered before and has not ended. Goes through a JSON record, which fits any column types
+    /// of an adopted table.
     fn render_insert(row: &NewRenderRow<'_>) -> Option<i64> {
         postgres {
             bind(
@@ -70,7 +71,7 @@ statements! {
         renders!("where id = $1")
     }
 
-    /// Those that are first in the order of claims. Who holds one of them is not waited for. Needs `render_queue_claim`.
+    /// In the order of claims; skips locked rows. Needs `render_queue_claim`.
     fn render_lock_waiting(now: DbTime, limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_claim",
@@ -79,7 +80,7 @@ statements! {
         )
     }
 
-    /// Those whose lease has lapsed, also when somebody has set them to cancelled by SQL. Needs `render_queue_lease`.
+    /// Lapsed leases, also of renders cancelled by SQL. Needs `render_queue_lease`.
     fn render_lock_lapsed(now: DbTime, limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_lease",
@@ -90,7 +91,7 @@ statements! {
         )
     }
 
-    /// The newest first, before one and none before another; also by a text in the composition, the cue item or the error.
+    /// Newest first, between two ids; also by a text in the composition, the cue item or the error.
     fn render_list(
         filter: &RenderFilter, text: Option<&str>, from: i64, before: i64, limit: i64,
     ) -> Vec<RenderRow> {
@@ -112,7 +113,7 @@ statements! {
         )
     }
 
-    /// The oldest of the `skipped` + 1 newest before this one; none when there are fewer.
+    /// The oldest of the `skipped` + 1 newest before this one; `None` if there are fewer.
     fn render_floor(before: i64, skipped: i64) -> Option<i64> {
         "select id{::bigint} from render_queue where id < $1 order by id desc limit 1 offset $2"
     }
@@ -122,7 +123,7 @@ statements! {
         "select id{::bigint} from render_queue where status = $1 and id < $2 order by id desc limit 1 offset $3"
     }
 
-    /// Those that a worker has, the newest first. Needs `render_queue_status`.
+    /// Renders in work, the newest first. Needs `render_queue_status`.
     fn render_list_at_work(limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_status",
@@ -131,7 +132,7 @@ statements! {
         )
     }
 
-    /// Those that wait, in the order of claims, also when their time has not come. Needs `render_queue_claim`.
+    /// Waiting renders in the order of claims, also those scheduled for later. Needs `render_queue_claim`.
     fn render_list_waiting(limit: i64) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_claim",
@@ -148,7 +149,7 @@ statements! {
         )
     }
 
-    /// How many are claimed before this one, at most so many. Needs `render_queue_claim`.
+    /// How many are claimed before this one, at most `most`. Needs `render_queue_claim`.
     fn render_count_ahead(record: &RenderRecord, now: DbTime, most: i64) -> One<i64> {
         bind(
             record.id().get(), record.priority, record.render.deadline.map(DbTime),
@@ -183,7 +184,7 @@ statements! {
         }
     }
 
-    /// How long the newest that were completed took, in seconds. Needs `render_queue_status`.
+    /// The average duration of the newest completed renders, in seconds. Needs `render_queue_status`.
     fn render_average(newest: i64) -> One<Option<f64>> {
         "select avg(seconds){::double precision}
          from (
@@ -195,7 +196,7 @@ statements! {
          ) as newest"
     }
 
-    /// By status, of each at most so many, and when the oldest that waits was ordered. Needs `render_queue_status`.
+    /// By status, at most `most` of each, and the oldest waiting one. Needs `render_queue_status`.
     fn render_count(most: i64) -> Vec<(String, i64, Option<DbTime>)> {
         "select s.status,
                 (select count(*) from (select 1 from render_queue q where q.status = s.status limit $1) as counted),

@@ -1,5 +1,5 @@
-//! Statements that change rows of `render_queue`, and on what renders show. Each change raises the revision, by which
-//! triggers know that it is ours.
+//! Statements that change rows of `render_queue`, and the data of renders. Each change raises the revision, by which
+//! triggers recognise our changes.
 
 use crate::codec::{DbId, DbTime};
 use crate::render::data::DataRow;
@@ -11,7 +11,7 @@ use tidemill_domain::render::RenderId;
 use uuid::Uuid;
 
 statements! {
-    /// Writes a row, under the lease that it had when it was read: zero rows mean that somebody else has it.
+    /// Writes a row under the lease that it had when it was read: zero rows mean that another worker has it.
     fn render_save(row: &RenderRow, epoch_before: i64, worker_before: Option<DbId>, by: &str) -> u64 {
         bind(
             row.id, epoch_before, worker_before, &row.status, &row.phase, row.progress, row.worker_id,
@@ -35,7 +35,7 @@ statements! {
          where id = $1 and epoch = $2 and worker_id {is} $3"
     }
 
-    /// Writes what a claim changes, for all rows at once. They are locked.
+    /// The changes of a claim, for all rows at once. They are locked.
     fn render_save_claimed(rows: &[&RenderRow], takeover: Takeover<'_>) -> u64 {
         postgres {
             bind(
@@ -69,7 +69,7 @@ statements! {
         }
     }
 
-    /// Ends a render whose row makes no sense, so that it does not stand before the others.
+    /// Ends a render with an invalid row, so that it does not block the others.
     fn render_set_aside(id: i64, code: &str, why: &str, now: DbTime) -> () {
         "update render_queue
          set status = 'failed', worker_id = null, lock_expires_at = null, error_code = $2, error_message = $3,
@@ -77,7 +77,7 @@ statements! {
          where id = $1"
     }
 
-    /// The guarded statement for `decide` with `Work::Renew` where nothing but the lease changes. Returns those renewed.
+    /// `decide` with `Work::Renew` as one guarded statement, where only the lease changes. Returns those renewed.
     fn render_renew(held: &[(RenderId, Fence)], micros: i64, now: Option<DbTime>) -> Vec<i64> {
         postgres {
             bind(
@@ -117,7 +117,7 @@ statements! {
          from render_queue where id = $1"
     }
 
-    /// Locks those whose data, or a job made of it, is not under this key, by id.
+    /// Locks renders whose data or job is not under this key, by id.
     fn render_data_lock_others(key: &str, after: i64, limit: i64) -> Vec<DataRow> {
         "select id{::bigint} as id, coalesce(gfx_data{::text}, 'null') as gfx_data, gfx_key_id
          from render_queue q
@@ -134,7 +134,7 @@ statements! {
          order by id limit $3 {for update}"
     }
 
-    /// Whatever type an adopted table has, the record finds it.
+    /// Goes through a JSON record, which fits any column type of an adopted table.
     fn render_data_save(id: i64, text: &str, key: &str) -> () {
         postgres {
             "update render_queue

@@ -1,4 +1,4 @@
-//! Statements that measure how renders go.
+//! Statements for metrics of renders.
 
 use crate::codec::DbTime;
 use crate::render::RenderStanding;
@@ -48,8 +48,8 @@ statements! {
         }
     }
 
-    /// Codes of those that have failed since then or wait to be tried again, and how many have each. Who waits with the code
-    /// `passing` has nothing wrong with it.
+    /// Error codes of renders that failed since then or wait for a retry, with their number. Waiting with the code
+    /// `passing` is not a failure.
     fn render_standing_failures(since: DbTime, passing: &str) -> Vec<(String, i64)> {
         "select error_code, count(*) from render_queue
          where error_code is not null
@@ -58,7 +58,7 @@ statements! {
          order by error_code"
     }
 
-    /// What each worker has completed and had to give up since then. Needs `render_queue_ended`.
+    /// Completed and failed renders per worker. Needs `render_queue_ended`.
     fn render_standing_workers(since: DbTime, limit: i64) -> Vec<(String, i64, i64)> {
         "select worker_name, count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed')
          from render_queue {indexed by render_queue_ended} where ended_at > $1 and worker_name is not null

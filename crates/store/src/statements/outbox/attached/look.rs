@@ -1,4 +1,4 @@
-//! What relays ask of an attached table each second.
+//! What relays ask of an attached table every second.
 
 use super::text;
 use crate::codec::DbTime;
@@ -6,8 +6,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
 use tidemill_domain::outbox::attached::{AttachedTable, Index, TableName};
 
-/// What holds until the transaction ends: the zone of columns that have none, and how long a statement and a lock may
-/// take. Which indexes of ours the table lacks; only the catalogue is read for that.
+/// Settings until the transaction ends: time zone for columns without one, timeouts of statements and locks. Returns
+/// which of our indexes are missing; reads only the catalogue.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     table: &AttachedTable,
@@ -40,7 +40,7 @@ pub(crate) async fn prepare(
     Ok(lost)
 }
 
-/// Whether something is due in these slots: one step in the index of each. Planned for its slots each time.
+/// Whether rows are due in these slots: one step in the index of each. Planned for its slots each time.
 pub(crate) async fn is_due(
     connection: &mut PgConnection,
     name: &TableName,

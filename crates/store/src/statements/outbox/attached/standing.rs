@@ -1,4 +1,4 @@
-//! What is measured about attached tables. Slot by slot, as with `recover` in `text`.
+//! Metrics of attached tables. Slot by slot, as with `recover` in `text`.
 
 use super::text::{is_skipped, slot};
 use crate::codec::DbTime;
@@ -7,7 +7,7 @@ use crate::statement::{One, postgres_statements};
 use tidemill_domain::outbox::attached::TableName;
 
 postgres_statements! {
-    /// How many rows of a status there are, counted up to a limit, and the instant of the oldest of them.
+    /// The number of rows in a status, up to a limit, and the instant of the oldest.
     fn count(name: &TableName, status: &'static str, limit: i64) -> One<CountRow> {
         bind(limit)
         format!(
@@ -28,7 +28,7 @@ postgres_statements! {
         )
     }
 
-    /// How many rows have FAILED and were not skipped, counted up to a limit.
+    /// FAILED rows that were not skipped, counted up to a limit.
     fn count_parked(name: &TableName, limit: i64) -> One<i64> {
         bind(limit, name.schema(), name.table())
         format!(
@@ -51,9 +51,9 @@ postgres_statements! {
         )
     }
 
-    /// Since when the row is due that has been so for longest, of the first of each slot; none when nothing is due. One that is
-    /// SENDING counts: whoever has claimed it may be gone. One behind a row that has FAILED, or that is tried again later, does
-    /// not: no relay may take it. By `next_retry_at`, because `updated_at` changes with every claim.
+    /// Since when the longest-waiting row is due, of the first of each slot; `None` if nothing is due. SENDING rows
+    /// count: their relay may be gone. Rows blocked by a FAILED one, or waiting for a retry, do not: no relay may take
+    /// them. By `next_retry_at`, because `updated_at` changes with every claim.
     fn due_since(name: &TableName, now: DbTime) -> One<Option<DbTime>> {
         bind(now, name.schema(), name.table())
         format!(

@@ -1,18 +1,18 @@
-//! The texts of all statements on attached tables. A name cannot be bound, so it is written into the text; it is a checked
-//! [`TableName`], quoted, and nothing else is. Values are bound.
+//! The texts of all statements on attached tables. A table name cannot be bound, so it is written into the text as a
+//! checked and quoted [`TableName`]; everything else is bound.
 //!
-//! Statuses are plain literals, so that they are of the type of the column, be it a text or an enum; and each condition on
-//! them says that they are not PUBLISHED, so that the indexes of what is open can be used.
+//! Statuses are plain literals, so that they take the type of the column, text or enum; and each condition on them
+//! excludes PUBLISHED, so that the indexes of open rows can be used.
 
 use super::{PayloadKind, SettleAs};
 use tidemill_domain::outbox::attached::{Index, TableName};
 
-/// The slot of an aggregate, as the index has it.
+/// The slot of an aggregate, as in the index.
 pub(super) fn slot(row: &str) -> String {
     format!("get_byte(decode(md5({row}.aggregate_id::text), 'hex'), 0)")
 }
 
-/// Whether somebody has skipped a row, of the table that these two parameters name.
+/// Whether a row was skipped, of the table that these two parameters name.
 pub(super) fn is_skipped(row: &str, schema: &str, table: &str) -> String {
     format!(
         "exists (select from tidemill_outbox_attempt a
@@ -21,7 +21,7 @@ pub(super) fn is_skipped(row: &str, schema: &str, table: &str) -> String {
     )
 }
 
-/// One index of ours. Those who write are not kept from it.
+/// Does not block writers.
 pub(crate) fn create_index(name: &TableName, index: Index) -> String {
     let (table, called) = (name.quoted(), format!("\"{}\"", name.index(index)));
     let columns = match index {
@@ -35,9 +35,9 @@ pub(super) fn drop_index(name: &TableName, index: Index) -> String {
     format!("drop index concurrently if exists {}", name.index_quoted(index))
 }
 
-/// What somebody left in SENDING in slots `$1` goes back, at `$2`; the slots in which somebody else has locked such a row.
-/// Slot by slot, and then by an array of numbers: a server that has not counted the table yet would rather read the whole of
-/// it than do the same for all slots at once, or join it with what was found.
+/// SENDING rows left in slots `$1` go back, at `$2`; returns the slots in which such a row is locked. Slot by slot, and
+/// then by an array of ids: without statistics a server would read the whole table instead of handling all slots at
+/// once or joining.
 pub(super) fn recover(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
@@ -68,7 +68,7 @@ pub(super) fn recover(name: &TableName) -> String {
     )
 }
 
-/// Whether something is due in slots `$1`, at `$2` or now.
+/// Whether rows are due in slots `$1`, at `$2` or now.
 pub(super) fn is_due(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
@@ -85,11 +85,11 @@ pub(super) fn is_due(name: &TableName) -> String {
     )
 }
 
-/// Claims what is due in slots `$1` at `$2`: `$3` rows of a slot and `$4` in all at most, and not much more than `$5` bytes;
-/// `$6` and `$7` are the names of schema and table. Each slot is read in the order of its index until enough was found.
-/// A row that somebody has locked is passed over, and with it all later ones of its aggregate; of these aggregates there is
-/// a row without a number. Those in `$8` are left out from the beginning. A payload of more than `$9` bytes and headers of
-/// more than `$10` stay where they are: of them only the length is told, so that no row is too large for whoever claims it.
+/// Claims due rows in slots `$1` at `$2`: at most `$3` rows of a slot, `$4` in all, and about `$5` bytes; `$6` and `$7`
+/// are schema and table. Each slot is read in the order of its index until enough was found. A locked row is skipped,
+/// and with it all later ones of its aggregate; these aggregates are returned as rows without an id. Aggregates in `$8`
+/// are left out. A payload of more than `$9` bytes and headers of more than `$10` are not fetched, only their length,
+/// so that no row is too large for the relay.
 pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
     let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(kind));
     let skipped = is_skipped("b", "$6", "$7");
@@ -162,9 +162,9 @@ pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
     )
 }
 
-/// How many bytes a payload has when it is fetched. Of texts and bytes that stands beside the value, which is not read for
-/// it. JSON has to be written out; not even that is done where what is stored is far too large: it may take four times
-/// as much room as its text, but not eight times.
+/// The size of a payload when it is fetched. For texts and bytes it is stored beside the value, which is not read. JSON
+/// has to be written out, unless the stored form is far too large: that may take four times as much room as its text,
+/// but not eight times.
 const fn payload_bytes(kind: PayloadKind) -> &'static str {
     match kind {
         PayloadKind::Text => "octet_length(e.payload::text)",
@@ -175,7 +175,7 @@ const fn payload_bytes(kind: PayloadKind) -> &'static str {
     }
 }
 
-/// Rows `$1` that are still SENDING, at `$2`. Here and below, rows that somebody has locked are passed over.
+/// Rows `$1` that are still SENDING, at `$2`. Here and below, locked rows are skipped.
 pub(super) fn settle(name: &TableName, settle: SettleAs) -> String {
     let (table, locked) = (name.quoted(), lock_sending(&name.quoted()));
     let status = match settle {
@@ -197,7 +197,7 @@ fn lock_sending(table: &str) -> String {
     )
 }
 
-/// Rows `$1` that are still SENDING are tried again at the instants `$3`.
+/// Rows `$1` that are still SENDING are retried at the instants `$3`.
 pub(super) fn try_again(name: &TableName) -> String {
     let table = name.quoted();
     format!(

@@ -1,4 +1,4 @@
-//! Statements on `tidemill_outbox_exception` by which people look at events and change what is published of them.
+//! Statements on `tidemill_outbox_exception` for operators.
 
 use crate::outbox::failed_event::list::ContentRow;
 use crate::outbox::failed_event::{FailedEventFilter, FailedEventRecord};
@@ -6,7 +6,7 @@ use crate::statement::{One, list, statements};
 use crate::tx::EditColumns;
 use tidemill_domain::outbox::Slot;
 
-/// Failed events as they are shown, without what they say; the rest of the statement says which.
+/// Without content; the rest of the statement says which.
 macro_rules! failed_events {
     ($rest:literal) => {
         concat!(
@@ -53,7 +53,7 @@ statements! {
         )
     }
 
-    /// How many there are, counted up to `limit`. State by state, so that the index on it can be read in its order.
+    /// Counted up to `limit`, state by state, so that the index can be read in its order.
     fn failed_event_count(filter: &FailedEventFilter, limit: i64) -> One<i64> {
         bind(
             list(&filter.state_words()), filter.slot.map(number), &filter.aggregate_type,
@@ -104,7 +104,7 @@ statements! {
         failed_events!("where x.event_id {in $1}")
     }
 
-    /// What would be published of one.
+    /// What would be published.
     fn failed_event_content(id: i64) -> Option<ContentRow> {
         "select e.created_at, coalesce(x.topic, e.topic) as topic,
                 case when x.is_edited then x.payload else e.payload end as payload,
@@ -115,7 +115,7 @@ statements! {
          where x.event_id = $1"
     }
 
-    /// Overrides what these say. What is not replaced is taken over from what they say now.
+    /// Overrides the content. Parts that are not replaced are copied from the current content.
     fn failed_event_edit(ids: &[i64], edit: &EditColumns<'_>) -> () {
         bind(
             list(ids), edit.replaces_payload, edit.payload, edit.payload_bytes, edit.replaces_headers,
