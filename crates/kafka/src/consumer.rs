@@ -63,7 +63,7 @@ pub(crate) struct Span<'a> {
 }
 
 pub(crate) struct Consumer {
-    client: BaseConsumer<Listening>,
+    client: BaseConsumer<QuietContext>,
     servers: String,
     /// How long to wait without receiving anything.
     patience: Duration,
@@ -77,7 +77,7 @@ impl Consumer {
         patience: Duration,
     ) -> Result<Self, ReadFailure> {
         options.security.check()?;
-        let client = BaseConsumer::from_config_and_context(&config(options, isolation), Listening);
+        let client = BaseConsumer::from_config_and_context(&config(options, isolation), QuietContext);
         let client = client.map_err(|error| crate::options::KafkaError::Refused(error.to_string()))?;
         Ok(Self { client, servers: options.bootstrap_servers.clone(), patience, clock: SystemClock::new() })
     }
@@ -282,12 +282,12 @@ fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
 }
 
 #[derive(Debug)]
-struct Listening;
+struct QuietContext;
 
-impl ClientContext for Listening {
+impl ClientContext for QuietContext {
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: "tidemill_kafka::client", "{facility}: {message}");
     }
 }
 
-impl ConsumerContext for Listening {}
+impl ConsumerContext for QuietContext {}

@@ -192,7 +192,7 @@ impl KafkaPublisher {
         })
     }
 
-    /// `travelled` counts the records of the same wave.
+    /// `together` is the number of records in the same wave.
     pub(crate) fn judge(
         &self,
         batch: &mut Batch<'_>,

@@ -43,9 +43,9 @@ impl Pulse {
 }
 
 /// Gives the work up when the waiting future is dropped.
-struct Waiting(Arc<Pulse>);
+struct GiveUpOnDrop(Arc<Pulse>);
 
-impl Drop for Waiting {
+impl Drop for GiveUpOnDrop {
     fn drop(&mut self) {
         self.0.is_given_up.store(true, Ordering::Release);
     }
@@ -70,7 +70,7 @@ impl BlockingPool {
             return Err(Trouble::new(Failure::NasFailed, &message));
         };
         let pulse = Arc::new(Pulse::default());
-        let _waiting = Waiting(pulse.clone());
+        let _give_up = GiveUpOnDrop(pulse.clone());
         let (tell, mut told) = oneshot::channel();
         let theirs = pulse.clone();
         let started = thread::Builder::new().name("tidemill-files".to_owned()).spawn(move || {

@@ -13,7 +13,7 @@ use tidemill_domain::render::{LocalPath, Trouble};
 const END_SECONDS: f64 = 0.1;
 
 impl FfmpegInspector {
-    pub(super) async fn decode(&self, file: &LocalPath, within: Duration) -> Result<Heard, Trouble> {
+    pub(super) async fn decode(&self, file: &LocalPath, within: Duration) -> Result<Findings, Trouble> {
         let before = ["-nostdin", "-hide_banner", "-nostats", "-v", "level+info", "-xerror"];
         let after = [
             // Video and audio only; a timecode track cannot be decoded.
@@ -23,7 +23,7 @@ impl FfmpegInspector {
         ]
         .concat();
         let arguments = [&words(&before)[..], &input(file), &words(&after)].concat();
-        let mut heard = Heard::default();
+        let mut heard = Findings::default();
         let ran = self.ffmpeg.run(Run { arguments, within, stdout_max: 0 }, |line| heard.hear(line)).await?;
         if !ran.is_success {
             heard.error.get_or_insert_with(|| "ffmpeg gave up without a word".to_owned());
@@ -33,7 +33,7 @@ impl FfmpegInspector {
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Findings {
     error: Option<String>,
     black: Spans,
     frozen: Spans,
@@ -47,7 +47,7 @@ struct Spans {
     begun: Option<f64>,
 }
 
-impl Heard {
+impl Findings {
     fn hear(&mut self, line: &str) {
         let (speaker, level, said) = split(line);
         match (speaker, level) {
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn heard(lines: &[&str]) -> Heard {
-        let mut heard = Heard::default();
+    fn heard(lines: &[&str]) -> Findings {
+        let mut heard = Findings::default();
         lines.iter().for_each(|line| heard.hear(line));
         heard
     }

@@ -3,7 +3,7 @@
 use super::content::{copy, forget_cached, hash};
 use super::errno::{io_trouble, trouble};
 use super::folder::Folder;
-use super::staged::{Seen, descend};
+use super::staged::{StagedFile, descend};
 use super::{ReadBack, ShelfOptions};
 use crate::blocking_pool::Pulse;
 use rustix::fs::fstat;
@@ -44,14 +44,14 @@ pub(super) fn copy_beside(
     copied
 }
 
-fn see(file: &File, path: &LocalPath) -> Result<Seen, Trouble> {
-    fstat(file).map(|found| Seen::of(&found)).map_err(|errno| trouble(path, errno))
+fn see(file: &File, path: &LocalPath) -> Result<StagedFile, Trouble> {
+    fstat(file).map(|found| StagedFile::of(&found)).map_err(|errno| trouble(path, errno))
 }
 
 /// Fails if the file changed during the copy.
 fn check_copy(
     source: &File,
-    before: Seen,
+    before: StagedFile,
     part: &File,
     content: &Content,
     staged: &LocalPath,

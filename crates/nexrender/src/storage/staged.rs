@@ -8,13 +8,13 @@ use tidemill_engine::render::storage::Sight;
 
 /// A file that may still grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Seen {
+pub(super) struct StagedFile {
     pub(super) bytes: u64,
     touched: (i64, i64),
     inode: u64,
 }
 
-impl Seen {
+impl StagedFile {
     /// The comparable part: an inode number is valid on this host only, and not stable on every network.
     pub(super) fn sight(self) -> Sight {
         Sight { bytes: self.bytes, touched: self.touched }
@@ -30,10 +30,10 @@ impl Seen {
 }
 
 /// `None` if it is missing. A link counts as a bad file, because it might point anywhere.
-pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<Seen>, Trouble> {
+pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<StagedFile>, Trouble> {
     let Some((folder, name)) = descend(staging, staged)? else { return Ok(None) };
     match folder.stat_of(&name)? {
-        Some(found) if is_file(&found) => Ok(Some(Seen::of(&found))),
+        Some(found) if is_file(&found) => Ok(Some(StagedFile::of(&found))),
         Some(_) => Err(Trouble::new(Failure::OutputInvalid, &format!("{staged} is not a regular file"))),
         None => Ok(None),
     }
