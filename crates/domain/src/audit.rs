@@ -72,8 +72,13 @@ impl AuditEntry {
     }
 
     #[must_use]
-    pub fn because(mut self, reason: &str) -> Self {
-        self.reason = Some(bounded(reason));
+    pub fn because(self, reason: &str) -> Self {
+        self.with_reason(Some(reason))
+    }
+
+    #[must_use]
+    pub fn with_reason(mut self, reason: Option<&str>) -> Self {
+        self.reason = reason.map(bounded);
         self
     }
 }

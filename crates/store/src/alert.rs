@@ -9,7 +9,7 @@ mod silence;
 pub use delivery::{Delivery, DeliveryRecord};
 
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Alerts<'_> {
         &mut self,
         judging: Judging<'_>,
         compose: impl FnOnce(&Judgement, Notice) -> String,
-    ) -> Result<Judgement, StoreError> {
+    ) -> Result<Judgement> {
         let found = self.alert_lock(judging.rule, judging.subject.as_str()).await?;
         let now = self.now().await?;
         let before = found.as_ref().map_or(AlertState::Inactive, |found| found.state);
@@ -89,10 +89,10 @@ impl Alerts<'_> {
         let judgement = Judgement { before, after, notice, told, silence, value, at: now };
         if after != before || told.is_some() || (after.is_active() && judging.reading != Reading::Unknown) {
             let announced = told.map_or(known, |told| alert::announced(after, told));
-            self.alert_save(&judging, &judgement, announced.map(DbTime)).await?;
+            self.alert_save(&judging, &judgement, announced).await?;
         }
         if let Some(notice) = notice {
-            self.audit_insert(&audit_entry(&judging, &judgement, notice), now.into()).await?;
+            self.audit_insert(&audit_entry(&judging, &judgement, notice), now).await?;
         }
         if let Some(told) = told
             && !judging.channels.is_empty()
@@ -103,13 +103,8 @@ impl Alerts<'_> {
         Ok(judgement)
     }
 
-    async fn silence_of(
-        &mut self,
-        rule: &str,
-        subject: &Subject,
-        now: Timestamp,
-    ) -> Result<Option<Silence>, StoreError> {
-        let silences = self.alert_silence_covering(rule, subject.as_str(), now.into()).await?;
+    async fn silence_of(&mut self, rule: &str, subject: &Subject, now: Timestamp) -> Result<Option<Silence>> {
+        let silences = self.alert_silence_covering(rule, subject.as_str(), now).await?;
         Ok(quietest(&silences, rule, subject, now).cloned())
     }
 
@@ -119,29 +114,29 @@ impl Alerts<'_> {
         notice: Notice,
         body: &str,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         for channel in judging.channels {
-            self.alert_delivery_insert(judging, notice, channel, body, now.into()).await?;
+            self.alert_delivery_insert(judging, notice, channel, body, now).await?;
         }
         self.wake(ALERT_DELIVERY);
         Ok(())
     }
 
     /// Alerts that are breached, or whose end was not announced yet.
-    pub async fn open(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
-        let records = self.alert_open(limit.into()).await?;
+    pub async fn open(&mut self, limit: u32) -> Result<Vec<AlertRecord>> {
+        let records = self.alert_open(limit).await?;
         self.with_silences(records).await
     }
 
     /// Firing alerts first. Alerts that were never breached have no row.
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
-        let records = self.alert_list(limit.into()).await?;
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<AlertRecord>> {
+        let records = self.alert_list(limit).await?;
         self.with_silences(records).await
     }
 
-    async fn with_silences(&mut self, mut records: Vec<AlertRecord>) -> Result<Vec<AlertRecord>, StoreError> {
+    async fn with_silences(&mut self, mut records: Vec<AlertRecord>) -> Result<Vec<AlertRecord>> {
         let now = self.now().await?;
-        let silences = self.alert_silence_in_force(now.into(), SILENCES_MAX).await?;
+        let silences = self.alert_silence_in_force(now, SILENCES_MAX).await?;
         for record in &mut records {
             record.silence = quietest(&silences, &record.rule, &record.subject, now).cloned();
         }
@@ -150,23 +145,23 @@ impl Alerts<'_> {
 
     /// Deletes alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns how
     /// many.
-    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
-        let before: DbTime = self.now().await?.minus(age).into();
-        let alerts = self.alert_prune(before, limit.into()).await?;
-        let silences = self.alert_silence_prune(before, limit.into()).await?;
-        let deliveries = self.alert_delivery_prune(before, limit.into()).await?;
+    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64> {
+        let before = self.now().await?.minus(age);
+        let alerts = self.alert_prune(before, limit).await?;
+        let silences = self.alert_silence_prune(before, limit).await?;
+        let deliveries = self.alert_delivery_prune(before, limit).await?;
         Ok(alerts + silences + deliveries)
     }
 
     /// Processes declared dead within the last `period`.
-    pub async fn died(&mut self, period: Duration) -> Result<u64, StoreError> {
+    pub async fn died(&mut self, period: Duration) -> Result<u64> {
         let since = self.now().await?.minus(period);
-        Ok(self.alert_count_died(since.into()).await?.unsigned_abs())
+        Ok(self.alert_count_died(since).await?.unsigned_abs())
     }
 
-    pub async fn live(&mut self) -> Result<u64, StoreError> {
+    pub async fn live(&mut self) -> Result<u64> {
         let now = self.now().await?;
-        Ok(self.alert_count_live(now.into()).await?.unsigned_abs())
+        Ok(self.alert_count_live(now).await?.unsigned_abs())
     }
 }
 

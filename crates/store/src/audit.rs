@@ -1,6 +1,6 @@
 //! The audit log: written in the transaction of the change, never modified.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, Stored};
 use crate::tx::Audit;
 use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
@@ -37,28 +37,17 @@ impl Stored for AuditRecord {
     }
 }
 
-pub(crate) fn with_reason(entry: AuditEntry, reason: Option<&str>) -> AuditEntry {
-    match reason {
-        Some(reason) => entry.because(reason),
-        None => entry,
-    }
-}
-
 impl Audit<'_> {
-    pub async fn record(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
+    pub async fn record(&mut self, entry: &AuditEntry) -> Result<()> {
         let now = self.now().await?;
-        Ok(self.audit_insert(entry, now.into()).await?)
+        Ok(self.audit_insert(entry, now).await?)
     }
 
     /// Newest first.
-    pub async fn entries(
-        &mut self,
-        filter: &AuditFilter,
-        limit: u32,
-    ) -> Result<Vec<AuditRecord>, StoreError> {
+    pub async fn entries(&mut self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRecord>> {
         Ok(match &filter.object {
-            Some(object) => self.audit_list_of(object, filter, limit.into()).await?,
-            None => self.audit_list_all(filter, limit.into()).await?,
+            Some(object) => self.audit_list_of(object, filter, limit).await?,
+            None => self.audit_list_all(filter, limit).await?,
         })
     }
 }

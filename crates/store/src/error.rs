@@ -12,6 +12,9 @@ use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::render::LABEL_CHARS_MAX;
 
+/// The result of a call to the store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -45,10 +48,7 @@ pub enum StoreError {
     #[error("the database server is a standby in recovery")]
     ServerInRecovery,
     #[error("the database schema is missing or behind: {} of {} migrations applied", known - pending, known)]
-    SchemaBehind {
-        pending: usize,
-        known: usize,
-    },
+    SchemaBehind { pending: usize, known: usize },
     /// A newer program has changed the schema in a way that this one cannot use.
     #[error(
         "the database schema has the breaking migration {version} ({name}), which this program does not know"

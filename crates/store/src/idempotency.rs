@@ -1,7 +1,7 @@
 //! Repeating a request has one effect and one answer: the key and the answer are stored in the transaction of the
 //! effect.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Idempotency;
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub enum Claim {
 impl Idempotency<'_> {
     /// `fingerprint` is a hash of the whole request.
     #[crate::boxed]
-    pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim, StoreError> {
+    pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim> {
         let now = self.now().await?;
-        self.idempotency_prune(now.minus(KEEP_ANSWERS).into()).await?;
-        if self.idempotency_claim(caller, key, fingerprint, now.into()).await? == 1 {
+        self.idempotency_prune(now.minus(KEEP_ANSWERS)).await?;
+        if self.idempotency_claim(caller, key, fingerprint, now).await? == 1 {
             return Ok(Claim::New);
         }
         Ok(match self.idempotency_by_key(caller, key).await? {
@@ -36,15 +36,5 @@ impl Idempotency<'_> {
             Some(_) => Claim::Mismatch,
             None => Claim::New,
         })
-    }
-
-    pub async fn save_answer(
-        &mut self,
-        caller: &str,
-        key: &str,
-        status: u16,
-        body: &str,
-    ) -> Result<(), StoreError> {
-        Ok(self.idempotency_save_answer(caller, key, status.into(), body).await?)
     }
 }

@@ -1,6 +1,6 @@
 //! The inbox: a message that arrives again is handled once, because its id commits together with the work.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statements;
 use crate::store::Store;
 use crate::tx::Tx;
@@ -12,11 +12,7 @@ use tidemill_domain::inbox::Message;
 const PORTION: u32 = 1_000;
 
 /// [`Tx::first_time`] in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses.
-pub async fn first_time_on(
-    connection: &mut PgConnection,
-    consumer: &str,
-    message_id: &str,
-) -> Result<bool, StoreError> {
+pub async fn first_time_on(connection: &mut PgConnection, consumer: &str, message_id: &str) -> Result<bool> {
     Ok(statements::inbox::insert_on(connection, Message::new(consumer, message_id)?).await?)
 }
 
@@ -38,9 +34,9 @@ impl Tx {
     /// # Ok::<(), tidemill_store::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn first_time(&mut self, consumer: &str, message_id: &str) -> Result<bool, StoreError> {
+    pub async fn first_time(&mut self, consumer: &str, message_id: &str) -> Result<bool> {
         let message = Message::new(consumer, message_id)?;
-        let now = self.fake_now().map(Into::into);
+        let now = self.fake_now();
         Ok(self.inbox_insert(message, now).await?)
     }
 }
@@ -48,12 +44,12 @@ impl Tx {
 impl Store {
     /// Deletes messages seen longer than `keep_for` ago, in at most `most` portions; returns how many.
     #[crate::boxed]
-    pub async fn retain_inbox(&self, keep_for: Duration, most: usize) -> Result<u64, StoreError> {
+    pub async fn retain_inbox(&self, keep_for: Duration, most: usize) -> Result<u64> {
         let mut forgotten = 0;
         for _ in 0..most {
             let mut tx = self.begin().await?;
             let before = tx.now().await?.minus(keep_for);
-            let deleted = tx.inbox_delete_old(before.into(), PORTION.into()).await?;
+            let deleted = tx.inbox_delete_old(before, PORTION).await?;
             tx.commit().await?;
             forgotten += deleted;
             if deleted < PORTION.into() {

@@ -1,8 +1,7 @@
 //! Leases: load the row, apply the domain's rule, save; and the fence that every settling transaction passes.
 
-use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::process::ProcessRecord;
 use crate::statement::{Columns, stored};
 use crate::tx::{Leases, Renewal};
@@ -56,22 +55,22 @@ impl Leases<'_> {
         key: &LeaseKey,
         by: ProcessId,
         term: Term,
-    ) -> Result<Result<Granted, LeaseRefusal>, StoreError> {
+    ) -> Result<Result<Granted, LeaseRefusal>> {
         self.lease_insert_free(key).await?;
         let row = self.lease_lock(key).await?;
         let before = row.map_or(Lease::NEW, |row| row.lease);
         let owner = match before {
-            Lease::Held { fence, .. } => self.process_lock_shared(fence.owner.into()).await?,
+            Lease::Held { fence, .. } => self.process_lock_shared(fence.owner).await?,
             Lease::Free { .. } => None,
         };
-        let asker = self.process_lock_shared(by.into()).await?;
+        let asker = self.process_lock_shared(by).await?;
         // All rows that the decision needs are locked now, so read the clock.
         let now = self.now().await?;
         let owner = life(owner.as_ref(), now);
         let asker = life(asker.as_ref(), now);
         match lease::next(before, owner, LeaseEvent::Acquire { by, life: asker, term }, now) {
             Ok(Lease::Held { fence, until }) => {
-                self.lease_save_held(key, fence, until.map(DbTime), now.into()).await?;
+                self.lease_save_held(key, fence, until, now).await?;
                 crash_point!("lease_acquired");
                 let taken_over_from = match before {
                     Lease::Held { fence, .. } => Some(fence.owner),
@@ -90,10 +89,10 @@ impl Leases<'_> {
         &mut self,
         keys: &[LeaseKey],
         by: ProcessId,
-    ) -> Result<Vec<(LeaseKey, Granted)>, StoreError> {
+    ) -> Result<Vec<(LeaseKey, Granted)>> {
         self.lease_insert_free_all(keys).await?;
         let rows = self.lease_lock_all(keys).await?;
-        let asker = self.process_lock_shared(by.into()).await?;
+        let asker = self.process_lock_shared(by).await?;
         let now = self.now().await?;
         let asker = life(asker.as_ref(), now);
         let event = LeaseEvent::Acquire { by, life: asker, term: Term::Process };
@@ -104,7 +103,7 @@ impl Leases<'_> {
                 held.push((row.key, fence));
             }
         }
-        self.lease_save_held_all(&held, now.into()).await?;
+        self.lease_save_held_all(&held, now).await?;
         let granted = |fence| Granted { fence, until: None, taken_over_from: None };
         Ok(held.into_iter().map(|(key, fence)| (key, granted(fence))).collect())
     }
@@ -112,7 +111,7 @@ impl Leases<'_> {
     /// Renews leases that have their own term. Leases that are neither renewed nor lost were locked by another
     /// transaction: retry those.
     #[crate::boxed]
-    pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed, StoreError> {
+    pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
         let locked: HashSet<(String, String)> = self.lease_lock_free(&keys).await?.into_iter().collect();
         let now = self.now().await?;
@@ -124,21 +123,20 @@ impl Leases<'_> {
             .filter(|(key, ..)| is_among(&locked, key))
             .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl).into() })
             .collect();
-        let done: HashSet<(String, String)> =
-            self.lease_renew(&renewals, now.into()).await?.into_iter().collect();
+        let done: HashSet<(String, String)> = self.lease_renew(&renewals, now).await?.into_iter().collect();
         crash_point!("lease_renewed");
         let (renewed, lost) =
             renewals.iter().map(|asked| asked.key.clone()).partition(|key| is_among(&done, key));
         Ok(Renewed { renewed, lost })
     }
 
-    pub async fn of_process(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
-        let rows = self.lease_owned_by(owner.into()).await?;
+    pub async fn of_process(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>> {
+        let rows = self.lease_owned_by(owner).await?;
         Ok(rows.into_iter().map(|row| (row.key, Fence { owner, epoch: row.lease.epoch() })).collect())
     }
 
     /// False if it was no longer ours.
-    pub async fn release(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
+    pub async fn release(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool> {
         let released = self.lease_release(key, fence).await? == 1;
         if released {
             self.wake(&freed_topic(key.kind()));
@@ -146,17 +144,11 @@ impl Leases<'_> {
         Ok(released)
     }
 
-    /// The fence: whether `fence` may still settle work under this lease. The answer holds until the end of this
-    /// transaction, because a take-over has to wait for it. On `false`, roll back.
-    pub async fn confirm(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
-        Ok(self.lease_confirm(key, fence).await?)
-    }
-
     /// Frees at most `limit` leases whose term has passed or whose process has ended.
     #[crate::boxed]
-    pub async fn expire(&mut self, limit: u32) -> Result<Vec<Lapsed>, StoreError> {
+    pub async fn expire(&mut self, limit: u32) -> Result<Vec<Lapsed>> {
         let now = self.now().await?;
-        let rows = self.lease_expire(now.into(), limit.into()).await?;
+        let rows = self.lease_expire(now, limit).await?;
         let mut lapsed = Vec::with_capacity(rows.len());
         for LeaseRow { key, lease, .. } in rows {
             if let Lease::Held { fence, .. } = lease {
@@ -169,7 +161,7 @@ impl Leases<'_> {
 
     /// Held leases first.
     #[crate::boxed]
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<LeaseRecord>> {
         let mut rows = self.lease_list(false, limit.into()).await?;
         // If many are held, the free ones are not read at all.
         let left = i64::from(limit) - rows.len() as i64;
@@ -180,15 +172,12 @@ impl Leases<'_> {
     }
 
     /// Takes no lock.
-    pub async fn find(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>, StoreError> {
+    pub async fn find(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>> {
         let row = self.lease_find(key).await?;
         Ok(self.lease_records(row).await?.pop())
     }
 
-    async fn lease_records(
-        &mut self,
-        rows: impl IntoIterator<Item = LeaseRow>,
-    ) -> Result<Vec<LeaseRecord>, StoreError> {
+    async fn lease_records(&mut self, rows: impl IntoIterator<Item = LeaseRow>) -> Result<Vec<LeaseRecord>> {
         let mut owners: HashMap<ProcessId, Life> = HashMap::new();
         let now = self.now().await?;
         let mut records = Vec::new();
@@ -198,7 +187,7 @@ impl Leases<'_> {
                 Lease::Held { fence, .. } => match owners.get(&fence.owner) {
                     Some(known) => *known,
                     None => {
-                        let process = self.process_by_id(fence.owner.into()).await?;
+                        let process = self.process_by_id(fence.owner).await?;
                         let found = life(process.as_ref(), now);
                         owners.insert(fence.owner, found);
                         found

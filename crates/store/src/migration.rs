@@ -5,7 +5,7 @@
 
 use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::statements::migration::{CREATE_TABLE_POSTGRES, CREATE_TABLE_SQLITE};
 use crate::store::Store;
 use crate::url::Dialect;
@@ -131,7 +131,7 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
     ours.chain(theirs).collect()
 }
 
-pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
+pub(crate) fn usable(status: &[MigrationStatus]) -> Result<()> {
     for line in status {
         let (version, name) = (line.version, line.name.clone());
         match line.standing {
@@ -160,7 +160,7 @@ pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
 }
 
 impl Store {
-    pub async fn migration_status(&self) -> Result<Vec<MigrationStatus>, StoreError> {
+    pub async fn migration_status(&self) -> Result<Vec<MigrationStatus>> {
         let mut tx = self.read().await?;
         let applied =
             if tx.migration_table_exists().await? { tx.migration_list().await? } else { Vec::new() };
@@ -168,11 +168,7 @@ impl Store {
     }
 
     /// Applies what is pending, in order, and calls back for each; returns how many were applied.
-    pub async fn migrate(
-        &self,
-        actor: &Actor,
-        mut tell: impl FnMut(&Migration),
-    ) -> Result<usize, StoreError> {
+    pub async fn migrate(&self, actor: &Actor, mut tell: impl FnMut(&Migration)) -> Result<usize> {
         let status = self.migration_status().await?;
         if let Err(error) = usable(&status)
             && !matches!(error, StoreError::SchemaBehind { .. })
@@ -192,7 +188,7 @@ impl Store {
     }
 
     /// False if another process has applied it meanwhile.
-    async fn apply(&self, migration: &Migration, actor: &Actor) -> Result<bool, StoreError> {
+    async fn apply(&self, migration: &Migration, actor: &Actor) -> Result<bool> {
         let mut tx = self.begin().await?;
         tx.migration_lock().await?;
         tx.migration_create_table().await?;
@@ -208,7 +204,7 @@ impl Store {
         let now = tx.now().await?;
         tx.migration_record(&migration.row(now)).await?;
         let object = format!("migration/{}", migration.version);
-        tx.audit_insert(&AuditEntry::new(actor.clone(), "db.migrate", &object), now.into()).await?;
+        tx.audit_insert(&AuditEntry::new(actor.clone(), "db.migrate", &object), now).await?;
         crash_point!("migration_statement");
         tx.commit().await?;
         crash_point!("migration_statement");

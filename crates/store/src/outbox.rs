@@ -35,7 +35,7 @@ pub use partition::{Extended, Partition};
 pub use restore::Checked;
 pub use retention::Retained;
 
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use tidemill_domain::outbox::Slot;
 
 const FAILED_EVENT: (&str, &str) = ("tidemill_outbox_exception", "event_id");
@@ -54,7 +54,7 @@ fn slot_of(number: i16) -> Option<Slot> {
     u8::try_from(number).ok().map(Slot::new)
 }
 
-fn own_slot(number: i16) -> Result<Slot, StoreError> {
+fn own_slot(number: i16) -> Result<Slot> {
     slot_of(number).ok_or_else(|| damaged("tidemill_outbox_slot", "slot", number))
 }
 

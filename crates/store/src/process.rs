@@ -1,8 +1,7 @@
 //! The registry of processes: which run, have ended, or fell silent.
 
-use crate::audit::with_reason;
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::lease::freed_topic;
 use crate::statement::{Columns, stored};
 use crate::tx::Processes;
@@ -35,34 +34,25 @@ fn object(id: ProcessId) -> String {
 
 impl Processes<'_> {
     /// Registers a process as alive for `ttl`.
-    pub async fn register(
-        &mut self,
-        id: ProcessId,
-        identity: &Identity,
-        ttl: Duration,
-    ) -> Result<(), StoreError> {
+    pub async fn register(&mut self, id: ProcessId, identity: &Identity, ttl: Duration) -> Result<()> {
         let now = self.now().await?;
-        self.process_insert(id.into(), identity, now.into(), now.plus(ttl).into()).await?;
+        self.process_insert(id, identity, now, now.plus(ttl)).await?;
         let entry = AuditEntry::new(actor(identity), "process.start", &object(id));
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         Ok(())
     }
 
     /// Keeps a process alive for `ttl` from now; refused if it no longer is.
     #[crate::boxed]
-    pub async fn heartbeat(
-        &mut self,
-        id: ProcessId,
-        ttl: Duration,
-    ) -> Result<Result<(), ProcessRefusal>, StoreError> {
+    pub async fn heartbeat(&mut self, id: ProcessId, ttl: Duration) -> Result<Result<(), ProcessRefusal>> {
         // Lock, then read the clock: the holder of the lock may just have declared this process dead.
-        let Some(process) = self.process_lock(id.into()).await? else {
+        let Some(process) = self.process_lock(id).await? else {
             return Ok(Err(ProcessRefusal::Ended));
         };
         let now = self.now().await?;
         match process::next(process.state, ProcessEvent::Heartbeat { ttl }, now) {
             Ok(ProcessState::Live { until }) => {
-                self.process_heartbeat(id.into(), now.into(), until.into()).await?;
+                self.process_heartbeat(id, now, until).await?;
                 Ok(Ok(()))
             }
             Ok(ProcessState::Stopped { .. } | ProcessState::Dead { .. }) => Ok(Err(ProcessRefusal::Ended)),
@@ -72,16 +62,12 @@ impl Processes<'_> {
 
     /// Ends a process and frees its leases at once. `reason` explains an unplanned end.
     #[crate::boxed]
-    pub async fn stop(
-        &mut self,
-        id: ProcessId,
-        reason: Option<&str>,
-    ) -> Result<Result<(), ProcessRefusal>, StoreError> {
+    pub async fn stop(&mut self, id: ProcessId, reason: Option<&str>) -> Result<Result<(), ProcessRefusal>> {
         // First the leases, then the process: the lock order everywhere.
-        for kind in self.lease_release_all(id.into()).await? {
+        for kind in self.lease_release_all(id).await? {
             self.wake(&freed_topic(&kind));
         }
-        let Some(process) = self.process_lock(id.into()).await? else {
+        let Some(process) = self.process_lock(id).await? else {
             return Ok(Err(ProcessRefusal::Ended));
         };
         let now = self.now().await?;
@@ -91,10 +77,10 @@ impl Processes<'_> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         if after != before {
-            self.process_save_state(id.into(), after).await?;
+            self.process_save_state(id, after).await?;
             let entry = AuditEntry::new(actor(&process.identity), "process.stop", &object(id));
-            let entry = with_reason(entry.from_to("live", "stopped"), reason);
-            self.audit_insert(&entry, now.into()).await?;
+            let entry = entry.from_to("live", "stopped").with_reason(reason);
+            self.audit_insert(&entry, now).await?;
             self.wake(PROCESS_ENDED);
         }
         Ok(Ok(()))
@@ -102,15 +88,15 @@ impl Processes<'_> {
 
     /// Declares at most `limit` silent processes dead.
     #[crate::boxed]
-    pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
+    pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>> {
         let now = self.now().await?;
-        let dead = self.process_expire(now.into(), limit.into()).await?;
+        let dead = self.process_expire(now, limit).await?;
         for record in &dead {
             let silence = now.since(record.heartbeat_at).as_secs();
             let entry = AuditEntry::new(Actor::system(), "process.dead", &object(record.id))
                 .from_to("live", "dead")
                 .because(&format!("no heartbeat for {silence} s from {}", record.identity.name));
-            self.audit_insert(&entry, now.into()).await?;
+            self.audit_insert(&entry, now).await?;
         }
         if !dead.is_empty() {
             self.wake(PROCESS_ENDED);
@@ -118,15 +104,10 @@ impl Processes<'_> {
         Ok(dead)
     }
 
-    /// Live ones first.
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
-        Ok(self.process_list(limit.into()).await?)
-    }
-
     /// Deletes at most `limit` processes that ended more than `age` ago; returns how many.
-    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
+    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64> {
         let now = self.now().await?;
-        Ok(self.process_prune(now.minus(age).into(), limit.into()).await?)
+        Ok(self.process_prune(now.minus(age), limit).await?)
     }
 }
 

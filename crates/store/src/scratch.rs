@@ -2,7 +2,7 @@
 
 mod history;
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::migration::{Migration, known};
 use crate::options::{Init, StoreOptions};
 use crate::store::Store;
@@ -133,7 +133,7 @@ impl Scratch {
     }
 
     /// Opens it with the schema; `clock` replaces the database's clock.
-    pub async fn store(&self, clock: Option<Arc<dyn Clock>>) -> Result<Store, StoreError> {
+    pub async fn store(&self, clock: Option<Arc<dyn Clock>>) -> Result<Store> {
         // Many tests run at once, and some machines are slow.
         let connect_timeout = Duration::from_secs(60);
         let options = StoreOptions { clock, connect_timeout, ..StoreOptions::default() };
@@ -196,7 +196,7 @@ impl Drop for Scratch {
 
 impl crate::tx::Tx {
     /// Runs any statement, for tests that plant a fault.
-    pub async fn execute_for_test(&mut self, sql: &str) -> Result<(), StoreError> {
+    pub async fn execute_for_test(&mut self, sql: &str) -> Result<()> {
         self.plain(AssertSqlSafe(sql.to_owned())).await
     }
 }

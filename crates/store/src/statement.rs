@@ -8,9 +8,14 @@
 //!     }
 //!
 //!     /// Binds other values than its parameters.
-//!     fn pool_rename(names: &Names, now: DbTime) -> u64 {
+//!     fn pool_rename(names: &Names, now: Timestamp) -> u64 {
 //!         bind(&names.old, &names.new, now)
 //!         "update tidemill_pool set name = $2, changed_at = $3 where name = $1"
+//!     }
+//!
+//!     /// A method of `Pools`, for other crates.
+//!     pub fn Pools::names(limit: u32) -> Vec<String> {
+//!         "select name from tidemill_pool order by name limit $1"
 //!     }
 //!
 //!     /// The databases need different texts.
@@ -21,7 +26,7 @@
 //! }
 //! ```
 //!
-//! Each declaration becomes a method of [`Tx`](crate::Tx). Its return type says how the statement runs: `()`, `u64` (rows
+//! Each declaration becomes a method of [`Tx`](crate::Tx), or of a noun. Its return type says how the statement runs: `()`, `u64` (rows
 //! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, by column name
 //! into a struct, by position into a tuple; [`Exists`] says whether there is a row. [`Stored`] types check their values.
 //! The databases spell a word in braces differently: see [`dialect`].
@@ -31,12 +36,12 @@
 //! - `|connection| { … }` or `|tx: Tx| { … }`: Rust code on the connection, or with other statements;
 //! - `nothing`: the default value without a query.
 
+mod bind;
 pub(crate) mod columns;
 pub(crate) mod dialect;
-mod list;
 
+pub(crate) use bind::{Bind, column, list};
 pub(crate) use columns::{Columns, Stored, stored};
-pub(crate) use list::{column, list};
 
 pub(crate) use sqlx::postgres::PgArguments;
 pub(crate) use sqlx::sqlite::SqliteArguments;
@@ -168,7 +173,7 @@ where
 }
 
 /// The return value for a declared answer.
-pub(crate) trait Answer {
+pub trait Answer {
     type Value;
     const ROWS: bool;
 }
@@ -178,7 +183,7 @@ pub(crate) trait Make<R, How>: Answer {
     fn make(outcome: Outcome<R>) -> Result<Self::Value, sqlx::Error>;
 }
 
-pub(crate) struct One<T>(std::marker::PhantomData<T>);
+pub struct One<T>(std::marker::PhantomData<T>);
 
 impl<T> Answer for One<T> {
     type Value = T;
@@ -214,7 +219,7 @@ impl<R, How, T: Record<R, How>> Make<R, How> for Vec<T> {
 }
 
 /// Whether the statement returns a row.
-pub(crate) struct Exists;
+pub struct Exists;
 
 impl Answer for Exists {
     type Value = bool;
@@ -253,9 +258,24 @@ executed! {
 macro_rules! statements {
     ($(
         $(#[$meta:meta])*
-        fn $name:ident($($parameter:ident: $type:ty),* $(,)?) -> $answer:ty { $($body:tt)* }
-    )*) => {
-        impl $crate::tx::Tx { $(
+        $(pub)? fn $name:ident $(:: $method:ident)? ($($parameter:ident: $type:ty),* $(,)?) -> $answer:ty {
+            $($body:tt)*
+        }
+    )*) => { $(
+        $crate::statement::method! {
+            $(#[$meta])*
+            [$name $($method)?] ($($parameter: $type),*) -> $answer { $($body)* }
+        }
+    )* };
+}
+pub(crate) use statements;
+
+macro_rules! method {
+    (
+        $(#[$meta:meta])*
+        [$name:ident] ($($parameter:ident: $type:ty),*) -> $answer:ty { $($body:tt)* }
+    ) => {
+        impl $crate::tx::Tx {
             $(#[$meta])*
             pub(crate) async fn $name(
                 &mut self,
@@ -263,10 +283,24 @@ macro_rules! statements {
             ) -> Result<<$answer as $crate::statement::Answer>::Value, sqlx::Error> {
                 $crate::statement::statement!(self, $answer, [$($parameter),*], $($body)*)
             }
-        )* }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        [$noun:ident $method:ident] ($($parameter:ident: $type:ty),*) -> $answer:ty { $($body:tt)* }
+    ) => {
+        impl $crate::tx::$noun<'_> {
+            $(#[$meta])*
+            pub async fn $method(
+                &mut self,
+                $($parameter: $type),*
+            ) -> Result<<$answer as $crate::statement::Answer>::Value, $crate::error::StoreError> {
+                Ok($crate::statement::statement!(self, $answer, [$($parameter),*], $($body)*)?)
+            }
+        }
     };
 }
-pub(crate) use statements;
+pub(crate) use method;
 
 /// Declares statements of PostgreSQL alone, as functions on a connection. Their texts may be built at run time, from
 /// names that were checked and quoted.
@@ -383,7 +417,7 @@ macro_rules! arguments {
     };
     ($arguments:ident, $($bind:expr),+) => {{
         let mut arguments = $crate::statement::$arguments::default();
-        $(sqlx::Arguments::add(&mut arguments, $bind).map_err(sqlx::Error::Encode)?;)+
+        $(sqlx::Arguments::add(&mut arguments, $crate::statement::Bind::bound($bind)).map_err(sqlx::Error::Encode)?;)+
         arguments
     }};
 }

@@ -1,6 +1,6 @@
 //! The store: opens a database and begins transactions.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::item::Reading;
 use crate::migration;
 use crate::options::{Init, StoreOptions};
@@ -61,7 +61,7 @@ impl Store {
     /// assert!(now.as_micros() > 0);
     /// # })
     /// ```
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: &str) -> Result<Self> {
         let store = Self::open(url.parse()?, &StoreOptions::default()).await?;
         store.initialise(Init::default()).await?;
         Ok(store)
@@ -69,7 +69,7 @@ impl Store {
 
     /// Does not read the schema.
     #[crate::boxed]
-    pub async fn open(url: DatabaseUrl, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub async fn open(url: DatabaseUrl, options: &StoreOptions) -> Result<Self> {
         let backend = match &url.place {
             Place::Postgres(connect) => {
                 Backend::Postgres(postgres::Postgres::open(connect, &url.to_string(), options).await?)
@@ -91,7 +91,7 @@ impl Store {
 
     /// Upgrades the schema where `init` says so, and refuses one that this program cannot use.
     #[crate::boxed]
-    pub async fn initialise(&self, init: Init) -> Result<(), StoreError> {
+    pub async fn initialise(&self, init: Init) -> Result<()> {
         let automatic = match init {
             Init::Always => true,
             Init::Embedded => self.dialect() == Dialect::Sqlite,
@@ -106,31 +106,31 @@ impl Store {
 
     /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so do no file or network
     /// I/O in it.
-    pub async fn begin(&self) -> Result<Tx, StoreError> {
+    pub async fn begin(&self) -> Result<Tx> {
         self.tx(Mode::Write).await
     }
 
     /// [`begin`](Self::begin) for work that may be idle for as long as `limit`, where PostgreSQL would otherwise end
     /// the transaction.
-    pub async fn begin_idling(&self, limit: Duration) -> Result<Tx, StoreError> {
+    pub async fn begin_idling(&self, limit: Duration) -> Result<Tx> {
         self.tx(Mode::Idling(limit)).await
     }
 
     /// [`begin`](Self::begin) for heartbeats: where the budget allows it, on a connection that other work cannot use
     /// up.
-    pub async fn begin_vital(&self) -> Result<Tx, StoreError> {
+    pub async fn begin_vital(&self) -> Result<Tx> {
         self.tx(Mode::Vital).await
     }
 
     /// Begins a transaction that only reads, from one snapshot; it never blocks a writer. (A database in memory has a
     /// single connection: there, end it before the next one begins.)
-    pub async fn read(&self) -> Result<Tx, StoreError> {
+    pub async fn read(&self) -> Result<Tx> {
         self.tx(Mode::Read).await
     }
 
     /// [`read`](Self::read) with a statement timeout on PostgreSQL, so that a query whose caller has given up does not
     /// keep a connection.
-    pub async fn read_within(&self, limit: Duration) -> Result<Tx, StoreError> {
+    pub async fn read_within(&self, limit: Duration) -> Result<Tx> {
         self.tx(Mode::ReadWithin(limit)).await
     }
 
@@ -138,12 +138,12 @@ impl Store {
     /// soon as it is answered: neither [`rollback`](Tx::rollback) nor dropping undoes it, and if it is dropped before
     /// its answer, it may or may not have happened. On SQLite, and behind a transaction pooler, it is
     /// [`begin`](Self::begin): so always commit.
-    pub async fn alone(&self) -> Result<Tx, StoreError> {
+    pub async fn alone(&self) -> Result<Tx> {
         self.tx(Mode::Alone).await
     }
 
     /// [`alone`](Self::alone) for a statement that only reads; on SQLite it never blocks a writer.
-    pub async fn alone_reading(&self) -> Result<Tx, StoreError> {
+    pub async fn alone_reading(&self) -> Result<Tx> {
         match &self.inner.backend {
             Backend::Postgres(_) => self.alone().await,
             Backend::Sqlite(_) => self.read().await,
@@ -151,7 +151,7 @@ impl Store {
     }
 
     #[crate::boxed]
-    async fn tx(&self, mode: Mode) -> Result<Tx, StoreError> {
+    async fn tx(&self, mode: Mode) -> Result<Tx> {
         let connection = match (&self.inner.backend, mode) {
             (Backend::Postgres(postgres), mode) => postgres.begin(mode).await?,
             (Backend::Sqlite(sqlite), Mode::Read | Mode::ReadWithin(_)) => sqlite.read().await?,

@@ -1,7 +1,7 @@
 //! API tokens and the browser sessions opened with them.
 
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Stored, stored};
 use crate::tx::Tokens;
 use sha2::{Digest, Sha256};
@@ -92,12 +92,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 impl Tokens<'_> {
     #[crate::boxed]
-    pub async fn create(
-        &mut self,
-        token: &Token,
-        new: &NewToken,
-        actor: &Actor,
-    ) -> Result<TokenRecord, StoreError> {
+    pub async fn create(&mut self, token: &Token, new: &NewToken, actor: &Actor) -> Result<TokenRecord> {
         let now = self.now().await?;
         let record = TokenRecord {
             id: token.id().to_owned(),
@@ -113,12 +108,12 @@ impl Tokens<'_> {
         self.token_insert(&record, &hash(token.secret())).await?;
         let object = format!("token/{}", record.id);
         let entry = AuditEntry::new(actor.clone(), "token.create", &object).from_to("", new.role.as_str());
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         Ok(record)
     }
 
     /// The token's record, if its secret is right and it is valid now.
-    pub async fn authenticate(&mut self, token: &Token) -> Result<Option<TokenRecord>, StoreError> {
+    pub async fn authenticate(&mut self, token: &Token) -> Result<Option<TokenRecord>> {
         let Some(TokenRow { record, secret_hash }) = self.token_by_id(token.id()).await? else {
             return Ok(None);
         };
@@ -126,47 +121,42 @@ impl Tokens<'_> {
         Ok((is_same(&secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
     }
 
-    pub async fn touch(&mut self, id: &str) -> Result<(), StoreError> {
+    pub async fn touch(&mut self, id: &str) -> Result<()> {
         let now = self.now().await?;
-        Ok(self.token_touch(id, now.into(), now.minus(TOUCH_EVERY).into()).await?)
-    }
-
-    /// Newest first.
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
-        Ok(self.token_list(limit.into()).await?)
+        Ok(self.token_touch(id, now, now.minus(TOUCH_EVERY)).await?)
     }
 
     /// Revokes a token and ends its sessions; false if there was nothing to revoke.
     #[crate::boxed]
-    pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+    pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool> {
         let now = self.now().await?;
-        if self.token_revoke(id, now.into()).await? == 0 {
+        if self.token_revoke(id, now).await? == 0 {
             return Ok(false);
         }
         self.session_delete_of_token(id).await?;
         let entry = AuditEntry::new(actor.clone(), "token.revoke", &format!("token/{id}"))
             .from_to("valid", "revoked");
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         Ok(true)
     }
 
     /// `secret` is a random text that only the browser gets.
     #[crate::boxed]
-    pub async fn open_session(&mut self, secret: &str, token: &TokenRecord) -> Result<(), StoreError> {
+    pub async fn open_session(&mut self, secret: &str, token: &TokenRecord) -> Result<()> {
         let now = self.now().await?;
         // Delete ended sessions on the way.
-        self.session_prune(now.into(), now.minus(SESSION_IDLE_MAX).into()).await?;
+        self.session_prune(now, now.minus(SESSION_IDLE_MAX)).await?;
         let ends_at = access::session_end(token.expires_at, now);
-        self.session_insert(&hash(secret), &token.id, now.into(), ends_at.into()).await?;
+        self.session_insert(&hash(secret), &token.id, now, ends_at).await?;
         let actor = Actor { name: token.name.clone(), role: token.role, request_id: None };
         let entry = AuditEntry::new(actor, "session.open", &format!("token/{}", token.id));
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         Ok(())
     }
 
     /// A session, if it and its token are valid now.
     #[crate::boxed]
-    pub async fn session(&mut self, secret: &str) -> Result<Option<SessionRecord>, StoreError> {
+    pub async fn session(&mut self, secret: &str) -> Result<Option<SessionRecord>> {
         let found = self.session_by_hash(&hash(secret)).await?;
         let Some((token_id, DbTime(seen_at), DbTime(ends_at))) = found else { return Ok(None) };
         let Some(TokenRow { record: token, .. }) = self.token_by_id(&token_id).await? else {
@@ -177,12 +167,12 @@ impl Tokens<'_> {
         Ok(is_valid.then_some(SessionRecord { token, seen_at }))
     }
 
-    pub async fn touch_session(&mut self, secret: &str) -> Result<(), StoreError> {
+    pub async fn touch_session(&mut self, secret: &str) -> Result<()> {
         let now = self.now().await?;
-        Ok(self.session_touch(&hash(secret), now.into(), now.minus(TOUCH_EVERY).into()).await?)
+        Ok(self.session_touch(&hash(secret), now, now.minus(TOUCH_EVERY)).await?)
     }
 
-    pub async fn close_session(&mut self, secret: &str) -> Result<bool, StoreError> {
+    pub async fn close_session(&mut self, secret: &str) -> Result<bool> {
         Ok(self.session_delete(&hash(secret)).await? > 0)
     }
 }

@@ -1,7 +1,7 @@
 //! A transaction. Its statements are in `statements/`, one file per noun; the public methods are with their nouns.
 
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::render::Keys;
 use crate::statement::Database;
 use crate::store::Store;
@@ -91,7 +91,7 @@ impl Tx {
     }
 
     /// The time of the database's clock, or of a test's. Read it after the rows that the decision needs are locked.
-    pub async fn now(&mut self) -> Result<Timestamp, StoreError> {
+    pub async fn now(&mut self) -> Result<Timestamp> {
         if let Some(clock) = self.store.clock() {
             return Ok(clock.now());
         }
@@ -128,7 +128,7 @@ impl Tx {
 
     /// Then sends the wake-ups.
     #[crate::boxed]
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(self) -> Result<()> {
         crash_point!("before_commit");
         let committed = match self.connection {
             Connection::Postgres(tx) => tx.commit().await,
@@ -165,22 +165,22 @@ impl Tx {
     }
 
     /// Marks a point for [`rollback_to_savepoint`](Self::rollback_to_savepoint); a later mark replaces it.
-    pub async fn savepoint(&mut self) -> Result<(), StoreError> {
+    pub async fn savepoint(&mut self) -> Result<()> {
         self.plain("savepoint tidemill").await
     }
 
     /// Undoes everything since [`savepoint`](Self::savepoint), also after a failed statement.
-    pub async fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
+    pub async fn rollback_to_savepoint(&mut self) -> Result<()> {
         self.plain("rollback to savepoint tidemill").await
     }
 
     /// Releases [`savepoint`](Self::savepoint); fails if its transaction has been ended.
-    pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn release_savepoint(&mut self) -> Result<()> {
         self.plain("release savepoint tidemill").await
     }
 
     /// Runs one or more statements without values.
-    pub(crate) async fn plain(&mut self, statement: impl SqlSafeStr) -> Result<(), StoreError> {
+    pub(crate) async fn plain(&mut self, statement: impl SqlSafeStr) -> Result<()> {
         match self.database() {
             Database::Postgres(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
             Database::Sqlite(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop)?,
@@ -190,7 +190,7 @@ impl Tx {
 
     /// Dropping does the same a little later, which is enough for a transaction that only reads.
     #[crate::boxed]
-    pub async fn rollback(self) -> Result<(), StoreError> {
+    pub async fn rollback(self) -> Result<()> {
         match self.connection {
             Connection::Postgres(tx) => tx.rollback().await?,
             Connection::Alone(_) => {}

@@ -1,6 +1,6 @@
 //! Database URLs. Parsed once; shown without secrets.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl fmt::Debug for DatabaseUrl {
 impl FromStr for DatabaseUrl {
     type Err = StoreError;
 
-    fn from_str(text: &str) -> Result<Self, StoreError> {
+    fn from_str(text: &str) -> Result<Self> {
         let place = if let Some(jdbc) = text.strip_prefix("jdbc:") {
             let Some(rest) = jdbc.strip_prefix("postgresql:") else {
                 return Err(bad("of the jdbc: URLs only jdbc:postgresql: is supported"));
@@ -95,7 +95,7 @@ fn unknown_scheme(text: &str) -> String {
     }
 }
 
-fn sqlite_place(rest: &str) -> Result<Place, StoreError> {
+fn sqlite_place(rest: &str) -> Result<Place> {
     if rest == ":memory:" || rest == "//:memory:" {
         return Ok(Place::SqliteMemory);
     }
@@ -112,7 +112,7 @@ fn sqlite_place(rest: &str) -> Result<Place, StoreError> {
     Ok(Place::SqliteFile(PathBuf::from(path)))
 }
 
-fn postgres_options(text: &str) -> Result<PgConnectOptions, StoreError> {
+fn postgres_options(text: &str) -> Result<PgConnectOptions> {
     refuse_many_hosts(text)?;
     // The driver's message may quote the URL with its password, so drop it.
     let options = PgConnectOptions::from_str(text)
@@ -120,7 +120,7 @@ fn postgres_options(text: &str) -> Result<PgConnectOptions, StoreError> {
     Ok(if options.get_application_name().is_some() { options } else { options.application_name("tidemill") })
 }
 
-fn refuse_many_hosts(text: &str) -> Result<(), StoreError> {
+fn refuse_many_hosts(text: &str) -> Result<()> {
     let authority = text.split_once("//").map_or("", |(_, rest)| rest);
     let authority = authority.split(['/', '?']).next().unwrap_or("");
     let hosts = authority.rsplit('@').next().unwrap_or("");
@@ -131,7 +131,7 @@ fn refuse_many_hosts(text: &str) -> Result<(), StoreError> {
 }
 
 /// `//host:port/database?user=…&password=…`, as the Java driver reads it.
-fn jdbc_options(rest: &str) -> Result<PgConnectOptions, StoreError> {
+fn jdbc_options(rest: &str) -> Result<PgConnectOptions> {
     let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
     let location = match location.strip_prefix("//") {
         Some(location) => location.to_owned(),

@@ -3,7 +3,7 @@
 
 use super::object;
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, Stored, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
@@ -40,9 +40,9 @@ const ERROR_CHARS_MAX: usize = 1000;
 
 impl Alerts<'_> {
     /// At most `limit` notices to try now; per alert and channel only the oldest.
-    pub async fn due_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>, StoreError> {
+    pub async fn due_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>> {
         let now = self.now().await?;
-        Ok(self.alert_delivery_due(now.into(), limit.into()).await?)
+        Ok(self.alert_delivery_due(now, limit).await?)
     }
 
     /// Records the outcome of an attempt; `delay` is the backoff after a number of failures. Confirm the evaluator's
@@ -53,7 +53,7 @@ impl Alerts<'_> {
         attempt: Attempt,
         error: Option<&str>,
         delay: impl FnOnce(u32) -> Duration,
-    ) -> Result<Option<DeliveryState>, StoreError> {
+    ) -> Result<Option<DeliveryState>> {
         let Some(found) = self.alert_delivery_lock(id).await? else { return Ok(None) };
         let now = self.now().await?;
         let after = delivery::next(found.state, attempt, delay, now);
@@ -67,14 +67,9 @@ impl Alerts<'_> {
             let why = format!("{channel}: {}", last_error.as_deref().unwrap_or("unknown"));
             let object = object(rule, subject);
             let entry = AuditEntry::new(Actor::system(), "alert.undelivered", &object).because(&why);
-            self.audit_insert(&entry, now.into()).await?;
+            self.audit_insert(&entry, now).await?;
         }
         Ok(Some(after))
-    }
-
-    /// Newest first.
-    pub async fn deliveries(&mut self, limit: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
-        Ok(self.alert_delivery_list(limit.into()).await?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Silences: hold notices back for a while; the audit log keeps who asked and why.
 
 use super::object;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, Stored};
 use crate::tx::Alerts;
 use tidemill_domain::alert::silence::{self, SilenceRequest};
@@ -36,17 +36,14 @@ impl Stored for Silence {
 impl Alerts<'_> {
     /// Silences a rule, or one subject of it, from now on. Replaces a silence of exactly the same.
     #[crate::boxed]
-    pub async fn silence(
-        &mut self,
-        request: &SilenceRequest,
-    ) -> Result<Result<Silence, BadSilence>, StoreError> {
+    pub async fn silence(&mut self, request: &SilenceRequest) -> Result<Result<Silence, BadSilence>> {
         let reason = match request.check().and_then(|()| silence::reason(&request.reason)) {
             Ok(reason) => reason,
             Err(bad) => return Ok(Err(bad)),
         };
         let now = self.now().await?;
         let subject = request.subject.as_ref();
-        self.alert_silence_end(&request.rule, subject.map(Subject::as_str), now.into()).await?;
+        self.alert_silence_end(&request.rule, subject.map(Subject::as_str), now).await?;
         let entry =
             AuditEntry::new(request.actor.clone(), "alert.silence", &silenced(&request.rule, subject))
                 .because(reason);
@@ -61,30 +58,25 @@ impl Alerts<'_> {
             ended_at: None,
         };
         silence.id = self.alert_silence_insert(&silence).await?;
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         Ok(Ok(silence))
     }
 
     /// Ends the silence of exactly this rule and subject; false if none was in force.
     #[crate::boxed]
-    pub async fn unsilence(
-        &mut self,
-        rule: &str,
-        subject: Option<&Subject>,
-        actor: &Actor,
-    ) -> Result<bool, StoreError> {
+    pub async fn unsilence(&mut self, rule: &str, subject: Option<&Subject>, actor: &Actor) -> Result<bool> {
         let now = self.now().await?;
-        let ended = self.alert_silence_end(rule, subject.map(Subject::as_str), now.into()).await? > 0;
+        let ended = self.alert_silence_end(rule, subject.map(Subject::as_str), now).await? > 0;
         if ended {
             let entry = AuditEntry::new(actor.clone(), "alert.unsilence", &silenced(rule, subject));
-            self.audit_insert(&entry, now.into()).await?;
+            self.audit_insert(&entry, now).await?;
         }
         Ok(ended)
     }
 
     /// Silences in force, the longest first.
-    pub async fn silences(&mut self, limit: u32) -> Result<Vec<Silence>, StoreError> {
+    pub async fn silences(&mut self, limit: u32) -> Result<Vec<Silence>> {
         let now = self.now().await?;
-        Ok(self.alert_silence_in_force(now.into(), limit.into()).await?)
+        Ok(self.alert_silence_in_force(now, limit.into()).await?)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::columns;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Jobs;
 use tidemill_domain::job::{Counters, ExecutionId, StepExecutionId};
 use tidemill_domain::lease::{Fence, LeaseKey};
@@ -34,7 +34,7 @@ pub enum ChunkSaved {
 impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     #[crate::boxed]
-    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
+    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved> {
         let context = chunk.context.map(columns::context);
         let now = self.fake_now().map(Into::into);
         let saved = self.job_chunk_save(chunk, context.as_ref(), now).await?;
@@ -43,11 +43,5 @@ impl Jobs<'_> {
             Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },
             None => ChunkSaved::Fenced,
         })
-    }
-
-    /// The version of a step once all transactions that write it have ended; `None` if there is no such step. After a
-    /// lost commit answer it shows whether the chunk was recorded.
-    pub async fn settled_version(&mut self, step: StepExecutionId) -> Result<Option<i64>, StoreError> {
-        Ok(self.job_step_lock_version(step.get()).await?)
     }
 }

@@ -1,6 +1,6 @@
 //! Truncates texts to Spring Batch's columns. The full text is kept elsewhere.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::tx::{ContextColumns, ExitColumns};
 use tidemill_domain::job::ExitStatus;
 use tidemill_domain::job::context::{self, ContextError, ExecutionContext};
@@ -21,11 +21,11 @@ pub(super) fn context(text: &str) -> ContextColumns<'_> {
     ContextColumns { short, long }
 }
 
-pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<String, StoreError> {
+pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<String> {
     context.to_text().map_err(|source| bad_context(place, source))
 }
 
-pub(super) fn read_context(text: &str, place: &str) -> Result<ExecutionContext, StoreError> {
+pub(super) fn read_context(text: &str, place: &str) -> Result<ExecutionContext> {
     ExecutionContext::from_text(text).map_err(|source| bad_context(place, source))
 }
 

@@ -2,7 +2,7 @@
 
 use super::record::EXECUTION;
 use super::{columns, object};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
@@ -34,16 +34,11 @@ pub(super) struct StatusNews<'a> {
 impl Jobs<'_> {
     /// False if it is no longer ours, or cannot begin in its status: roll back.
     #[crate::boxed]
-    pub async fn begin_execution(
-        &mut self,
-        id: ExecutionId,
-        lease: &LeaseKey,
-        fence: Fence,
-    ) -> Result<bool, StoreError> {
+    pub async fn begin_execution(&mut self, id: ExecutionId, lease: &LeaseKey, fence: Fence) -> Result<bool> {
         if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
-        let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
+        let Some(head) = self.job_execution_lock(id).await? else { return Ok(false) };
         let Ok(status) = lifecycle::next(head.status, ExecutionEvent::Begin) else { return Ok(false) };
         let at = self.now().await?;
         let now = at.into();
@@ -51,12 +46,12 @@ impl Jobs<'_> {
             StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
         self.job_execution_save_status(&change).await?;
         let news = StatusNews { what: ExecutionTransition::Started, status, exit_code: None, at };
-        self.tell_of_execution(id, news).await?;
+        self.publish_execution_event(id, news).await?;
         Ok(true)
     }
 
-    pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool, StoreError> {
-        let head = self.job_execution_find(id.get()).await?;
+    pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool> {
+        let head = self.job_execution_find(id).await?;
         Ok(head.is_some_and(|head| head.status == BatchStatus::Stopping))
     }
 
@@ -69,11 +64,11 @@ impl Jobs<'_> {
         lease: &LeaseKey,
         fence: Fence,
         text: &str,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
-        self.job_context_save_of_job(id.get(), &columns::context(text)).await?;
+        self.job_context_save_of_job(id, &columns::context(text)).await?;
         Ok(true)
     }
 
@@ -86,11 +81,11 @@ impl Jobs<'_> {
         fence: Fence,
         status: BatchStatus,
         exit: &ExitStatus,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
-        let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
+        let Some(head) = self.job_execution_lock(id).await? else { return Ok(false) };
         let before = head.status;
         let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
         // Steps that were begun and not ended, for example after a lost answer, end with it.
@@ -101,9 +96,9 @@ impl Jobs<'_> {
         let entry = AuditEntry::new(actor, "execution.end", &object(id))
             .from_to(before.as_str(), after.as_str())
             .because(&exit.code);
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         let (what, exit_code) = (ExecutionTransition::Ended, Some(exit.code.as_str()));
-        self.tell_of_execution(id, StatusNews { what, status: after, exit_code, at: now }).await?;
+        self.publish_execution_event(id, StatusNews { what, status: after, exit_code, at: now }).await?;
         // The id of an execution is never reused, so the lease's row can go too.
         Ok(self.lease_forget(lease, fence).await? == 1)
     }
@@ -115,7 +110,7 @@ impl Jobs<'_> {
         exit: &ExitStatus,
         now: crate::codec::DbStamp,
         restart_due: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (exit, long) = columns::exit(exit);
         let (id, exit) = (id.get(), Some(&exit));
         let change = StatusChange { id, status, started_at: None, ended_at: Some(now), exit, now };
@@ -124,23 +119,23 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    async fn process_actor(&mut self, id: ProcessId) -> Result<Actor, StoreError> {
-        let process = self.process_by_id(id.into()).await?;
+    async fn process_actor(&mut self, id: ProcessId) -> Result<Actor> {
+        let process = self.process_by_id(id).await?;
         let name = process.map_or_else(|| id.as_uuid().to_string(), |process| process.identity.name);
         Ok(Actor { name, role: Role::Worker, request_id: None })
     }
 
     /// Records lifecycle events. The execution's row is locked, or was inserted by this transaction.
-    pub(super) async fn tell_of_execution(
+    pub(super) async fn publish_execution_event(
         &mut self,
         id: ExecutionId,
-        told: StatusNews<'_>,
-    ) -> Result<(), StoreError> {
+        news: StatusNews<'_>,
+    ) -> Result<()> {
         if !self.lifecycle_events().jobs {
             return Ok(());
         }
-        let Some((instance, job)) = self.job_execution_job(id.get()).await? else { return Ok(()) };
-        let StatusNews { what, status, exit_code, at } = told;
+        let Some((instance, job)) = self.job_execution_job(id).await? else { return Ok(()) };
+        let StatusNews { what, status, exit_code, at } = news;
         let instance = InstanceId::new(instance);
         let change = ExecutionChange { execution: id, instance, job: &job, what, status, exit_code, at };
         if let Some(event) = self.lifecycle_events().of_execution(&change) {

@@ -4,7 +4,7 @@ use super::execution::StatusNews;
 use super::record::status_of;
 use super::{columns, lease_key, object};
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::lease::Granted;
 use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -91,10 +91,7 @@ impl Jobs<'_> {
     /// Creates an execution and takes its lease, or returns why not, without writing anything. Launches of one instance
     /// wait for each other.
     #[crate::boxed]
-    pub async fn launch(
-        &mut self,
-        request: &LaunchRequest<'_>,
-    ) -> Result<Result<Launched, LaunchRefusal>, StoreError> {
+    pub async fn launch(&mut self, request: &LaunchRequest<'_>) -> Result<Result<Launched, LaunchRefusal>> {
         let instance = match self.lock_instance(request).await? {
             Ok(instance) => instance,
             Err(refusal) => return Ok(Err(refusal)),
@@ -121,9 +118,10 @@ impl Jobs<'_> {
         let granted = granted.map_err(StoreError::LeaseRefused)?;
         let entry = AuditEntry::new(request.actor.clone(), "execution.launch", &object(execution))
             .because(&format!("job {}", request.job));
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         let (what, status) = (ExecutionTransition::Launched, BatchStatus::Starting);
-        self.tell_of_execution(execution, StatusNews { what, status, exit_code: None, at: now }).await?;
+        self.publish_execution_event(execution, StatusNews { what, status, exit_code: None, at: now })
+            .await?;
         crash_point!("job_launched");
         let parameters = request.parameters.clone();
         let instance = InstanceId::new(instance);
@@ -139,7 +137,7 @@ impl Jobs<'_> {
         fingerprint: Option<&str>,
         rules: LaunchRules,
         valid: Result<(), ParametersInvalid>,
-    ) -> Result<Result<Launch, LaunchRefusal>, StoreError> {
+    ) -> Result<Result<Launch, LaunchRefusal>> {
         let history = match self.job_instance_find(job, &job_key(parameters)).await? {
             Some(instance) => self.history(instance).await?,
             None => History::NONE,
@@ -148,30 +146,8 @@ impl Jobs<'_> {
         Ok(history.decide_by(LaunchRules { has_changed, ..rules }, valid))
     }
 
-    pub async fn greatest_run_id(&mut self, job: &str) -> Result<Option<i64>, StoreError> {
-        Ok(self.job_instance_greatest_long(job, RUN_ID).await?)
-    }
-
-    /// Whether an execution launched by a step of `outer` has completed the instance with these parameters.
-    pub async fn has_completed_within(
-        &mut self,
-        job: &str,
-        parameters: &JobParameters,
-        outer: InstanceId,
-    ) -> Result<bool, StoreError> {
-        Ok(self.job_instance_completed_within(job, &job_key(parameters), outer.get()).await?)
-    }
-
-    /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.
-    pub async fn note_outer(&mut self, inner: ExecutionId, outer: ExecutionId) -> Result<(), StoreError> {
-        Ok(self.job_note_save_outer(inner.get(), outer.get()).await?)
-    }
-
     /// Creates the instance if needed, unless the launch would be refused even without any history.
-    async fn lock_instance(
-        &mut self,
-        request: &LaunchRequest<'_>,
-    ) -> Result<Result<i64, LaunchRefusal>, StoreError> {
+    async fn lock_instance(&mut self, request: &LaunchRequest<'_>) -> Result<Result<i64, LaunchRefusal>> {
         let key = job_key(request.parameters);
         if let Some(instance) = self.job_instance_lock(request.job, &key).await? {
             return Ok(Ok(instance));
@@ -182,7 +158,7 @@ impl Jobs<'_> {
         Ok(Ok(self.job_instance_insert(request.job, &key).await?))
     }
 
-    async fn history(&mut self, instance: i64) -> Result<History, StoreError> {
+    async fn history(&mut self, instance: i64) -> Result<History> {
         let rows = self.job_instance_statuses(instance).await?;
         let mut statuses = Vec::with_capacity(rows.len());
         for (status, latest) in &rows {
@@ -199,7 +175,7 @@ impl Jobs<'_> {
         Ok(History { statuses, last, last_steps, fingerprint })
     }
 
-    async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext, StoreError> {
+    async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext> {
         match self.job_context_of_job(execution).await? {
             Some(text) => columns::read_context(&text, &format!("execution {execution}")),
             None => Ok(ExecutionContext::new()),
@@ -211,7 +187,7 @@ impl Jobs<'_> {
         id: i64,
         request: &LaunchRequest<'_>,
         context: &ExecutionContext,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let parameters: Vec<_> = request.parameters.iter().collect();
         if !parameters.is_empty() {
             self.job_parameter_insert(id, &parameters).await?;

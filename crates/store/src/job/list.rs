@@ -3,11 +3,11 @@
 
 use super::lease_key;
 use super::record::{
-    ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, Owner, ParameterRecord, StepRecord,
-    StopRequest, StoredContext,
+    ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, Owner, ParameterRecord, StopRequest,
+    StoredContext,
 };
 use crate::codec::{DbId, DbTime};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::lease::LeaseRow;
 use crate::tx::Jobs;
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ crate::statement::row! {
 }
 
 impl ExecutionNote {
-    fn on_crash(&self) -> Result<OnCrash, StoreError> {
+    fn on_crash(&self) -> Result<OnCrash> {
         let broken = |column| damaged("tidemill_job_execution", column, self.job_execution_id);
         let limit = u32::try_from(self.crash_restart_limit).map_err(|_| broken("crash_restart_limit"))?;
         OnCrash::parse(&self.on_crash, limit).map_err(|_| broken("on_crash"))
@@ -52,8 +52,8 @@ impl ExecutionNote {
 
 impl Jobs<'_> {
     /// Jobs that were launched at least once, by name.
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
-        Ok(self.job_list_jobs(limit.into(), COUNTED_MAX).await?)
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<JobRecord>> {
+        Ok(self.job_list_jobs(limit, COUNTED_MAX).await?)
     }
 
     /// At most `limit` instances of a job, older than `before`.
@@ -63,9 +63,9 @@ impl Jobs<'_> {
         job: &str,
         before: Option<InstanceId>,
         limit: u32,
-    ) -> Result<Vec<InstanceRecord>, StoreError> {
+    ) -> Result<Vec<InstanceRecord>> {
         let before = before.map_or(i64::MAX, InstanceId::get);
-        let mut records = self.job_list_instances(job, before, limit.into(), COUNTED_MAX).await?;
+        let mut records = self.job_list_instances(job, before, limit, COUNTED_MAX).await?;
         let last = |record: &InstanceRecord| record.last.map(|last| last.id.get());
         let executions: Vec<i64> = records.iter().filter_map(last).collect();
         let mut parameters = self.parameters_by_execution(&executions).await?;
@@ -82,14 +82,14 @@ impl Jobs<'_> {
         filter: &ExecutionFilter,
         before: Option<ExecutionId>,
         limit: u32,
-    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+    ) -> Result<Vec<ExecutionRecord>> {
         let (job, status) = (filter.job.as_deref(), filter.status.map(BatchStatus::as_str));
         let before = before.map_or(i64::MAX, ExecutionId::get);
         let limit = limit.into();
         // Each statement uses another index.
         Ok(match (filter.instance, job, status) {
             (Some(instance), ..) => {
-                self.job_list_executions_of_instance(instance.get(), job, status, before, limit).await?
+                self.job_list_executions_of_instance(instance, job, status, before, limit).await?
             }
             (None, Some(job), Some(status)) => {
                 self.job_list_executions_of_job_in_status(job, status, before, limit).await?
@@ -101,8 +101,8 @@ impl Jobs<'_> {
     }
 
     #[crate::boxed]
-    pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
-        let Some(execution) = self.job_list_execution(id.get()).await? else { return Ok(None) };
+    pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>> {
+        let Some(execution) = self.job_list_execution(id).await? else { return Ok(None) };
         let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());
         let note = self.job_note_find(id.get()).await?;
         let owner = match &note {
@@ -120,25 +120,20 @@ impl Jobs<'_> {
         }))
     }
 
-    /// In the order in which they were started.
-    pub async fn steps(&mut self, execution: ExecutionId) -> Result<Vec<StepRecord>, StoreError> {
-        Ok(self.job_step_of_execution(execution.get()).await?)
-    }
-
     /// `None` if there is no such execution.
-    pub async fn job_context(&mut self, id: ExecutionId) -> Result<Option<StoredContext>, StoreError> {
+    pub async fn job_context(&mut self, id: ExecutionId) -> Result<Option<StoredContext>> {
         Ok(self.job_context_of_job(id.get()).await?.map(Into::into))
     }
 
     /// `None` if there is no such step execution.
-    pub async fn step_context(&mut self, id: StepExecutionId) -> Result<Option<StoredContext>, StoreError> {
+    pub async fn step_context(&mut self, id: StepExecutionId) -> Result<Option<StoredContext>> {
         Ok(self.job_context_of_step(id.get()).await?.map(Into::into))
     }
 
     async fn parameters_by_execution(
         &mut self,
         executions: &[i64],
-    ) -> Result<HashMap<i64, Vec<ParameterRecord>>, StoreError> {
+    ) -> Result<HashMap<i64, Vec<ParameterRecord>>> {
         let mut by_execution: HashMap<i64, Vec<ParameterRecord>> = HashMap::new();
         for row in self.job_parameter_of_executions(executions).await? {
             by_execution.entry(row.execution).or_default().push(row.parameter);
@@ -146,8 +141,8 @@ impl Jobs<'_> {
         Ok(by_execution)
     }
 
-    async fn owner_of(&mut self, execution: ExecutionId, id: ProcessId) -> Result<Owner, StoreError> {
-        let process = self.process_by_id(id.into()).await?;
+    async fn owner_of(&mut self, execution: ExecutionId, id: ProcessId) -> Result<Owner> {
+        let process = self.process_by_id(id).await?;
         let lease = self.lease_find(&lease_key(execution)).await?;
         let is_own = |row: LeaseRow| matches!(row.lease, Lease::Held { fence, .. } if fence.owner == id);
         Ok(Owner { id, process, holds_lease: lease.is_some_and(is_own) })

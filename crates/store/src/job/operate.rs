@@ -2,8 +2,7 @@
 
 use super::execution::{ExecutionHead, StatusNews};
 use super::{columns, lease_key, object, stop_topic};
-use crate::audit::with_reason;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
@@ -31,8 +30,8 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: Option<&str>,
-    ) -> Result<Operated, StoreError> {
-        let Some(head) = self.job_execution_lock(id.get()).await? else {
+    ) -> Result<Operated> {
+        let Some(head) = self.job_execution_lock(id).await? else {
             return Ok(Operated::NoSuchExecution);
         };
         let from = head.status;
@@ -47,7 +46,7 @@ impl Jobs<'_> {
                 StatusChange { id, status, started_at: None, ended_at: None, exit: None, now: now.into() };
             self.job_execution_save_status(&change).await?;
             let reason_text = reason.map(columns::storable);
-            self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now.into()).await?;
+            self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now).await?;
             self.audit_order(&head, actor, ExecutionTransition::Stopping, to, reason).await?;
         }
         // The first wake-up may have been lost.
@@ -62,13 +61,13 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: &str,
-    ) -> Result<Operated, StoreError> {
-        let Some(head) = self.job_execution_find(id.get()).await? else {
+    ) -> Result<Operated> {
+        let Some(head) = self.job_execution_find(id).await? else {
             return Ok(Operated::NoSuchExecution);
         };
         // Wait for a launch that is under way, so that it either counts or sees this.
         self.job_instance_lock_by_id(head.instance).await?;
-        let Some(head) = self.job_execution_lock(id.get()).await? else {
+        let Some(head) = self.job_execution_lock(id).await? else {
             return Ok(Operated::NoSuchExecution);
         };
         let from = head.status;
@@ -96,12 +95,12 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: &str,
-    ) -> Result<Operated, StoreError> {
-        if self.job_execution_find(id.get()).await?.is_none() {
+    ) -> Result<Operated> {
+        if self.job_execution_find(id).await?.is_none() {
             return Ok(Operated::NoSuchExecution);
         }
         let (life, held) = self.life_of_owner(id).await?;
-        let Some(head) = self.job_execution_lock(id.get()).await? else {
+        let Some(head) = self.job_execution_lock(id).await? else {
             return Ok(Operated::NoSuchExecution);
         };
         let from = head.status;
@@ -120,7 +119,7 @@ impl Jobs<'_> {
         self.fail_steps(id, &exit).await?;
         let now = self.now().await?.into();
         let message = columns::exit(&exit).0.message;
-        self.job_step_fail_unknown(id.get(), &message, now).await?;
+        self.job_step_fail_unknown(id, &message, now).await?;
         self.save_end(id, to, &exit, now, false).await?;
         self.audit_order(&head, actor, ExecutionTransition::Recovered, to, Some(reason)).await?;
         Ok(Operated::Done { from, to })
@@ -128,21 +127,21 @@ impl Jobs<'_> {
 
     /// Whether the process that holds the execution's lease lives, and its fence. Locks the lease, which waits for the
     /// process's writes, and the process, which cannot come back meanwhile.
-    async fn life_of_owner(&mut self, id: ExecutionId) -> Result<(Life, Option<Fence>), StoreError> {
+    async fn life_of_owner(&mut self, id: ExecutionId) -> Result<(Life, Option<Fence>)> {
         let Some(row) = self.lease_lock(&lease_key(id)).await? else { return Ok((Life::Gone, None)) };
         let Lease::Held { fence, .. } = row.lease else { return Ok((Life::Gone, None)) };
-        let process = self.process_lock_shared(fence.owner.into()).await?;
+        let process = self.process_lock_shared(fence.owner).await?;
         let now = self.now().await?;
         let is_alive = process.is_some_and(|process| process.state.is_live(now));
         Ok((if is_alive { Life::Alive } else { Life::Gone }, Some(fence)))
     }
 
     /// Ends the running steps of an execution that no process runs.
-    pub(super) async fn fail_steps(&mut self, id: ExecutionId, exit: &ExitStatus) -> Result<(), StoreError> {
+    pub(super) async fn fail_steps(&mut self, id: ExecutionId, exit: &ExitStatus) -> Result<()> {
         self.close_partitions(id).await?;
         let now = self.now().await?.into();
         let message = columns::exit(exit).0.message;
-        Ok(self.job_step_fail_running(id.get(), &message, now).await?)
+        Ok(self.job_step_fail_running(id, &message, now).await?)
     }
 
     async fn audit_order(
@@ -152,7 +151,7 @@ impl Jobs<'_> {
         what: ExecutionTransition,
         to: BatchStatus,
         reason: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let action = match what {
             ExecutionTransition::Stopping => "execution.stop",
             ExecutionTransition::Abandoned => "execution.abandon",
@@ -160,10 +159,10 @@ impl Jobs<'_> {
         };
         let id = head.id;
         let at = self.now().await?;
-        self.tell_of_execution(id, StatusNews { what, status: to, exit_code: None, at }).await?;
+        self.publish_execution_event(id, StatusNews { what, status: to, exit_code: None, at }).await?;
         let object = object(id);
         let entry =
             AuditEntry::new(actor.clone(), action, &object).from_to(head.status.as_str(), to.as_str());
-        self.audit().record(&with_reason(entry, reason)).await
+        self.audit().record(&entry.with_reason(reason)).await
     }
 }

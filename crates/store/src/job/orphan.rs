@@ -4,7 +4,7 @@
 use super::execution::StatusNews;
 use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters};
 use super::{RESTART_DUE, lease_key, object};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, stored};
 use crate::tx::Jobs;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ impl Jobs<'_> {
     /// Fails at most `limit` executions whose lease is free, and their running steps. Free the leases of dead processes
     /// first, with [`Leases::expire`](crate::tx::Leases::expire).
     #[crate::boxed]
-    pub async fn recover_orphans(&mut self, limit: u32) -> Result<Vec<Recovered>, StoreError> {
-        let rows = self.job_orphan_lock(limit.into()).await?;
+    pub async fn recover_orphans(&mut self, limit: u32) -> Result<Vec<Recovered>> {
+        let rows = self.job_orphan_lock(limit).await?;
         let mut recovered = Vec::with_capacity(rows.len());
         for row in rows {
             recovered.push(self.recover_orphan(row).await?);
@@ -74,10 +74,7 @@ impl Jobs<'_> {
     /// Takes one due restart of one of these jobs, each with its fingerprint if it has one. Launch it in the same
     /// transaction: without a commit the restart stays due.
     #[crate::boxed]
-    pub async fn take_due_restart(
-        &mut self,
-        jobs: &[(&str, Option<&str>)],
-    ) -> Result<Option<DueRestart>, StoreError> {
+    pub async fn take_due_restart(&mut self, jobs: &[(&str, Option<&str>)]) -> Result<Option<DueRestart>> {
         let Some(mut due) = self.job_orphan_lock_due_restart(jobs).await? else { return Ok(None) };
         let id = due.execution.get();
         self.job_orphan_restart_taken(id).await?;
@@ -92,9 +89,9 @@ impl Jobs<'_> {
     pub async fn units_of_ended_executions(
         &mut self,
         limit: u32,
-    ) -> Result<BTreeMap<PoolName, Vec<TicketId>>, StoreError> {
+    ) -> Result<BTreeMap<PoolName, Vec<TicketId>>> {
         let mut left: BTreeMap<PoolName, Vec<TicketId>> = BTreeMap::new();
-        for (pool, ticket) in self.job_units_of_ended(RUN_PREFIX, limit.into()).await? {
+        for (pool, ticket) in self.job_units_of_ended(RUN_PREFIX, limit).await? {
             if let Ok(pool) = pool.parse() {
                 left.entry(pool).or_default().push(ticket.into());
             }
@@ -102,7 +99,7 @@ impl Jobs<'_> {
         Ok(left)
     }
 
-    async fn recover_orphan(&mut self, row: Orphan) -> Result<Recovered, StoreError> {
+    async fn recover_orphan(&mut self, row: Orphan) -> Result<Recovered> {
         let (execution, before) = (row.execution, row.status);
         let after = lifecycle::next(before, ExecutionEvent::OwnerLost).unwrap_or(BatchStatus::Failed);
         // A stop was requested, and it has stopped.
@@ -116,9 +113,10 @@ impl Jobs<'_> {
         let entry = AuditEntry::new(Actor::system(), "execution.lost", &object(execution))
             .from_to(before.as_str(), after.as_str())
             .because(&exit.description);
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         let (what, exit_code) = (ExecutionTransition::Lost, Some(exit.code.as_str()));
-        self.tell_of_execution(execution, StatusNews { what, status: after, exit_code, at: now }).await?;
+        self.publish_execution_event(execution, StatusNews { what, status: after, exit_code, at: now })
+            .await?;
         if is_restart_due {
             self.wake(RESTART_DUE);
         }

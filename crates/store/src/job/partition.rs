@@ -7,7 +7,7 @@
 use super::columns;
 use super::record::{STEP, StoredContext, exit};
 use super::step::{StepEnd, StepRequest};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::lease::{Granted, freed_topic};
 use crate::statement::{Stored, stored};
 use crate::tx::Jobs;
@@ -136,17 +136,13 @@ impl Jobs<'_> {
     /// Divides a step: decides which partitions run, and inserts their rows. Idempotent, so repeat it after a lost
     /// answer.
     #[crate::boxed]
-    pub async fn start_partitions(
-        &mut self,
-        request: &PartitionRequest<'_>,
-    ) -> Result<PartitionStart, StoreError> {
+    pub async fn start_partitions(&mut self, request: &PartitionRequest<'_>) -> Result<PartitionStart> {
         let worker = &request.worker;
         if !self.leases().confirm(worker.lease, worker.fence).await? {
             return Ok(PartitionStart::Fenced);
         }
-        let made = self.partition_of_manager(request.manager.get()).await?;
-        let mut known =
-            self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
+        let made = self.partition_of_manager(request.manager).await?;
+        let mut known = self.partition_known(worker.instance, &partition::name(worker.step, "")).await?;
         // Rows of this very run, inserted before its answer was lost, are not an earlier run.
         known.retain(|row| made.is_empty() || row.job_execution_id != worker.execution.get());
         let known: HashMap<&str, &LastPartitionRun> =
@@ -189,14 +185,14 @@ impl Jobs<'_> {
         &mut self,
         request: &PartitionRequest<'_>,
         starting: &[(&str, Begin<'_>)],
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Result<Vec<i64>> {
         let worker = &request.worker;
         let resumed: Vec<i64> = starting.iter().filter_map(|(_, begin)| begin.last()).collect();
         let saved: HashMap<i64, String> = self.partition_contexts(&resumed).await?.into_iter().collect();
         let names: Vec<String> = starting.iter().map(|(key, _)| partition::name(worker.step, key)).collect();
         let now = self.now().await?.into();
         let ids: HashMap<String, i64> = self
-            .partition_insert_steps(worker.execution.get(), &names, now)
+            .partition_insert_steps(worker.execution, &names, now)
             .await?
             .into_iter()
             .map(|(id, name)| (name, id))
@@ -228,7 +224,7 @@ impl Jobs<'_> {
 
     /// Takes at most as many free partitions as requested.
     #[crate::boxed]
-    pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>> {
         let found = self.partition_lock_open(claim).await?;
         if found.is_empty() {
             return Ok(Vec::new());
@@ -239,7 +235,7 @@ impl Jobs<'_> {
             self.leases().acquire_free(&keys, claim.by).await?.into_iter().collect();
         let taken = |step: i64| granted.contains_key(&key_of(step));
         let ids: Vec<i64> = found.iter().map(|row| row.step_execution_id).filter(|id| taken(*id)).collect();
-        self.partition_save_owner(&ids, claim.by.into()).await?;
+        self.partition_save_owner(&ids, claim.by).await?;
         let now = self.now().await?.into();
         let mut steps: HashMap<i64, _> = HashMap::new();
         for step in self.partition_begin(&ids, now).await? {
@@ -271,9 +267,9 @@ impl Jobs<'_> {
 
     /// Records how a partition ended, and releases its lease. False if it is no longer ours: roll back.
     #[crate::boxed]
-    pub async fn end_partition(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
+    pub async fn end_partition(&mut self, end: &StepEnd<'_>) -> Result<bool> {
         // The partition before its lease: ending the whole execution locks in this order, too.
-        let Some(manager) = self.partition_close(end.id.get()).await? else { return Ok(false) };
+        let Some(manager) = self.partition_close(end.id).await? else { return Ok(false) };
         if !self.end_step(end).await? {
             return Ok(false);
         }
@@ -281,8 +277,8 @@ impl Jobs<'_> {
         Ok(self.lease_forget(end.lease, end.fence).await? == 1)
     }
 
-    pub async fn open_partitions(&mut self, manager: StepExecutionId) -> Result<u64, StoreError> {
-        Ok(u64::try_from(self.partition_count_open(manager.get()).await?).unwrap_or_default())
+    pub async fn open_partitions(&mut self, manager: StepExecutionId) -> Result<u64> {
+        Ok(u64::try_from(self.partition_count_open(manager).await?).unwrap_or_default())
     }
 
     /// Ends the free partitions of this step as stopped; a restart runs them. False if the execution is no longer ours:
@@ -292,11 +288,11 @@ impl Jobs<'_> {
         &mut self,
         manager: StepExecutionId,
         worker: &StepRequest<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         if !self.leases().confirm(worker.lease, worker.fence).await? {
             return Ok(false);
         }
-        let open = self.partition_lock_of_manager(manager.get()).await?;
+        let open = self.partition_lock_of_manager(manager).await?;
         let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped before somebody could run it");
         let now = self.now().await?.into();
         let stopped = self.partition_stop_free(&open, &columns::exit(&exit).0, now).await?;
@@ -306,16 +302,8 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// The ways in which the partitions of this step ended.
-    pub async fn partition_outcome(
-        &mut self,
-        manager: StepExecutionId,
-    ) -> Result<Vec<PartitionOutcome>, StoreError> {
-        Ok(self.partition_outcomes(manager.get()).await?)
-    }
-
     /// The sums over all runs of these chains, earlier executions included.
-    pub async fn partition_totals(&mut self, chains: &[i64]) -> Result<Counters, StoreError> {
+    pub async fn partition_totals(&mut self, chains: &[i64]) -> Result<Counters> {
         let mut totals = Counters::default();
         for batch in chains.chunks(BATCH) {
             totals += self.partition_sum(batch).await?;
@@ -324,8 +312,8 @@ impl Jobs<'_> {
     }
 
     /// Takes the partitions of an ended execution from the processes that run them.
-    pub(super) async fn close_partitions(&mut self, execution: ExecutionId) -> Result<(), StoreError> {
-        let closed = self.partition_close_all(execution.get()).await?;
+    pub(super) async fn close_partitions(&mut self, execution: ExecutionId) -> Result<()> {
+        let closed = self.partition_close_all(execution).await?;
         for batch in closed.chunks(BATCH) {
             self.partition_forget_leases(batch).await?;
         }

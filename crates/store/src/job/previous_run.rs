@@ -2,7 +2,7 @@
 
 use super::columns;
 use super::record::{EXECUTION, STEP};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Jobs;
 use tidemill_domain::job::previous_run::{Continuation, PreviousRun, continuation};
@@ -42,10 +42,7 @@ stored! {
 impl Jobs<'_> {
     /// Finds the last earlier instance in which the step has read anything.
     #[crate::boxed]
-    pub async fn earlier_step(
-        &mut self,
-        request: &PreviousRunRequest<'_>,
-    ) -> Result<PreviousPosition, StoreError> {
+    pub async fn earlier_step(&mut self, request: &PreviousRunRequest<'_>) -> Result<PreviousPosition> {
         let (instance, mut before) = (request.instance.get(), request.run.get());
         // Each run that failed before it read anything costs one more query.
         while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {

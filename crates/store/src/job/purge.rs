@@ -4,7 +4,7 @@
 //! instances before it reads them: a launch of one of them either has committed and is seen, or waits, finds the
 //! instance gone, and creates a new one. Instances that others have locked are left for the next time.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Jobs;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tidemill_domain::job::BatchStatus;
@@ -104,16 +104,11 @@ impl Facts {
 }
 
 impl Jobs<'_> {
-    /// The next launched job by name.
-    pub async fn next(&mut self, after: Option<&str>) -> Result<Option<String>, StoreError> {
-        Ok(self.job_purge_next_job(after.unwrap_or_default()).await?)
-    }
-
     #[crate::boxed]
-    pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk, StoreError> {
+    pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk> {
         let up_to = match retention.keep {
             // With fewer instances than are kept, none may go.
-            Some(keep) => self.job_purge_newest_beyond(job, keep.into()).await?.unwrap_or(0),
+            Some(keep) => self.job_purge_newest_beyond(job, keep).await?.unwrap_or(0),
             None => i64::MAX,
         };
         let cutoff = retention.cutoff(self.now().await?);
@@ -121,7 +116,7 @@ impl Jobs<'_> {
     }
 
     /// Deletes the ones that may go among the next `limit` instances.
-    pub async fn purge_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
+    pub async fn purge_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare> {
         let walked = self.walk(walk, limit).await?;
         let locked = self.job_purge_lock(&walked).await?;
         let (mut share, going) = self.decide_share(walk, limit, &walked, &locked).await?;
@@ -131,7 +126,7 @@ impl Jobs<'_> {
 
     /// [`purge_share`](Self::purge_share) that only counts, without locks.
     #[crate::boxed]
-    pub async fn count_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
+    pub async fn count_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare> {
         let walked = self.walk(walk, limit).await?;
         let (mut share, going) = self.decide_share(walk, limit, &walked, &walked).await?;
         let executions = self.job_purge_executions(&going).await?;
@@ -140,8 +135,8 @@ impl Jobs<'_> {
         Ok(share)
     }
 
-    async fn walk(&mut self, walk: &PurgeWalk, limit: u32) -> Result<Vec<i64>, StoreError> {
-        Ok(self.job_purge_walk(&walk.job, walk.after, walk.up_to, limit.into()).await?)
+    async fn walk(&mut self, walk: &PurgeWalk, limit: u32) -> Result<Vec<i64>> {
+        Ok(self.job_purge_walk(&walk.job, walk.after, walk.up_to, limit).await?)
     }
 
     async fn decide_share(
@@ -150,7 +145,7 @@ impl Jobs<'_> {
         limit: u32,
         walked: &[i64],
         at_hand: &[i64],
-    ) -> Result<(PurgeShare, Vec<i64>), StoreError> {
+    ) -> Result<(PurgeShare, Vec<i64>)> {
         let facts = self.instance_facts(at_hand).await?;
         let now = self.now().await?;
         let mut share = PurgeShare {
@@ -176,7 +171,7 @@ impl Jobs<'_> {
         Ok((share, going))
     }
 
-    async fn instance_facts(&mut self, instances: &[i64]) -> Result<Facts, StoreError> {
+    async fn instance_facts(&mut self, instances: &[i64]) -> Result<Facts> {
         let runs = self.job_purge_runs(instances).await?;
         let latest: HashMap<i64, &RunsRow> = runs.iter().map(|row| (row.job_instance_id, row)).collect();
         let oldest = runs.first().map(|first| {
@@ -219,7 +214,7 @@ impl Jobs<'_> {
     }
 
     /// Children first.
-    async fn remove_instances(&mut self, instances: &[i64]) -> Result<Removed, StoreError> {
+    async fn remove_instances(&mut self, instances: &[i64]) -> Result<Removed> {
         if instances.is_empty() {
             return Ok(Removed::default());
         }

@@ -1,6 +1,6 @@
 //! Records for people. What Spring Batch has written is shown as it is.
 
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::process::ProcessRecord;
 use crate::statement::{Columns, Stored, stored};
 use std::time::Duration;
@@ -124,15 +124,12 @@ pub struct ExecutionDetail {
 
 impl ExecutionDetail {
     /// Fails for types that only Spring Batch knows.
-    pub fn job_parameters(&self) -> Result<JobParameters, StoreError> {
+    pub fn job_parameters(&self) -> Result<JobParameters> {
         job_parameters(&self.parameters, self.execution.id)
     }
 }
 
-pub(super) fn job_parameters(
-    records: &[ParameterRecord],
-    execution: ExecutionId,
-) -> Result<JobParameters, StoreError> {
+pub(super) fn job_parameters(records: &[ParameterRecord], execution: ExecutionId) -> Result<JobParameters> {
     let mut parameters = JobParameters::new();
     for record in records {
         let bad = |column| damaged("batch_job_execution_params", column, execution);
@@ -207,11 +204,7 @@ const PARAMETER: (&str, &str) = ("batch_job_execution_params", "job_execution_id
 /// Our columns beside Spring's.
 pub(super) const NOTE: (&str, &str) = ("tidemill_job_execution", "job_execution_id");
 
-pub(super) fn status_of(
-    word: Option<&str>,
-    table: &'static str,
-    row: i64,
-) -> Result<BatchStatus, StoreError> {
+pub(super) fn status_of(word: Option<&str>, table: &'static str, row: i64) -> Result<BatchStatus> {
     word.and_then(|word| word.parse().ok()).ok_or_else(|| damaged(table, "status", row))
 }
 

@@ -1,7 +1,7 @@
 //! Items that a step skipped, with their error.
 
 use super::columns;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Jobs;
 use tidemill_domain::job::StepExecutionId;
@@ -45,23 +45,9 @@ stored! {
 
 impl Jobs<'_> {
     /// They commit with the chunk.
-    pub async fn insert_rejects(
-        &mut self,
-        step: StepExecutionId,
-        rows: &[RejectRow],
-    ) -> Result<(), StoreError> {
-        let now = self.now().await?.into();
+    pub async fn insert_rejects(&mut self, step: StepExecutionId, rows: &[RejectRow]) -> Result<()> {
+        let now = self.now().await?;
         let rows: Vec<RejectRow> = rows.iter().map(RejectRow::storable).collect();
-        Ok(self.job_reject_insert(step.get(), &rows, now).await?)
-    }
-
-    /// In order, after number `after`.
-    pub async fn rejects(
-        &mut self,
-        step: StepExecutionId,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<RejectRecord>, StoreError> {
-        Ok(self.job_reject_list(step.get(), after, limit.into()).await?)
+        Ok(self.job_reject_insert(step, &rows, now).await?)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::columns;
 use super::record::StepRecord;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Jobs;
 use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
 use tidemill_domain::job::{
@@ -53,11 +53,11 @@ pub struct StepEnd<'a> {
 impl Jobs<'_> {
     /// Decides whether a step runs, and from where; if so, inserts its row.
     #[crate::boxed]
-    pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart, StoreError> {
+    pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart> {
         if !self.leases().confirm(request.lease, request.fence).await? {
             return Ok(StepStart::Fenced);
         }
-        let last = self.job_step_last(request.instance.get(), request.step).await?;
+        let last = self.job_step_last(request.instance, request.step).await?;
         let starts = self.starts(request).await?;
         let last_step = last.as_ref().map(|last| LastStep {
             status: last.status,
@@ -82,7 +82,7 @@ impl Jobs<'_> {
     /// Records how a step ended; its context was saved with its last chunk. False if the execution is no longer ours:
     /// roll back.
     #[crate::boxed]
-    pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
+    pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool> {
         if !self.leases().confirm(end.lease, end.fence).await? {
             return Ok(false);
         }
@@ -92,7 +92,7 @@ impl Jobs<'_> {
             return Ok(false);
         }
         if long.is_some() {
-            self.job_note_save_step(end.id.get(), None, None, long.as_deref()).await?;
+            self.job_note_save_step(end.id, None, None, long.as_deref()).await?;
         }
         Ok(true)
     }
@@ -103,9 +103,9 @@ impl Jobs<'_> {
         id: StepExecutionId,
         total_items: Option<u64>,
         delivery: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let total = total_items.map(|total| i64::try_from(total).unwrap_or(i64::MAX));
-        Ok(self.job_note_save_step(id.get(), total, delivery, None).await?)
+        Ok(self.job_note_save_step(id, total, delivery, None).await?)
     }
 
     async fn insert_step(
@@ -113,27 +113,27 @@ impl Jobs<'_> {
         request: &StepRequest<'_>,
         mut context: ExecutionContext,
         is_resumed: bool,
-    ) -> Result<StepStart, StoreError> {
+    ) -> Result<StepStart> {
         context.remove(EXECUTED_KEY);
         context.merge(request.seed);
         let text = columns::context_text(&context, &format!("step {}", request.step))?;
         let now = self.now().await?.into();
-        let id = self.job_step_insert(request.execution.get(), request.step, now).await?;
+        let id = self.job_step_insert(request.execution, request.step, now).await?;
         self.job_context_insert_of_step(id, &columns::context(&text)).await?;
         Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
     }
 
     /// Counts starts only where the rules need it.
-    async fn starts(&mut self, request: &StepRequest<'_>) -> Result<u64, StoreError> {
+    async fn starts(&mut self, request: &StepRequest<'_>) -> Result<u64> {
         let limit = request.rules.start_limit;
         if limit == u32::MAX {
             return Ok(0);
         }
-        let starts = self.job_step_starts(request.instance.get(), request.step, limit.into()).await?;
+        let starts = self.job_step_starts(request.instance, request.step, limit).await?;
         Ok(starts.unsigned_abs())
     }
 
-    async fn step_context_to_go_on_with(&mut self, step: i64) -> Result<ExecutionContext, StoreError> {
+    async fn step_context_to_go_on_with(&mut self, step: i64) -> Result<ExecutionContext> {
         match self.job_context_of_step(step).await? {
             Some(text) => columns::read_context(&text, &format!("step execution {step}")),
             None => Ok(ExecutionContext::new()),

@@ -3,7 +3,7 @@
 
 use super::list::COUNTED_MAX;
 use super::record::{EXECUTION, JobRecord, RunRecord, status_of};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Jobs;
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ pub const OUTCOMES_MAX: u32 = 200;
 impl Jobs<'_> {
     /// Jobs that were launched at least once, by name, each with its last execution. Instances are not counted beyond
     /// the first.
-    pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
-        Ok(self.job_list_jobs(limit.into(), 1).await?)
+    pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>> {
+        Ok(self.job_list_jobs(limit, 1).await?)
     }
 
     /// The last runs of each of these jobs, at most `limit` of each, the newest first.
@@ -27,9 +27,9 @@ impl Jobs<'_> {
         &mut self,
         jobs: &[&str],
         limit: u32,
-    ) -> Result<HashMap<String, Vec<RunRecord>>, StoreError> {
+    ) -> Result<HashMap<String, Vec<RunRecord>>> {
         let mut by_job: HashMap<String, Vec<RunRecord>> = HashMap::new();
-        for run in self.job_track_recent(jobs, limit.into()).await? {
+        for run in self.job_track_recent(jobs, limit).await? {
             by_job.entry(run.job.clone()).or_default().push(run);
         }
         Ok(by_job)
@@ -37,13 +37,9 @@ impl Jobs<'_> {
 
     /// The results of these jobs' runs since `since`, of the last [`OUTCOMES_MAX`] each.
     #[crate::boxed]
-    pub async fn outcomes(
-        &mut self,
-        jobs: &[&str],
-        since: Timestamp,
-    ) -> Result<HashMap<String, Outcomes>, StoreError> {
+    pub async fn outcomes(&mut self, jobs: &[&str], since: Timestamp) -> Result<HashMap<String, Outcomes>> {
         let mut by_job: HashMap<String, Outcomes> = HashMap::new();
-        let rows = self.job_track_outcomes(jobs, since.into(), OUTCOMES_MAX.into()).await?;
+        let rows = self.job_track_outcomes(jobs, since.into(), OUTCOMES_MAX).await?;
         for (job, status, runs, latest) in rows {
             let status = status_of(status.as_deref(), "batch_job_execution", latest)?;
             by_job.entry(job).or_default().add(status, runs.unsigned_abs());
@@ -73,17 +69,12 @@ stored! {
 impl Jobs<'_> {
     /// Executions that run now, and those that failed within this time.
     #[crate::boxed]
-    pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally, StoreError> {
+    pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally> {
         let since = self.now().await?.minus(within);
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(ExecutionTally {
             running: count(self.job_attention_running(COUNTED_MAX).await?),
             failed: count(self.job_attention_failed_since(since.into(), COUNTED_MAX).await?),
         })
-    }
-
-    /// Of the last `among` failed executions, those neither restarted nor resolved, the newest first.
-    pub async fn open_failures(&mut self, among: u32) -> Result<Vec<Failure>, StoreError> {
-        Ok(self.job_attention_failures(among.into()).await?)
     }
 }

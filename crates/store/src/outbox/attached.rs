@@ -10,7 +10,7 @@ pub mod serve;
 pub mod standing;
 
 use super::SLOTS;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::item::Reading;
 use crate::statement::stored;
 use crate::statements::outbox::attached as statement;
@@ -274,7 +274,7 @@ impl Outbox<'_> {
     pub async fn attach_table(&mut self, table: &AttachedTable, actor: &Actor) -> Result<bool, AttachError> {
         let now = self.now().await?;
         let connection = self.postgres().ok_or(AttachError::Unsupported)?;
-        let is_new = statement::save(&mut *connection, table, now.into(), &actor.name).await?;
+        let is_new = statement::save(&mut *connection, table, now, &actor.name).await?;
         if is_new {
             // Rows in flight when the table was detached have been marked since.
             statement::forget_table(connection, &table.name).await?;
@@ -304,7 +304,7 @@ impl Outbox<'_> {
     }
 
     /// Empty on SQLite.
-    pub async fn attached_tables(&mut self) -> Result<Vec<AttachedRecord>, StoreError> {
+    pub async fn attached_tables(&mut self) -> Result<Vec<AttachedRecord>> {
         let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
         Ok(statement::list(connection).await?)
     }

@@ -5,7 +5,7 @@
 
 use super::{FAILED_EVENT, slot_of};
 use crate::codec::DbText;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::statement::{Columns, stored};
 use crate::tx::Outbox;
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ impl OutboxStanding {
 impl Outbox<'_> {
     /// Needs a transaction with one snapshot.
     #[crate::boxed]
-    pub async fn standing(&mut self) -> Result<OutboxStanding, StoreError> {
+    pub async fn standing(&mut self) -> Result<OutboxStanding> {
         let snapshot = self.outbox_audit_snapshot().await?;
         let snapshot = snapshot.parse().map_err(|_| damaged("outbox_event", "xid", snapshot))?;
         let places = self.places().await?;
@@ -114,8 +114,8 @@ impl Outbox<'_> {
         standing: &OutboxStanding,
         from: AuditFrom,
         limit: u32,
-    ) -> Result<Vec<AuditedEvent>, StoreError> {
-        let rows = self.outbox_audit_events((from.xid, from.id), limit.into()).await?;
+    ) -> Result<Vec<AuditedEvent>> {
+        let rows = self.outbox_audit_events((from.xid, from.id), limit).await?;
         let judge = |mut event: AuditedEvent| {
             event.is_read = standing.is_read(event.slot, event.id, event.xid);
             event
@@ -123,19 +123,14 @@ impl Outbox<'_> {
         Ok(rows.into_iter().map(judge).collect())
     }
 
-    /// Each event type with each topic of its events, redirections included.
-    pub async fn topics(&mut self) -> Result<Vec<(String, String, bool)>, StoreError> {
-        Ok(self.outbox_audit_topics().await?)
-    }
-
     /// The first event that still exists.
-    pub async fn lowest(&mut self) -> Result<Option<EventId>, StoreError> {
+    pub async fn lowest(&mut self) -> Result<Option<EventId>> {
         Ok(self.outbox_audit_lowest().await?.map(EventId::new))
     }
 
     /// The aggregates of those events that still exist.
     #[crate::boxed]
-    pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
+    pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         let rows = self.outbox_audit_names(&ids).await?.into_iter();
         let name = |(id, kind, key): (i64, DbText, DbText)| {

@@ -1,7 +1,7 @@
 //! Unpublished events: how many, and since when. [`lag`](super::lag) counts events that no relay has read, per slot;
 //! this file counts failed events.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::lag::SlotLag;
 use crate::statement::stored;
 use crate::tx::Outbox;
@@ -112,7 +112,7 @@ stored! {
 
 impl Outbox<'_> {
     /// Each state is counted up to `count_max`.
-    pub async fn failed_event_counts(&mut self, count_max: u32) -> Result<FailedEventCounts, StoreError> {
+    pub async fn failed_event_counts(&mut self, count_max: u32) -> Result<FailedEventCounts> {
         let rows = self.outbox_failed_counts(i64::from(count_max) + 1).await?;
         Ok(FailedEventCounts::new(&rows, count_max))
     }

@@ -2,7 +2,8 @@
 
 use super::failed_event::FailedEventDetail;
 use crate::codec::{DbId, DbTime};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, StoreError, damaged};
+use crate::statement::{Columns, stored};
 use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -47,7 +48,7 @@ impl RelayDetail {
 impl Outbox<'_> {
     /// `None` if it does not exist (any more). Needs a transaction with one snapshot.
     #[crate::boxed]
-    pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
+    pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>> {
         let Some(event) = self.event(id).await? else { return Ok(None) };
         let failed_event = self.failed_event(id).await?;
         let floor = self.floor().await?;
@@ -64,16 +65,18 @@ impl Outbox<'_> {
     }
 
     /// Oldest first.
-    pub async fn relays(&mut self) -> Result<Vec<RelayDetail>, StoreError> {
+    pub async fn relays(&mut self) -> Result<Vec<RelayDetail>> {
         let now = self.now().await?;
-        let rows = self.outbox_relay_details(now.into()).await?;
+        let rows = self.outbox_relay_details(now).await?;
         rows.into_iter().map(|row| row.detail(now)).collect()
     }
 }
 
-crate::statement::row! {
+const RELAY: (&str, &str) = ("tidemill_outbox_relay", "id");
+
+stored! {
     #[derive(Clone, Debug, serde::Deserialize)]
-    pub(crate) struct RelayRow {
+    pub(crate) struct RelayRow in RELAY {
         id: DbId,
         name: String,
         host: String,
@@ -96,9 +99,9 @@ impl RelayRow {
 impl TryFrom<RelayRow> for LiveRelay {
     type Error = StoreError;
 
-    fn try_from(row: RelayRow) -> Result<Self, StoreError> {
+    fn try_from(row: RelayRow) -> Result<Self> {
         let id = RelayId::from(row.id);
-        let broken = |column| damaged("tidemill_outbox_relay", column, id);
+        let broken = |column| damaged(RELAY.0, column, id);
         let small = |number: i64| u32::try_from(number).map_err(|_| broken("instance"));
         let (instance, total) = (row.instance.map(small).transpose()?, row.total.map(small).transpose()?);
         Ok(Self {
@@ -114,38 +117,31 @@ impl TryFrom<RelayRow> for LiveRelay {
     }
 }
 
-crate::statement::row! {
-    pub(crate) struct RelayDetailRow {
-        process: DbId,
-        published: i64,
-        polls: i64,
-        empty_polls: i64,
-        queries: i64,
-        .. relay: RelayRow
+stored! {
+    pub(crate) struct RelayDetailRow in RELAY |row| {
+        process: ProcessId,
+        tally: Tally => Tally { published: row.get("published")?, effort: effort(row)? },
+        relay: RelayRow => RelayRow::from_columns(row)?,
     }
 }
 
+fn effort(row: &Columns<'_>) -> Result<Effort, sqlx::Error> {
+    Ok(Effort {
+        polls: row.get("polls")?,
+        empty_polls: row.get("empty_polls")?,
+        queries: row.get("queries")?,
+    })
+}
+
 impl RelayDetailRow {
-    fn detail(self, now: Timestamp) -> Result<RelayDetail, StoreError> {
-        let id = RelayId::from(self.relay.id);
-        let count = |column, count: i64| {
-            u64::try_from(count).map_err(|_| damaged("tidemill_outbox_relay", column, id))
-        };
-        let tally = Tally {
-            published: count("published", self.published)?,
-            effort: Effort {
-                polls: count("polls", self.polls)?,
-                empty_polls: count("empty_polls", self.empty_polls)?,
-                queries: count("queries", self.queries)?,
-            },
-        };
+    fn detail(self, now: Timestamp) -> Result<RelayDetail> {
         Ok(RelayDetail {
             lived: now.since(self.relay.joined_at.into()),
             sink: self.relay.sink.clone(),
             until: self.relay.until.into(),
             relay: self.relay.try_into()?,
-            process: self.process.into(),
-            tally,
+            process: self.process,
+            tally: self.tally,
         })
     }
 }

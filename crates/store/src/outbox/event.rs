@@ -2,7 +2,7 @@
 
 use super::{EVENTS, slot_of};
 use crate::codec::{DbText, DbTime, DbXid};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, StoreError, damaged};
 use crate::statement::{Columns, stored};
 use crate::statements;
 use crate::tx::{Outbox, Tx};
@@ -70,21 +70,21 @@ impl From<&StoredEvent> for EventRecord {
 
 /// Writes an event in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses. It commits or rolls
 /// back with that transaction. No wake-up is sent, so relays find the event within a second.
-pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId, StoreError> {
+pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId> {
     one(statements::outbox::event::insert_on(connection, slice::from_ref(event), None).await?)
 }
 
 impl Tx {
     /// Writes an event, which is published once this transaction commits. Lock or change the row of its aggregate
     /// first: then the events of one aggregate are numbered in the order in which things happened.
-    pub async fn publish(&mut self, event: &NewEvent) -> Result<EventId, StoreError> {
+    pub async fn publish(&mut self, event: &NewEvent) -> Result<EventId> {
         one(self.outbox_insert(slice::from_ref(event)).await?)
     }
 
     /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Returns ascending ids,
     /// in the same order.
     #[crate::boxed]
-    pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>, StoreError> {
+    pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>> {
         let mut ids = Vec::with_capacity(events.len());
         for some in portions(events) {
             let mut numbers = self.outbox_insert(some).await?;
@@ -95,8 +95,8 @@ impl Tx {
         Ok(ids)
     }
 
-    async fn outbox_insert(&mut self, events: &[NewEvent]) -> Result<Vec<i64>, StoreError> {
-        let now = self.fake_now().map(Into::into);
+    async fn outbox_insert(&mut self, events: &[NewEvent]) -> Result<Vec<i64>> {
+        let now = self.fake_now();
         let ids = self.outbox_event_insert(events, now).await?;
         self.wake(EVENTS);
         Ok(ids)
@@ -105,13 +105,8 @@ impl Tx {
 
 impl Outbox<'_> {
     /// `None` if it does not exist (any more).
-    pub async fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
-        self.outbox_event_find(id.get()).await?.map(TryInto::try_into).transpose()
-    }
-
-    /// Newest first, without payload and headers.
-    pub async fn events(&mut self, filter: &EventFilter, limit: u32) -> Result<Vec<EventRecord>, StoreError> {
-        Ok(self.outbox_event_list(filter, limit.into()).await?)
+    pub async fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>> {
+        self.outbox_event_find(id).await?.map(TryInto::try_into).transpose()
     }
 }
 
@@ -143,7 +138,7 @@ impl EventRow {
 impl TryFrom<EventRow> for StoredEvent {
     type Error = StoreError;
 
-    fn try_from(row: EventRow) -> Result<Self, StoreError> {
+    fn try_from(row: EventRow) -> Result<Self> {
         let texts = [
             ("aggregate type", Some(&row.aggregate_type)),
             ("aggregate id", Some(&row.aggregate_id)),
@@ -179,7 +174,7 @@ impl TryFrom<EventRow> for StoredEvent {
     }
 }
 
-fn one(ids: Vec<i64>) -> Result<EventId, StoreError> {
+fn one(ids: Vec<i64>) -> Result<EventId> {
     let id = ids.first().copied().ok_or(sqlx::Error::RowNotFound)?;
     Ok(EventId::new(id))
 }

@@ -13,7 +13,7 @@ pub use list::{Content, FailedEventDetail, FailedEventFilter, FailedEventRecord}
 pub use operate::{Operated, Operation, Selection};
 
 use super::{FAILED_EVENT, numbers};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, Stored, stored};
 use crate::tx::{FailedEventChange, NewFailedEventRow, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,11 +68,7 @@ pub struct Settling {
 impl Outbox<'_> {
     /// Leaves events unchanged that have failed already.
     #[crate::boxed]
-    pub async fn add_failed_events(
-        &mut self,
-        new: &[NewFailedEvent],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    pub async fn add_failed_events(&mut self, new: &[NewFailedEvent], now: Timestamp) -> Result<()> {
         if new.is_empty() {
             return Ok(());
         }
@@ -93,23 +89,23 @@ impl Outbox<'_> {
             }
             rows.push(NewFailedEventRow::new(new, state, new.error.as_deref().map(storable)));
         }
-        Ok(self.failed_event_insert(&rows, now.into()).await?)
+        Ok(self.failed_event_insert(&rows, now).await?)
     }
 
     /// The aggregates of these slots whose later events have to wait.
-    pub async fn blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
+    pub async fn blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>> {
         Ok(self.failed_event_blocked(&numbers(slots)).await?.into_iter().map(|row| row.key).collect())
     }
 
     /// Settles attempts. Changes by an operator since the attempt win; the new first event of an aggregate is due at
     /// once.
     #[crate::boxed]
-    pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling, StoreError> {
+    pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
         let ids: Vec<i64> = by_id.keys().copied().collect();
-        let standing = self.lock_standing(&ids).await?;
+        let failed = self.lock_failed(&ids).await?;
         let mut aggregates: BTreeMap<(Slot, Aggregate), Vec<&KnownFailedEvent>> = BTreeMap::new();
-        for row in &standing {
+        for row in &failed {
             aggregates.entry(row.key.clone()).or_default().push(row);
         }
         let (mut gone, mut changes) = (Vec::new(), Vec::new());
@@ -132,7 +128,7 @@ impl Outbox<'_> {
             changed += self.failed_event_delete(&gone).await?;
         }
         if !changes.is_empty() {
-            changed += self.failed_event_save(&changes, now.into()).await?;
+            changed += self.failed_event_save(&changes, now).await?;
         }
         let keys: Vec<(Slot, Aggregate)> = aggregates.into_keys().collect();
         self.promote(&keys, now).await?;
@@ -142,14 +138,14 @@ impl Outbox<'_> {
     }
 
     /// Locks them against all other writers.
-    async fn lock_failed_events(&mut self, slots: impl Iterator<Item = Slot>) -> Result<(), StoreError> {
+    async fn lock_failed_events(&mut self, slots: impl Iterator<Item = Slot>) -> Result<()> {
         let slots: BTreeSet<Slot> = slots.collect();
         let slots: Vec<Slot> = slots.into_iter().collect();
         Ok(self.failed_event_lock(&numbers(&slots)).await?)
     }
 
     /// Those of these events that have failed, locked, in order of sequence.
-    async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<KnownFailedEvent>, StoreError> {
+    async fn lock_failed(&mut self, ids: &[i64]) -> Result<Vec<KnownFailedEvent>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -159,19 +155,19 @@ impl Outbox<'_> {
     }
 
     /// Makes the first open failed event of each of these aggregates due, if it was held.
-    async fn promote(&mut self, keys: &[(Slot, Aggregate)], now: Timestamp) -> Result<(), StoreError> {
+    async fn promote(&mut self, keys: &[(Slot, Aggregate)], now: Timestamp) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
         let keys: Vec<(Slot, &Aggregate)> = keys.iter().map(|(slot, key)| (*slot, key)).collect();
-        Ok(self.failed_event_promote(&keys, now.into()).await?)
+        Ok(self.failed_event_promote(&keys, now).await?)
     }
 
     /// Which of these aggregates have an open failed event.
     async fn open_aggregates<'a>(
         &mut self,
         keys: impl Iterator<Item = (Slot, &'a Aggregate)>,
-    ) -> Result<BTreeSet<(Slot, Aggregate)>, StoreError> {
+    ) -> Result<BTreeSet<(Slot, Aggregate)>> {
         let keys: BTreeSet<(Slot, &Aggregate)> = keys.collect();
         if keys.is_empty() {
             return Ok(BTreeSet::new());

@@ -3,7 +3,7 @@
 use super::place::PlaceColumns;
 use super::slot_of;
 use crate::codec::{DbText, DbTime};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::retention::RELAYS_KEPT;
 use crate::outbox::{Backlog, FailedEventCounts, Partition, RelayDetail};
 use crate::tx::Outbox;
@@ -86,7 +86,7 @@ impl Outbox<'_> {
     /// Unread events per slot, counted up to `count_max` in all. `None` if the outbox's snapshots are from another
     /// server.
     #[crate::boxed]
-    pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
+    pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>> {
         if self.server_standing().await? == RestoreState::Restored {
             return Ok(None);
         }
@@ -120,7 +120,7 @@ impl Outbox<'_> {
     }
 
     /// Events in the default partition, counted up to `count_max`; `None` without partitions.
-    pub async fn default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
+    pub async fn default_rows(&mut self, count_max: u32) -> Result<Option<Count>> {
         if self.postgres().is_none() {
             return Ok(None);
         }
@@ -128,20 +128,20 @@ impl Outbox<'_> {
         Ok(Some(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0))))
     }
 
-    pub async fn unowned_slots(&mut self) -> Result<u64, StoreError> {
+    pub async fn unowned_slots(&mut self) -> Result<u64> {
         let now = self.now().await?;
-        Ok(u64::try_from(self.outbox_unowned(now.into()).await?).unwrap_or(0))
+        Ok(u64::try_from(self.outbox_unowned(now).await?).unwrap_or(0))
     }
 
     /// The number of live relays, and the fixed shares that none of them has.
-    pub async fn relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
+    pub async fn relays_alive(&mut self) -> Result<(u64, Vec<u32>)> {
         let live = self.live_relays().await?;
         Ok((live.len() as u64, missing_shares(&live)))
     }
 
     /// Each count stops at `count_max`.
     #[crate::boxed]
-    pub async fn stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
+    pub async fn stats(&mut self, count_max: u32) -> Result<OutboxStats> {
         let relays = self.relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(OutboxStats {
@@ -159,12 +159,12 @@ impl Outbox<'_> {
 
     /// `None` without access to the extension `pg_stat_statements`.
     #[expect(clippy::cast_precision_loss, reason = "nobody writes as many bytes as a f64 can count")]
-    async fn wal_bytes_per_event(&mut self) -> Result<Option<f64>, StoreError> {
+    async fn wal_bytes_per_event(&mut self) -> Result<Option<f64>> {
         let Some(view) = self.outbox_statistics().await? else { return Ok(None) };
         let kept_since = self.now().await?.minus(RELAYS_KEPT);
         self.savepoint().await?;
         // We may lack the right to read it, or it may not be loaded.
-        let found = self.outbox_wal(&view, kept_since.into()).await;
+        let found = self.outbox_wal(&view, kept_since).await;
         let found = self.known_since_savepoint(found).await?.flatten();
         Ok(found.map(|(bytes, events)| bytes as f64 / events as f64))
     }

@@ -22,16 +22,11 @@ impl From<sqlx::Error> for NotifyError {
 }
 
 impl Outbox<'_> {
-    /// Whether the trigger exists; `None` on SQLite.
-    pub async fn notify(&mut self) -> Result<Option<bool>, StoreError> {
-        Ok(self.outbox_notify_is_on().await?)
-    }
-
     /// Creates or drops the trigger. False if nothing changed. Waits up to half a second for transactions that write
     /// events.
     #[crate::boxed]
     pub async fn set_notify(&mut self, notify: Notify, actor: &Actor) -> Result<bool, NotifyError> {
-        let was_on = self.outbox_notify_is_on().await?.ok_or(NotifyError::Unsupported)?;
+        let was_on = self.notify().await?.ok_or(NotifyError::Unsupported)?;
         let is_on = notify == Notify::On;
         if was_on == is_on {
             return Ok(false);

@@ -1,6 +1,6 @@
 //! Creates partitions of the outbox before events need them. SQLite has none.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::statement::{Columns, stored};
 use crate::store::Store;
 use crate::tx::Outbox;
@@ -43,7 +43,7 @@ impl Store {
     /// Creates partitions of `rows` ids until `ahead` of them are unused. Blocks writers for at most half a second; if
     /// two processes do this at once, one does nothing.
     #[crate::boxed]
-    pub async fn extend_outbox(&self, rows: i64, ahead: usize) -> Result<Extended, StoreError> {
+    pub async fn extend_outbox(&self, rows: i64, ahead: usize) -> Result<Extended> {
         let mut extended = Extended::default();
         // Each in its own transaction, so that finished ones stay.
         for _ in 0..ahead {
@@ -67,17 +67,12 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// By id; the default partition is last. Empty on SQLite.
-    pub async fn partitions(&mut self) -> Result<Vec<Partition>, StoreError> {
-        Ok(self.outbox_partition_list().await?)
-    }
-
     /// The last id given out, also if its event was rolled back or deleted; zero if none was.
-    pub async fn last_event_id(&mut self) -> Result<EventId, StoreError> {
+    pub async fn last_event_id(&mut self) -> Result<EventId> {
         Ok(EventId::new(self.outbox_last_id().await?))
     }
 
-    async fn next_partition(&mut self, rows: i64, ahead: usize) -> Result<Option<Range>, StoreError> {
+    async fn next_partition(&mut self, rows: i64, ahead: usize) -> Result<Option<Range>> {
         let partitions = self.partitions().await?;
         if partitions.is_empty() || !self.outbox_keeper_lock().await? {
             return Ok(None);
@@ -90,7 +85,7 @@ impl Outbox<'_> {
         Ok(missing(&ranges, last, stray, rows, ahead).first().copied())
     }
 
-    async fn make_partition(&mut self, range: Range) -> Result<(), StoreError> {
+    async fn make_partition(&mut self, range: Range) -> Result<()> {
         self.outbox_hurry().await?;
         Ok(self.outbox_partition_create(range).await?)
     }

@@ -1,7 +1,7 @@
 //! The positions of all slots.
 
 use super::relay::cursors_of;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ impl Outbox<'_> {
     /// In order. In a transaction that writes, a slot may move between two statements; then this returns the earlier
     /// position. Slots of a relay with a damaged row are where they were before it took them.
     #[crate::boxed]
-    pub async fn places(&mut self) -> Result<Vec<Place>, StoreError> {
+    pub async fn places(&mut self) -> Result<Vec<Place>> {
         let slots = self.outbox_slots().await?;
         let rows = self.outbox_cursors().await?;
         let relays: BTreeMap<RelayId, Vec<Cursor>> = rows
@@ -26,13 +26,13 @@ impl Outbox<'_> {
     }
 
     /// Relays with slots whose row is damaged; no other relay gets these slots until an operator repairs it.
-    pub async fn damaged_relays(&mut self) -> Result<Vec<StoreError>, StoreError> {
+    pub async fn damaged_relays(&mut self) -> Result<Vec<StoreError>> {
         let rows = self.outbox_cursors().await?;
         Ok(rows.iter().filter_map(|(id, text)| cursors_of(text, (*id).into()).err()).collect())
     }
 
     /// Events up to this id were read or have failed, whatever the snapshots say.
-    pub async fn floor(&mut self) -> Result<EventId, StoreError> {
+    pub async fn floor(&mut self) -> Result<EventId> {
         Ok(self.outbox_row().await?.floor)
     }
 }

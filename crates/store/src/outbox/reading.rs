@@ -6,7 +6,7 @@
 //! make the reader scan everything written since.
 
 use super::event::EventRow;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::store::Store;
 use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
@@ -71,7 +71,7 @@ const QUERIES_PER_FILLING: u32 = 4;
 impl Store {
     /// Reads the next page. Fills in slots first that other programs have left out.
     #[crate::boxed]
-    pub async fn read_outbox(&self, reading: &Reading<'_>) -> Result<Page, StoreError> {
+    pub async fn read_outbox(&self, reading: &Reading<'_>) -> Result<Page> {
         let mut queries = 0;
         loop {
             let mut tx = self.alone_reading().await?;
@@ -91,7 +91,7 @@ impl Store {
 impl Outbox<'_> {
     /// Reads the next page. `None` on SQLite if other programs have left out slots: fill them in first.
     #[crate::boxed]
-    pub async fn read(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
+    pub async fn read(&mut self, reading: &Reading<'_>) -> Result<Option<Page>> {
         let slots: Vec<Slot> = reading.cursor.slots.keys().copied().collect();
         let mut page = Page {
             events: Vec::new(),
@@ -166,7 +166,7 @@ impl Outbox<'_> {
 
     /// Computes slots that other programs have left out; returns how many. Only SQLite needs it. An id that is not
     /// UTF-8 gets the slot of its displayed text.
-    pub async fn fill_slots(&mut self, limit: u32) -> Result<u64, StoreError> {
+    pub async fn fill_slots(&mut self, limit: u32) -> Result<u64> {
         let rows = self.outbox_slotless(limit.into()).await?;
         let slots: Vec<(i64, u8)> =
             rows.iter().map(|(id, aggregate)| (*id, Slot::of(&aggregate.text).get())).collect();
@@ -182,7 +182,7 @@ fn size_of(rows: &[EventRow]) -> Size {
 }
 
 /// By id, without duplicates, and only events of the window.
-fn sorted(rows: Vec<EventRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
+fn sorted(rows: Vec<EventRow>, window: &Window) -> Result<Vec<StoredEvent>> {
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
         let event = StoredEvent::try_from(row)?;

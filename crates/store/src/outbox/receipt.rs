@@ -1,7 +1,7 @@
 //! Receipts of sinks with transactions: which of the events that they name are settled in the database.
 
 use super::slot_of;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::tx::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::receipt::{Receipted, may_come_again};
@@ -11,11 +11,7 @@ impl Outbox<'_> {
     /// Those of these published events that a reader at these cursors, or a retry, may send once more. Events no longer
     /// in their table are left out.
     #[crate::boxed]
-    pub async fn unsettled(
-        &mut self,
-        ids: &[EventId],
-        cursors: &[Cursor],
-    ) -> Result<BTreeSet<EventId>, StoreError> {
+    pub async fn unsettled(&mut self, ids: &[EventId], cursors: &[Cursor]) -> Result<BTreeSet<EventId>> {
         if ids.is_empty() {
             return Ok(BTreeSet::new());
         }

@@ -8,7 +8,7 @@ use super::detail::RelayRow;
 use super::{SLOTS, own_slot};
 use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, StoreError, damaged};
 use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Outbox<'_> {
     /// Adds a relay, unless its settings contradict those of the others. Commit either way: it also shortens leases
     /// that reach too far because the clock has gone back.
     #[crate::boxed]
-    pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>, StoreError> {
+    pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>> {
         // One at a time, so that two newcomers see each other.
         self.outbox_lock().await?;
         // The only relay may have died before the clock went back, and then no other process shortens its lease.
@@ -113,26 +113,26 @@ impl Outbox<'_> {
         if let Err(refusal) = admit(joining.instance, transactional_id(joining.sink), &live) {
             return Ok(Err(refusal));
         }
-        self.outbox_relay_insert(joining, now.into(), now.plus(joining.lease).into()).await?;
+        self.outbox_relay_insert(joining, now, now.plus(joining.lease)).await?;
         self.wake(SLOTS);
         Ok(Ok(()))
     }
 
     /// Oldest first.
-    pub async fn live_relays(&mut self) -> Result<Vec<LiveRelay>, StoreError> {
+    pub async fn live_relays(&mut self) -> Result<Vec<LiveRelay>> {
         let now = self.now().await?;
         self.live_relays_at(now).await
     }
 
-    async fn live_relays_at(&mut self, now: Timestamp) -> Result<Vec<LiveRelay>, StoreError> {
+    async fn live_relays_at(&mut self, now: Timestamp) -> Result<Vec<LiveRelay>> {
         let rows = self.outbox_relay_list().await?;
         rows.into_iter().filter(|row| row.is_live(now)).map(LiveRelay::try_from).collect()
     }
 
     /// Renews the lease and looks for work; `None` if the relay has ended or its row has changed.
     #[crate::boxed]
-    pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>, StoreError> {
-        let now = self.fake_now().map(DbTime);
+    pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>> {
+        let now = self.fake_now();
         let cursors = looking.cursors.map(cursors_text).transpose()?;
         let row = self.outbox_look(looking, cursors.as_deref(), now).await?;
         let Some(acks) = row.acks else { return Ok(None) };
@@ -167,13 +167,13 @@ impl Outbox<'_> {
     pub async fn relay_position(
         &mut self,
         id: RelayId,
-    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>, StoreError> {
-        let Some(row) = self.outbox_relay_position(id.into()).await? else { return Ok(None) };
-        let epochs = self.outbox_slot_epochs(id.into()).await?;
+    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>> {
+        let Some(row) = self.outbox_relay_position(id).await? else { return Ok(None) };
+        let epochs = self.outbox_slot_epochs(id).await?;
         let epochs = epochs
             .into_iter()
             .map(|(slot, epoch)| Ok((own_slot(slot)?, Epoch::new(epoch))))
-            .collect::<Result<Vec<_>, StoreError>>()?;
+            .collect::<Result<Vec<_>>>()?;
         Ok(Some((row.0, cursors_of(&row.1, id)?, epochs)))
     }
 
@@ -181,8 +181,8 @@ impl Outbox<'_> {
     pub async fn lock_relay_position(
         &mut self,
         id: RelayId,
-    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>, StoreError> {
-        match self.outbox_relay_lock(id.into()).await? {
+    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>> {
+        match self.outbox_relay_lock(id).await? {
             Some(_) => self.relay_position(id).await,
             None => Ok(None),
         }
@@ -195,10 +195,10 @@ impl Outbox<'_> {
         cursors: Vec<Cursor>,
         wanted: &[Slot],
         unit: Unit,
-    ) -> Result<Option<Taken>, StoreError> {
+    ) -> Result<Option<Taken>> {
         // Everyone locks relays before slots. PostgreSQL keeps the lock of a slot that turns out to be taken, so
         // waiting for our own row afterwards could deadlock with a process that retires both.
-        if self.outbox_relay_lock(fence.id.into()).await?.is_none() {
+        if self.outbox_relay_lock(fence.id).await?.is_none() {
             return Ok(None);
         }
         let rows = self.outbox_slot_lock_free(wanted).await?;
@@ -220,7 +220,7 @@ impl Outbox<'_> {
         }
         let slots: Vec<Slot> = epochs.iter().map(|(slot, _)| *slot).collect();
         let now = self.now().await?;
-        self.outbox_slot_take(fence.id.into(), &slots, now.into()).await?;
+        self.outbox_slot_take(fence.id, &slots, now).await?;
         crash_point!("outbox_slots_taken");
         Ok(Some(Taken { cursors, epochs }))
     }
@@ -231,12 +231,12 @@ impl Outbox<'_> {
         fence: RelayFence<'_>,
         cursors: Vec<Cursor>,
         leaving: &[Slot],
-    ) -> Result<Option<Vec<Cursor>>, StoreError> {
+    ) -> Result<Option<Vec<Cursor>>> {
         let (kept, left) = cursor::without(cursors, leaving);
         if !self.acknowledge(fence, &kept, 0).await? {
             return Ok(None);
         }
-        self.outbox_slot_leave(fence.id.into(), &left_rows(&left)?).await?;
+        self.outbox_slot_leave(fence.id, &left_rows(&left)?).await?;
         self.wake(SLOTS);
         crash_point!("outbox_slots_left");
         Ok(Some(kept))
@@ -249,17 +249,17 @@ impl Outbox<'_> {
         fence: RelayFence<'_>,
         cursors: &[Cursor],
         published: u64,
-    ) -> Result<bool, StoreError> {
-        let now = self.fake_now().map(DbTime);
+    ) -> Result<bool> {
+        let now = self.fake_now();
         let published = i64::try_from(published).unwrap_or(i64::MAX);
         let done = self.outbox_relay_acknowledge(fence, &cursors_text(cursors)?, published, now).await?;
         Ok(done == 1)
     }
 
     /// Ends a relay and frees its slots at their position. False if it had ended already.
-    pub async fn leave(&mut self, id: RelayId) -> Result<bool, StoreError> {
+    pub async fn leave(&mut self, id: RelayId) -> Result<bool> {
         let now = self.now().await?;
-        let Some((_, cursors)) = self.outbox_relay_lock(id.into()).await? else { return Ok(false) };
+        let Some((_, cursors)) = self.outbox_relay_lock(id).await? else { return Ok(false) };
         self.end_relay(id, cursors_of(&cursors, id)?, now).await?;
         Ok(true)
     }
@@ -267,9 +267,9 @@ impl Outbox<'_> {
     /// Ends relays whose lease has passed, and frees their slots. Skips damaged rows: an operator has to set the
     /// position.
     #[crate::boxed]
-    pub async fn retire_relays(&mut self) -> Result<Retired, StoreError> {
+    pub async fn retire_relays(&mut self) -> Result<Retired> {
         let now = self.now().await?;
-        let rows = self.outbox_relay_lock_lapsed(now.into()).await?;
+        let rows = self.outbox_relay_lock_lapsed(now).await?;
         let mut retired = Retired::default();
         for (id, cursors) in rows {
             let id = RelayId::from(id);
@@ -290,12 +290,12 @@ impl Outbox<'_> {
         id: RelayId,
         cursors: Vec<Cursor>,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let slots: Vec<Slot> = cursors.iter().flat_map(|cursor| cursor.slots.keys().copied()).collect();
         let (_, left) = cursor::without(cursors, &slots);
-        self.outbox_slot_leave(id.into(), &left_rows(&left)?).await?;
-        self.outbox_slot_free(id.into()).await?;
-        self.outbox_relay_end(id.into(), now.into()).await?;
+        self.outbox_slot_leave(id, &left_rows(&left)?).await?;
+        self.outbox_slot_free(id).await?;
+        self.outbox_relay_end(id, now).await?;
         self.wake(SLOTS);
         crash_point!("outbox_relay_ended");
         Ok(())
@@ -324,15 +324,15 @@ pub(crate) struct LeftRow {
     pub(crate) seq: i64,
 }
 
-pub(super) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>, StoreError> {
+pub(super) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>> {
     serde_json::from_str(text).map_err(|_| StoreError::DamagedRelay { relay })
 }
 
-fn cursors_text(cursors: &[Cursor]) -> Result<String, StoreError> {
+fn cursors_text(cursors: &[Cursor]) -> Result<String> {
     serde_json::to_string(cursors).map_err(|_| damaged("tidemill_outbox_relay", "cursors", "to be written"))
 }
 
-fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>, StoreError> {
+fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>> {
     left.iter()
         .map(|(slot, resting)| {
             Ok(LeftRow {

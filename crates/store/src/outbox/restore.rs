@@ -2,7 +2,7 @@
 //! events become failed events, in order, and slots start again at a snapshot of this server.
 
 use super::place::PlaceColumns;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::{EVENTS, OBJECT};
 use crate::statement::stored;
 use crate::store::Store;
@@ -33,7 +33,7 @@ impl Store {
     /// Compares the outbox's snapshots with the server, and repairs them after a restore. Call it before reading the
     /// outbox over a new connection; it costs a few short statements.
     #[crate::boxed]
-    pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
+    pub async fn check_outbox(&self) -> Result<Checked> {
         let mut tx = self.begin().await?;
         let standing = tx.outbox().server_standing().await?;
         if standing == RestoreState::Same {
@@ -47,14 +47,9 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    /// `None` on SQLite, whose snapshots stay valid wherever the file is.
-    pub async fn server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
-        Ok(self.outbox_server().await?)
-    }
-
     /// Whether the outbox's snapshots are from this server.
     #[crate::boxed]
-    pub async fn server_standing(&mut self) -> Result<RestoreState, StoreError> {
+    pub async fn server_standing(&mut self) -> Result<RestoreState> {
         // Read the snapshots before the server: in the other order, a relay that advances meanwhile would look like a
         // restore.
         let places = self.places().await?;
@@ -69,10 +64,10 @@ impl Outbox<'_> {
     /// into failed events, and restarts all slots. Waits at most five seconds for transactions that write events
     /// ([`StoreError::Busy`] then).
     #[crate::boxed]
-    pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
+    pub async fn reconcile(&mut self) -> Result<Checked> {
         self.outbox_lock().await?;
         let standing = self.server_standing().await?;
-        let Some(server) = self.outbox_server().await? else {
+        let Some(server) = self.server().await? else {
             return Ok(Checked { standing, failed: 0 });
         };
         let failed = match standing {
@@ -91,18 +86,18 @@ impl Outbox<'_> {
             }
         };
         let now = self.now().await?;
-        self.outbox_record_server(&server, now.into()).await?;
+        self.outbox_record_server(&server, now).await?;
         Ok(Checked { standing, failed })
     }
 
-    async fn begin_anew(&mut self) -> Result<u64, StoreError> {
+    async fn begin_anew(&mut self) -> Result<u64> {
         self.outbox_lock_writers().await?;
         let now = self.now().await?;
         let places = self.places().await?;
         let floor = self.floor().await?;
-        self.outbox_retire_all(now.into()).await?;
-        let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now.into()).await?;
-        let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
+        self.outbox_retire_all(now).await?;
+        let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now).await?;
+        let floor = EventId::new(self.outbox_raise_floor(now).await?);
         // Nothing up to the floor is ever read.
         self.outbox_raise_numbers(floor.get()).await?;
         // Writers of events are locked out, so this snapshot shows all events.

@@ -6,7 +6,7 @@
 //! back and a read event never fails later, so the result of the first still holds.
 
 use super::place::PlaceColumns;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::outbox::Partition;
 use crate::store::Store;
 use crate::tx::Outbox;
@@ -34,7 +34,7 @@ pub struct Retained {
 impl Store {
     /// Deletes events written longer than `keep_for` ago, in at most `most` partitions and portions.
     #[crate::boxed]
-    pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained, StoreError> {
+    pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained> {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
         // Snapshots of another server say nothing about events written here.
@@ -65,19 +65,19 @@ impl Store {
         retained.is_short |= next.is_some();
         let mut tx = self.begin().await?;
         let ended_before = tx.now().await?.minus(RELAYS_KEPT);
-        retained.relays = tx.outbox_delete_relays(ended_before.into(), PORTION.into()).await?;
+        retained.relays = tx.outbox_delete_relays(ended_before, PORTION).await?;
         tx.commit().await?;
         Ok(retained)
     }
 
     /// Whether the partition is gone.
-    async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool, StoreError> {
+    async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool> {
         let mut tx = self.read().await?;
         let places = tx.outbox().outbox_place_columns().await?;
         let failed = tx.outbox_is_failed(range).await?;
         let snapshot = match failed {
             true => None,
-            false => tx.outbox_passed(range, &places, before.into()).await?,
+            false => tx.outbox_passed(range, &places, before).await?,
         };
         drop(tx);
         let Some(snapshot) = snapshot else { return Ok(false) };
@@ -98,23 +98,23 @@ impl Store {
         Ok(true)
     }
 
-    async fn delete_passed(&self, before: Timestamp, after: i64) -> Result<(u64, Option<i64>), StoreError> {
+    async fn delete_passed(&self, before: Timestamp, after: i64) -> Result<(u64, Option<i64>)> {
         let mut tx = self.begin().await?;
         let places = tx.outbox().outbox_place_columns().await?;
-        let deleted = tx.outbox_delete_passed(&places, before.into(), after, PORTION.into()).await?;
+        let deleted = tx.outbox_delete_passed(&places, before, after, PORTION.into()).await?;
         tx.commit().await?;
         Ok(deleted)
     }
 }
 
 impl Outbox<'_> {
-    pub(super) async fn outbox_place_columns(&mut self) -> Result<PlaceColumns, StoreError> {
+    pub(super) async fn outbox_place_columns(&mut self) -> Result<PlaceColumns> {
         let places = self.places().await?;
         Ok(PlaceColumns::new(&places, self.floor().await?))
     }
 
     /// Partitions behind the reading position whose last event is old, the oldest first.
-    async fn outbox_old_partitions(&mut self, before: Timestamp) -> Result<Vec<Range>, StoreError> {
+    async fn outbox_old_partitions(&mut self, before: Timestamp) -> Result<Vec<Range>> {
         let last = EventId::new(self.outbox_last_id().await?);
         let mut old = Vec::new();
         for partition in self.partitions().await?.iter().filter(|partition| partition.is_ours()) {
@@ -127,7 +127,7 @@ impl Outbox<'_> {
         Ok(old)
     }
 
-    async fn outbox_has(&mut self, range: Range) -> Result<bool, StoreError> {
+    async fn outbox_has(&mut self, range: Range) -> Result<bool> {
         let is_it = |partition: &Partition| partition.is_ours() && partition.range == Some(range);
         Ok(self.partitions().await?.iter().any(is_it))
     }

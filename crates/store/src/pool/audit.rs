@@ -1,7 +1,7 @@
 //! The auditor: replays the log of a pool and compares the result with what is stored.
 
 use super::row::{PoolRow, SavedPool};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Pools;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;
@@ -43,19 +43,17 @@ pub enum Difference {
 impl Pools<'_> {
     /// `None` if there is no such pool. Needs a transaction with one snapshot.
     #[crate::boxed]
-    pub async fn verify(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
+    pub async fn verify(&mut self, name: &PoolName) -> Result<Option<Audited>> {
         let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
         let stored = self.pool_refresh(&row, None).await?;
         let mut records = Vec::new();
         // Records before the snapshot may be half deleted.
         let mut after = (row.log_from - 1, i32::MAX);
         loop {
-            let rows = self.pool_log_from(name.as_str(), after, AT_ONCE).await?;
-            let Some(last) = rows.last() else { break };
+            let page = self.pool_log_from(name.as_str(), after, AT_ONCE).await?;
+            let Some(last) = page.last() else { break };
             after = (last.version, last.seq);
-            for row in &rows {
-                records.push(row.record()?);
-            }
+            records.extend(page);
         }
         let counted: u64 = stored.tickets().map(Ticket::units).sum();
         let mut differences = Vec::new();

@@ -4,7 +4,7 @@
 
 use super::row::PoolRow;
 use crate::codec::DbTime;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,11 +51,7 @@ impl PoolCache {
 impl Store {
     /// Brings these pools up to date, without a lock. True if one of them is gone.
     #[crate::boxed]
-    pub async fn pool_refresh(
-        &self,
-        cache: &mut PoolCache,
-        pools: &BTreeSet<PoolName>,
-    ) -> Result<bool, StoreError> {
+    pub async fn pool_refresh(&self, cache: &mut PoolCache, pools: &BTreeSet<PoolName>) -> Result<bool> {
         let mut tx = self.read().await?;
         let mut is_one_gone = false;
         for pool in pools {
@@ -77,11 +73,7 @@ impl Store {
 
 impl Pools<'_> {
     /// Brings a pool up to date with its row, which was locked or read in this transaction.
-    pub(crate) async fn pool_refresh(
-        &mut self,
-        row: &PoolRow,
-        known: Option<Ledger>,
-    ) -> Result<Ledger, StoreError> {
+    pub(crate) async fn pool_refresh(&mut self, row: &PoolRow, known: Option<Ledger>) -> Result<Ledger> {
         let mut ledger = match known {
             Some(ledger) if ledger.version() == row.version => return Ok(ledger),
             // If the pool was recreated or tickets were deleted, the remembered ledger cannot be updated.
@@ -102,7 +94,7 @@ impl Pools<'_> {
         Ok(ledger)
     }
 
-    async fn pool_load(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
+    async fn pool_load(&mut self, row: &PoolRow) -> Result<Ledger> {
         let mut ledger = self.pool_live(row).await?;
         let mut run_times = self.pool_old_run_times(&row.name).await?;
         for run in self.pool_ended_runs(&row.name, RUNS_READ).await? {
@@ -114,14 +106,14 @@ impl Pools<'_> {
     }
 
     /// Only the live tickets, without history.
-    pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
+    pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger> {
         let live = self.pool_ticket_live(&row.name).await?;
         let tickets: Vec<_> = live.into_iter().map(|record| record.ticket).collect();
         Ok(Ledger::restore(row.settings()?, row.version, tickets))
     }
 
     /// Run times of deleted tickets.
-    pub(super) async fn pool_old_run_times(&mut self, pool: &str) -> Result<RunTimes, StoreError> {
+    pub(super) async fn pool_old_run_times(&mut self, pool: &str) -> Result<RunTimes> {
         let mut run_times = RunTimes::default();
         for row in self.pool_run_time_list(pool).await? {
             let seconds: Vec<u32> =
@@ -135,12 +127,7 @@ impl Pools<'_> {
     }
 }
 
-pub(super) fn run_kind(
-    pool: &str,
-    dag_id: String,
-    table: String,
-    parallel: i64,
-) -> Result<RunKind, StoreError> {
+pub(super) fn run_kind(pool: &str, dag_id: String, table: String, parallel: i64) -> Result<RunKind> {
     let parallel = u32::try_from(parallel).ok().and_then(NonZeroU32::new);
     Ok(RunKind { dag_id, table, parallel: parallel.ok_or_else(|| damaged(RUN_TIME, "parallel", pool))? })
 }

@@ -1,6 +1,6 @@
 //! Recent events as sentences: from the log, and from the usage of pools.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Pools;
 use std::time::Duration;
 use tidemill_domain::pool::event::Event;
@@ -34,11 +34,7 @@ pub struct PoolStory {
 impl Pools<'_> {
     /// Newest first.
     #[crate::boxed]
-    pub async fn events(
-        &mut self,
-        pool: Option<&PoolName>,
-        limit: u32,
-    ) -> Result<Vec<PoolStory>, StoreError> {
+    pub async fn events(&mut self, pool: Option<&PoolName>, limit: u32) -> Result<Vec<PoolStory>> {
         let read = i64::from(limit.saturating_mul(READ_PER_STORY).min(READ_MOST));
         let rows = match pool {
             Some(pool) => self.pool_log_latest_of(pool.as_str(), read).await?,
@@ -46,22 +42,22 @@ impl Pools<'_> {
         };
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut stories = self.peak_stories(pool).await?;
-        let mut told = 0;
+        let mut count = 0;
         for row in rows {
-            if told == wanted {
+            if count == wanted {
                 break;
             }
             let Ok(pool) = row.pool.parse() else { continue };
-            let record = row.record()?;
+            let record = row.record;
             let ticket = match record.event.ticket() {
-                Some(id) if may_be_told(&record.event) => self.ticket(id).await?,
+                Some(id) if may_have_sentence(&record.event) => self.ticket(id).await?,
                 _ => None,
             };
             let ticket = ticket.map(|known| known.ticket);
             if let Some(text) = story(record.at, &record.event, ticket.as_ref()) {
                 let holder = ticket.map(|ticket| ticket.holder);
                 stories.push(PoolStory { at: record.at, pool, ticket: record.event.ticket(), holder, text });
-                told += 1;
+                count += 1;
             }
         }
         // Stable sort: records of one instant stay in order.
@@ -70,7 +66,7 @@ impl Pools<'_> {
         Ok(stories)
     }
 
-    async fn peak_stories(&mut self, pool: Option<&PoolName>) -> Result<Vec<PoolStory>, StoreError> {
+    async fn peak_stories(&mut self, pool: Option<&PoolName>) -> Result<Vec<PoolStory>> {
         let since = self.now().await?.minus(PEAKS_OF);
         let pools = match pool {
             Some(pool) => vec![pool.clone()],
@@ -89,7 +85,7 @@ impl Pools<'_> {
 }
 
 /// Whether the event's sentence, if it has one, needs the ticket.
-const fn may_be_told(event: &Event) -> bool {
+const fn may_have_sentence(event: &Event) -> bool {
     matches!(
         event,
         Event::Granted { .. } | Event::Doubted { .. } | Event::Confirmed { .. } | Event::Ended { .. }

@@ -5,7 +5,7 @@
 
 use super::cache::{run_kind, seconds_between};
 use super::row::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,11 +17,10 @@ impl Pools<'_> {
     /// Writes the whole state of a pool into its log, if something was decided since the last snapshot and that is
     /// older than `every`. True if it did.
     #[crate::boxed]
-    pub async fn snapshot(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
+    pub async fn snapshot(&mut self, name: &PoolName, every: Duration) -> Result<bool> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
         let now = self.now().await?;
-        let last =
-            self.pool_log_snapshot_before(name.as_str(), now.plus(Duration::from_micros(1)).into()).await?;
+        let last = self.pool_log_snapshot_before(name.as_str(), now.plus(Duration::from_micros(1))).await?;
         let (version, since) = last.unwrap_or((row.log_from - 1, row.created_at));
         if version == row.version || now.since(since.into()) < every {
             return Ok(false);
@@ -35,23 +34,18 @@ impl Pools<'_> {
             records: vec![SavedRecord::new(name, &record)?],
             pools: vec![SavedPool::new(&ledger)],
         };
-        self.pool_save(&saved, row.changed_at).await?;
+        self.pool_save(&saved, row.changed_at.into()).await?;
         Ok(true)
     }
 
     /// Deletes at most `limit` tickets that ended longer ago than `keep`, and keeps their run times. Returns how many.
     #[crate::boxed]
-    pub async fn forget_tickets(
-        &mut self,
-        name: &PoolName,
-        keep: Duration,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
+    pub async fn forget_tickets(&mut self, name: &PoolName, keep: Duration, limit: u32) -> Result<u64> {
         if self.pool_locked(name).await?.is_none() {
             return Ok(0);
         }
         let before = self.now().await?.minus(keep);
-        let mut gone = self.pool_delete_ended(name.as_str(), before.into(), limit.into()).await?;
+        let mut gone = self.pool_delete_ended(name.as_str(), before, limit).await?;
         let Some(version) = gone.iter().map(|row| row.version).max() else { return Ok(0) };
         gone.sort_by_key(|row| row.ended_at.0);
         let mut run_times = self.pool_old_run_times(name.as_str()).await?;
@@ -83,15 +77,10 @@ impl Pools<'_> {
 
     /// Deletes at most `limit` log records before the last snapshot that is older than `keep`. Returns how many.
     #[crate::boxed]
-    pub async fn forget_log(
-        &mut self,
-        name: &PoolName,
-        keep: Duration,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
+    pub async fn forget_log(&mut self, name: &PoolName, keep: Duration, limit: u32) -> Result<u64> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(0) };
         let before = self.now().await?.minus(keep);
-        let Some((version, _)) = self.pool_log_snapshot_before(name.as_str(), before.into()).await? else {
+        let Some((version, _)) = self.pool_log_snapshot_before(name.as_str(), before).await? else {
             return Ok(0);
         };
         if version > row.version {
@@ -99,10 +88,10 @@ impl Pools<'_> {
         }
         // First, so that a reader of a half-deleted log begins at the snapshot.
         self.pool_begin_log(name.as_str(), version).await?;
-        Ok(self.pool_log_delete_before(name.as_str(), version, limit.into()).await?)
+        Ok(self.pool_log_delete_before(name.as_str(), version, limit).await?)
     }
 
-    async fn pool_locked(&mut self, name: &PoolName) -> Result<Option<PoolRow>, StoreError> {
+    async fn pool_locked(&mut self, name: &PoolName) -> Result<Option<PoolRow>> {
         Ok(self.pool_lock_all(&[name.to_string()]).await?.into_iter().next())
     }
 }

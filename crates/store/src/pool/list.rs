@@ -1,11 +1,10 @@
 //! Lists of pools and tickets for people.
 
 use crate::codec::DbId;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, stored};
 use crate::tx::Pools;
-use tidemill_domain::pool::event::Record;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -44,26 +43,26 @@ fn ticket(row: &Columns<'_>) -> Result<Ticket, sqlx::Error> {
 }
 
 impl Pools<'_> {
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
-        self.pool_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<PoolRecord>> {
+        self.pool_list(limit).await?.into_iter().map(TryInto::try_into).collect()
     }
 
-    pub async fn find(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
+    pub async fn find(&mut self, name: &PoolName) -> Result<Option<PoolRecord>> {
         self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
     }
 
-    pub async fn find_external(&mut self, external_id: i64) -> Result<Option<PoolRecord>, StoreError> {
+    pub async fn find_external(&mut self, external_id: i64) -> Result<Option<PoolRecord>> {
         self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
     }
 
     /// Name, version and external id of all pools: cheap, to find out what changed.
-    pub async fn directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>, StoreError> {
+    pub async fn directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>> {
         let rows = self.pool_versions().await?.into_iter();
         Ok(rows.filter_map(|(name, version, id)| Some((name.parse().ok()?, version, id))).collect())
     }
 
     /// A pool with its live tickets.
-    pub async fn ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>, StoreError> {
+    pub async fn ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>> {
         match self.pool_find(name.as_str()).await? {
             Some(row) => self.pool_refresh(&row, None).await.map(Some),
             None => Ok(None),
@@ -77,33 +76,13 @@ impl Pools<'_> {
         name: &PoolName,
         states: &[State],
         limit: u32,
-    ) -> Result<Vec<TicketRecord>, StoreError> {
+    ) -> Result<Vec<TicketRecord>> {
         let is_live = !states.iter().any(|state| state.has_ended());
         let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         Ok(if is_live {
-            self.pool_ticket_list_live(name.as_str(), &states, limit.into()).await?
+            self.pool_ticket_list_live(name.as_str(), &states, limit).await?
         } else {
-            self.pool_ticket_list(name.as_str(), &states, limit.into()).await?
+            self.pool_ticket_list(name.as_str(), &states, limit).await?
         })
-    }
-
-    /// Live, or ended and not deleted yet.
-    pub async fn ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
-        Ok(self.pool_ticket_find(id.into()).await?)
-    }
-
-    /// Newest first.
-    pub async fn tickets_of_run(
-        &mut self,
-        run_id: &str,
-        limit: u32,
-    ) -> Result<Vec<TicketRecord>, StoreError> {
-        Ok(self.pool_ticket_of_run(run_id, limit.into()).await?)
-    }
-
-    /// All decisions about a ticket, in order.
-    pub async fn ticket_log(&mut self, id: TicketId, limit: u32) -> Result<Vec<Record>, StoreError> {
-        let rows = self.pool_log_of_ticket(id.into(), limit.into()).await?;
-        rows.iter().map(super::row::LogRow::record).collect()
     }
 }

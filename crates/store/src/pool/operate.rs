@@ -2,7 +2,7 @@
 
 use super::pass::{Lapses, PassRequest};
 use super::{POOL_CHANGED, object};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -19,7 +19,7 @@ impl Pools<'_> {
         id: TicketId,
         actor: &Actor,
         reason: &str,
-    ) -> Result<Option<(PoolName, Released)>, StoreError> {
+    ) -> Result<Option<(PoolName, Released)>> {
         let Some(found) = self.ticket(id).await? else { return Ok(None) };
         let pool = found.pool;
         let pools: BTreeSet<PoolName> = found.ticket.with.iter().chain([&pool]).cloned().collect();
@@ -42,7 +42,7 @@ impl Pools<'_> {
         let entry = AuditEntry::new(actor.clone(), "pool.release", &object(pool.as_str()))
             .from_to(&found.ticket.holder.to_string(), "released")
             .because(reason);
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         self.wake(POOL_CHANGED);
         Ok(Some((pool, released)))
     }

@@ -6,7 +6,7 @@ use super::POOL_CHANGED;
 use super::cache::PoolCache;
 use super::row::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,11 +42,7 @@ impl Store {
     /// Runs a pass in its own transaction. If the outcome of its commit is unknown, the cache is dropped, and asking
     /// again is safe: a granted request returns the same units.
     #[crate::boxed]
-    pub async fn pool_pass(
-        &self,
-        cache: &mut PoolCache,
-        request: &PassRequest<'_>,
-    ) -> Result<Outcome, StoreError> {
+    pub async fn pool_pass(&self, cache: &mut PoolCache, request: &PassRequest<'_>) -> Result<Outcome> {
         // Taken out, so that an early return leaves nothing half-changed.
         let mut ledgers: BTreeMap<PoolName, Ledger> = request
             .pools
@@ -68,7 +64,7 @@ impl Pools<'_> {
         &mut self,
         ledgers: &mut BTreeMap<PoolName, Ledger>,
         request: &PassRequest<'_>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<Outcome> {
         let names: Vec<String> = request.pools.iter().map(ToString::to_string).collect();
         let mut known = std::mem::take(ledgers);
         for row in self.pool_lock_all(&names).await? {
@@ -81,15 +77,15 @@ impl Pools<'_> {
             Lapses::Sought => self.lapsed(&names, now).await?,
             Lapses::Left => Vec::new(),
         };
-        let told_before = self.told_before(request.commands).await?;
-        let is_told = |index: usize| told_before.contains_key(&index);
-        let fresh = request.commands.iter().enumerate().filter(|(index, _)| !is_told(*index));
+        let released_before = self.released_before(request.commands).await?;
+        let is_repeated = |index: usize| released_before.contains_key(&index);
+        let fresh = request.commands.iter().enumerate().filter(|(index, _)| !is_repeated(*index));
         let commands: Vec<Command> = fresh.map(|(_, command)| command).chain(&lapsed).cloned().collect();
         let mut outcome = pass(ledgers, now, request.pace, &commands)?;
         self.save_pass(ledgers, &outcome, &commands, now).await?;
         let mut answers = std::mem::take(&mut outcome.answers).into_iter();
         for index in 0..request.commands.len() {
-            let answer = match told_before.get(&index) {
+            let answer = match released_before.get(&index) {
                 Some((pool, released)) => {
                     let level =
                         ledgers.get(pool).map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
@@ -109,9 +105,9 @@ impl Pools<'_> {
         Ok(outcome)
     }
 
-    async fn lapsed(&mut self, names: &[String], now: Timestamp) -> Result<Vec<Command>, StoreError> {
+    async fn lapsed(&mut self, names: &[String], now: Timestamp) -> Result<Vec<Command>> {
         let mut commands = Vec::new();
-        for (id, pool) in self.pool_ticket_lapsed(names, now.into(), LAPSED_AT_ONCE).await? {
+        for (id, pool) in self.pool_ticket_lapsed(names, now, LAPSED_AT_ONCE).await? {
             if let Ok(pool) = pool.parse() {
                 commands.push(Command::Lapsed { pool, ticket: id.into() });
             }
@@ -125,7 +121,7 @@ impl Pools<'_> {
         outcome: &Outcome,
         commands: &[Command],
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let call_of = |pool: &PoolName, ticket: &Ticket| {
             commands.iter().find_map(|command| match command {
                 Command::Release(release) if release.pool == *pool && release.by.names(ticket) => {
@@ -156,8 +152,8 @@ impl Pools<'_> {
         if saved.tickets.is_empty() && saved.records.is_empty() {
             return Ok(());
         }
-        self.pool_save(&saved, now.into()).await?;
-        self.tell_of_pools(outcome).await?;
+        self.pool_save(&saved, now).await?;
+        self.publish_pool_events(outcome).await?;
         crash_point!("pool_saved");
         if concerns_others {
             self.wake(POOL_CHANGED);
@@ -166,14 +162,14 @@ impl Pools<'_> {
     }
 
     /// Writes lifecycle events, if they are enabled.
-    async fn tell_of_pools(&mut self, outcome: &Outcome) -> Result<(), StoreError> {
+    async fn publish_pool_events(&mut self, outcome: &Outcome) -> Result<()> {
         if !self.lifecycle_events().pools {
             return Ok(());
         }
         let records =
             outcome.records.iter().flat_map(|(pool, records)| records.iter().map(move |one| (pool, one)));
-        let told = records.filter_map(|(pool, record)| self.lifecycle_events().of_record(pool, record));
-        let events: Vec<NewEvent> = told.collect();
+        let events: Vec<NewEvent> =
+            records.filter_map(|(pool, record)| self.lifecycle_events().of_record(pool, record)).collect();
         if !events.is_empty() {
             self.publish_all(&events).await?;
         }
@@ -182,10 +178,10 @@ impl Pools<'_> {
 
     /// Releases whose earlier answer was lost: they have released before, and must not release the units of a later
     /// ticket.
-    async fn told_before(
+    async fn released_before(
         &mut self,
         commands: &[Command],
-    ) -> Result<BTreeMap<usize, (PoolName, Released)>, StoreError> {
+    ) -> Result<BTreeMap<usize, (PoolName, Released)>> {
         let calls: Vec<(usize, &PoolName, &str)> = commands
             .iter()
             .enumerate()
@@ -194,9 +190,9 @@ impl Pools<'_> {
                 _ => None,
             })
             .collect();
-        let mut told = BTreeMap::new();
+        let mut answers = BTreeMap::new();
         if calls.is_empty() {
-            return Ok(told);
+            return Ok(answers);
         }
         let asked: Vec<&str> = calls.iter().map(|(_, _, call)| *call).collect();
         let ended = self.pool_ended_by_calls(&asked).await?;
@@ -213,26 +209,23 @@ impl Pools<'_> {
             }
             let level = Level { usage: 0, limit: 0, max_units: 0 };
             let released = Released { released, units, cancelled_waiting: !released, level };
-            told.insert(index, (pool.clone(), released));
+            answers.insert(index, (pool.clone(), released));
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Records heartbeats; returns the holders whose tickets run as they think. The others are suspect, were never
     /// told, or are gone: a pass decides.
-    pub async fn renew_tickets(
-        &mut self,
-        beats: &[(TicketId, Epoch)],
-    ) -> Result<BTreeSet<TicketId>, StoreError> {
+    pub async fn renew_tickets(&mut self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>> {
         let now = self.now().await?;
-        let alive = self.pool_ticket_renew(beats, now.into()).await?;
+        let alive = self.pool_ticket_renew(beats, now).await?;
         Ok(alive.into_iter().map(Into::into).collect())
     }
 
     /// Pools with lapsed tickets or a queue: time alone may change their state.
-    pub async fn due(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
+    pub async fn due(&mut self) -> Result<BTreeSet<PoolName>> {
         let now = self.now().await?;
-        let due = self.pool_due(now.into()).await?;
+        let due = self.pool_due(now).await?;
         Ok(due.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
 }

@@ -1,19 +1,19 @@
 //! Rows of pools, tickets and logs.
 
 use super::{PoolLevel, PoolRecord};
-use crate::codec::{DbId, DbTime};
-use crate::error::{StoreError, damaged};
+use crate::codec::DbTime;
+use crate::error::{Result, StoreError, damaged};
 use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::event::{End, Event, Record};
+use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 const POOL: &str = "tidemill_pool";
-const LOG: &str = "tidemill_pool_log";
+pub(super) const LOG: (&str, &str) = ("tidemill_pool_log", "pool/version/seq");
 
 crate::statement::row! {
     pub(crate) struct PoolRow {
@@ -32,11 +32,11 @@ crate::statement::row! {
 }
 
 impl PoolRow {
-    pub(crate) fn name(&self) -> Result<PoolName, StoreError> {
+    pub(crate) fn name(&self) -> Result<PoolName> {
         self.name.parse().map_err(|_| damaged(POOL, "name", &self.name))
     }
 
-    pub(crate) fn settings(&self) -> Result<Settings, StoreError> {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         serde_json::from_str(&self.settings).map_err(|_| damaged(POOL, "settings", &self.name))
     }
 }
@@ -44,7 +44,7 @@ impl PoolRow {
 impl TryFrom<PoolRow> for PoolRecord {
     type Error = StoreError;
 
-    fn try_from(row: PoolRow) -> Result<Self, StoreError> {
+    fn try_from(row: PoolRow) -> Result<Self> {
         let count = |number: i64| u64::try_from(number).map_err(|_| damaged(POOL, "usage", &row.name));
         Ok(Self {
             settings: row.settings()?,
@@ -116,7 +116,7 @@ impl SavedTicket {
         end: Option<&End>,
         end_call: Option<&str>,
         now: Timestamp,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let has_ended = ticket.state.has_ended();
         let units = ticket.granted.map_or(0, |granted| ticket.weight.units(granted));
         let settings = ledger.settings();
@@ -165,7 +165,7 @@ pub(crate) struct SavedRecord {
 }
 
 impl SavedRecord {
-    pub(crate) fn new(pool: &PoolName, record: &Record) -> Result<Self, StoreError> {
+    pub(crate) fn new(pool: &PoolName, record: &Record) -> Result<Self> {
         let holder = record.holder.as_ref();
         Ok(Self {
             pool: pool.to_string(),
@@ -215,32 +215,20 @@ pub(crate) struct SavedPass {
     pub(crate) pools: Vec<SavedPool>,
 }
 
-crate::statement::row! {
-    pub(crate) struct LogRow {
+/// Without its holder, which the ticket has.
+impl Stored for Record {
+    const PLACE: (&'static str, &'static str) = LOG;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (version, seq, at) = (row.get("version")?, row.get("seq")?, row.get("at")?);
+        Ok(Self { version, seq, at, holder: None, event: row.json("event")? })
+    }
+}
+
+stored! {
+    pub(crate) struct LogRow in LOG |row| {
         pub(crate) pool: String,
-        pub(crate) version: i64,
-        pub(crate) seq: i32,
-        pub(crate) at: DbTime,
-        pub(crate) event: String,
-    }
-}
-
-impl LogRow {
-    /// Without its holder, which the ticket has.
-    pub(crate) fn record(&self) -> Result<Record, StoreError> {
-        let event: Event = serde_json::from_str(&self.event)
-            .map_err(|_| damaged(LOG, "event", format!("{}/{}/{}", self.pool, self.version, self.seq)))?;
-        let at = self.at.into();
-        Ok(Record { version: self.version, seq: self.seq, at, holder: None, event })
-    }
-}
-
-crate::statement::row! {
-    pub(crate) struct DecisionRow {
-        pub(crate) ticket_id: Option<DbId>,
-        pub(crate) dag_id: Option<String>,
-        pub(crate) run_id: Option<String>,
-        .. pub(crate) log: LogRow
+        pub(crate) record: Record => Record::from_columns(row)?,
     }
 }
 
@@ -314,6 +302,6 @@ pub(crate) fn listed(values: &impl Serialize) -> Result<String, sqlx::Error> {
     serde_json::to_string(values).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|_| damaged(POOL, "settings", "a value that JSON cannot hold"))
 }

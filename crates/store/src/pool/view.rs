@@ -1,6 +1,6 @@
 //! Pools in the shape of the document's two tables, as views that other tools may select from.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::store::Store;
 use std::fmt;
 use std::str::FromStr;
@@ -55,7 +55,7 @@ impl Store {
     /// Creates or replaces the two views: `registry` has tickets, `limits` has pools; both only of pools with an
     /// external id. Objects of others are not replaced: [`StoreError::ViewNameTaken`].
     #[crate::boxed]
-    pub async fn pool_views(&self, registry: &ViewName, limits: &ViewName) -> Result<(), StoreError> {
+    pub async fn pool_views(&self, registry: &ViewName, limits: &ViewName) -> Result<()> {
         let taken = |name: &ViewName| StoreError::ViewNameTaken { name: name.to_string() };
         if registry.as_str().eq_ignore_ascii_case(limits.as_str()) {
             return Err(taken(limits));

@@ -1,6 +1,6 @@
 //! Connecting to PostgreSQL: checks, pooler detection, and how transactions begin.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::options::{Pooler, StoreOptions};
 use crate::postgres::begin::Begin;
 use crate::postgres::nodelay::send_small_packets_at_once;
@@ -37,7 +37,7 @@ impl Postgres {
         connect: &PgConnectOptions,
         place: &str,
         options: &StoreOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         // The default sets a parameter that poolers refuse and that has no effect any more.
         let mut connect = connect.clone().extra_float_digits(None).disable_statement_logging();
         if let Some(password) = &options.password {
@@ -73,7 +73,7 @@ impl Postgres {
         Ok(Self { pool, vital, place: place.into(), begin, connect_timeout, notifier })
     }
 
-    pub(crate) async fn begin(&self, mode: Mode) -> Result<Connection, StoreError> {
+    pub(crate) async fn begin(&self, mode: Mode) -> Result<Connection> {
         let begin = &self.begin;
         match mode {
             Mode::Alone if begin.is_pooled_by_transaction => self.begin_on(&self.pool, &begin.write).await,
@@ -89,7 +89,7 @@ impl Postgres {
 
     /// Begins a transaction. Replaces connections that died in the pool, which is safe because nothing was done yet.
     /// Cancelling leaves neither a place in the pool's queue nor an open transaction.
-    async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection, StoreError> {
+    async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection> {
         let limit = self.connect_timeout * 2;
         let mut last = sqlx::Error::PoolClosed;
         for _ in 0..=pool.options().get_max_connections() {
@@ -108,7 +108,7 @@ impl Postgres {
     }
 
     /// The pool limits the wait for a free connection, but not for one being opened.
-    async fn acquire(&self, pool: &PgPool) -> Result<PoolConnection<sqlx::Postgres>, StoreError> {
+    async fn acquire(&self, pool: &PgPool) -> Result<PoolConnection<sqlx::Postgres>> {
         match tokio::time::timeout(self.connect_timeout * 2, pool.acquire()).await {
             Ok(Ok(connection)) => Ok(connection),
             // There was room for one more connection, so the server did not answer.
@@ -165,11 +165,7 @@ fn pool(size: u32, begin: &Begin, options: &StoreOptions, connect: PgConnectOpti
         .connect_lazy_with(connect)
 }
 
-async fn single(
-    connect: &PgConnectOptions,
-    place: &str,
-    limit: Duration,
-) -> Result<PgConnection, StoreError> {
+async fn single(connect: &PgConnectOptions, place: &str, limit: Duration) -> Result<PgConnection> {
     match tokio::time::timeout(limit, connect.connect()).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(answer(error, place)),
@@ -178,7 +174,7 @@ async fn single(
 }
 
 /// Refuses a server that is too old, or a standby: it is read-only, and its data may be stale.
-async fn check_server(connection: &mut PgConnection, place: &str) -> Result<(), StoreError> {
+async fn check_server(connection: &mut PgConnection, place: &str) -> Result<()> {
     let row = sqlx::raw_sql(
         "select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery()",
     )

@@ -116,10 +116,10 @@ async fn listen(pool: PgPool, hub: Hub) {
     };
     let mut failures = 0;
     loop {
-        match hear(&pool, &hub).await {
-            Heard::PoolClosed => return,
-            Heard::Lost => failures = 1,
-            Heard::Nothing(error) => {
+        match listen_once(&pool, &hub).await {
+            ListenEnd::PoolClosed => return,
+            ListenEnd::Lost => failures = 1,
+            ListenEnd::NotConnected(error) => {
                 failures += 1;
                 tracing::warn!(%error, "cannot listen for wake-ups; polling goes on");
             }
@@ -128,28 +128,28 @@ async fn listen(pool: PgPool, hub: Hub) {
     }
 }
 
-enum Heard {
+enum ListenEnd {
     PoolClosed,
     Lost,
-    Nothing(sqlx::Error),
+    NotConnected(sqlx::Error),
 }
 
 /// Until the connection is lost.
-async fn hear(pool: &PgPool, hub: &Hub) -> Heard {
+async fn listen_once(pool: &PgPool, hub: &Hub) -> ListenEnd {
     let mut listener = match PgListener::connect_with(pool).await {
         Ok(listener) => listener,
-        Err(sqlx::Error::PoolClosed) => return Heard::PoolClosed,
-        Err(error) => return Heard::Nothing(error),
+        Err(sqlx::Error::PoolClosed) => return ListenEnd::PoolClosed,
+        Err(error) => return ListenEnd::NotConnected(error),
     };
     if let Err(error) = listener.listen(CHANNEL).await {
-        return Heard::Nothing(error);
+        return ListenEnd::NotConnected(error);
     }
     // Notifications sent before we listened are lost, so wake everything once.
     hub.wake_all();
     loop {
         match listener.try_recv().await {
             Ok(Some(notification)) => hub.wake(notification.payload()),
-            Ok(None) | Err(_) => return Heard::Lost,
+            Ok(None) | Err(_) => return ListenEnd::Lost,
         }
     }
 }

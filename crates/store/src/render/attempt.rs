@@ -2,7 +2,7 @@
 
 use super::object;
 use super::row::{reason, storable};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::statement::stored;
 use crate::tx::Renders;
 use serde_json::Value;
@@ -33,15 +33,10 @@ stored! {
 }
 
 impl Renders<'_> {
-    /// Oldest first.
-    pub async fn attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
-        Ok(self.render_attempts_of(id.get()).await?)
-    }
-
     /// The decrypted job of this epoch; `None` if there was none.
     #[crate::boxed]
-    pub async fn document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
-        let Some(stored) = self.render_attempt_document(id.get(), epoch.get()).await? else {
+    pub async fn document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>> {
+        let Some(stored) = self.render_attempt_document(id, epoch).await? else {
             return Ok(None);
         };
         let text = self.render_keys().open(&place(id, epoch), stored)?;
@@ -55,7 +50,7 @@ impl Renders<'_> {
         id: i64,
         epoch: i64,
         text: String,
-    ) -> Result<(Option<String>, Option<String>), StoreError> {
+    ) -> Result<(Option<String>, Option<String>)> {
         let place = place(RenderId::new(id), Epoch::new(epoch));
         Ok(match self.render_keys().seal(&place, &text)? {
             Some(sealed) => (Some(sealed.text()), Some(sealed.key_id().to_owned())),

@@ -5,7 +5,7 @@ use super::row::RenderRow;
 use super::save::Change;
 use super::work::Worked;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::tx::{Renders, Takeover};
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;
@@ -49,9 +49,9 @@ struct Candidate {
 
 impl Renders<'_> {
     /// Claims at most `count` waiting renders. Encrypts clear data where there is a key. Needs a transaction.
-    pub async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Claims, StoreError> {
+    pub async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Claims> {
         let now = self.now().await?;
-        let rows = self.render_lock_waiting(now.into(), request.count.into()).await?;
+        let rows = self.render_lock_waiting(now, request.count).await?;
         let mut claims = Claims::default();
         let mut claimed = Vec::with_capacity(rows.len());
         for row in rows {
@@ -83,7 +83,7 @@ impl Renders<'_> {
         asked: Vec<Candidate>,
         request: ClaimRequest<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    ) -> Result<Vec<Claimed>> {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
@@ -132,10 +132,10 @@ impl Renders<'_> {
         id: RenderId,
         error: &StoreError,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         tracing::error!(render.id = id.get(), %error, "the row of render {id} makes no sense, so it has failed");
         let code = error.code().to_string();
-        Ok(self.render_set_aside(id.get(), &code, &error.to_string(), now.into()).await?)
+        Ok(self.render_set_aside(id, &code, &error.to_string(), now).await?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::attempt::place;
 use super::object;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Renders;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
@@ -25,19 +25,19 @@ pub struct Resealed {
 
 impl Renders<'_> {
     /// The decrypted `gfx_data`. `None` if there is no such render.
-    pub async fn data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
-        let Some(row) = self.render_data_find(id.get()).await? else { return Ok(None) };
+    pub async fn data(&mut self, id: RenderId) -> Result<Option<String>> {
+        let Some(row) = self.render_data_find(id).await? else { return Ok(None) };
         self.render_keys().open(&object(id), row.gfx_data).map(Some)
     }
 
     /// Re-encrypts at most `limit` renders after `after` whose data or job is in clear or under another key. Repeat
     /// with `last` until it is `None`. Needs a transaction.
     #[crate::boxed]
-    pub async fn reseal(&mut self, after: Option<RenderId>, limit: u32) -> Result<Resealed, StoreError> {
+    pub async fn reseal(&mut self, after: Option<RenderId>, limit: u32) -> Result<Resealed> {
         let keys = self.render_keys();
         let Some(current) = keys.current() else { return Ok(Resealed { count: 0, last: None }) };
         let after = after.map_or(i64::MIN, RenderId::get);
-        let rows = self.render_data_lock_others(current, after, limit.into()).await?;
+        let rows = self.render_data_lock_others(current, after, limit).await?;
         let last = rows.last().map(|row| RenderId::new(row.id));
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         for row in rows {
@@ -59,19 +59,19 @@ impl Renders<'_> {
     }
 
     /// Returns the id of the key; does nothing without one.
-    pub(super) async fn seal_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>, StoreError> {
+    pub(super) async fn seal_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>> {
         let Some(sealed) = self.render_keys().seal(&object(id), text)? else { return Ok(None) };
         let key = sealed.key_id().to_owned();
-        self.render_data_save(id.get(), &sealed.text(), &key).await?;
+        self.render_data_save(id, &sealed.text(), &key).await?;
         Ok(Some(key))
     }
 
     /// The same for data that another program has stored in clear.
-    pub(super) async fn seal_clear_data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
+    pub(super) async fn seal_clear_data(&mut self, id: RenderId) -> Result<Option<String>> {
         if self.render_keys().current().is_none() {
             return Ok(None);
         }
-        match self.render_data_find(id.get()).await? {
+        match self.render_data_find(id).await? {
             Some(row) if row.gfx_key_id.is_none() => self.seal_data(id, &row.gfx_data).await,
             _ => Ok(None),
         }

@@ -1,7 +1,7 @@
 //! The keys that encrypt the data of renders. Set by `StoreOptions::render_keys`; none by default.
 
 use super::cipher::{Envelope, Key, NONCE_BYTES, hex};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Keys {
     }
 
     /// Encrypts a text bound to `place`; `None` without a key.
-    pub(crate) fn seal(&self, place: &str, text: &str) -> Result<Option<Envelope>, StoreError> {
+    pub(crate) fn seal(&self, place: &str, text: &str) -> Result<Option<Envelope>> {
         let Some((id, key)) = self.sealing() else { return Ok(None) };
         let mut nonce = [0; NONCE_BYTES];
         SystemRandom::new().fill(&mut nonce).map_err(|_| StoreError::NoRandomness)?;
@@ -78,7 +78,7 @@ impl Keys {
     }
 
     /// Decrypts an envelope; returns other text unchanged.
-    pub(crate) fn open(&self, place: &str, stored: String) -> Result<String, StoreError> {
+    pub(crate) fn open(&self, place: &str, stored: String) -> Result<String> {
         let Some(envelope) = Envelope::read(&stored) else { return Ok(stored) };
         let id = envelope.key_id();
         let key = self.0.as_ref().and_then(|ring| ring.keys.get(id));

@@ -2,7 +2,7 @@
 
 use super::record::RenderRecord;
 use super::row::RenderRow;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use std::collections::BTreeMap;
@@ -92,12 +92,12 @@ impl Stored for Option<TransitionRecord> {
 /// Completed renders to average.
 const PACED: u32 = 20;
 
-fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>, StoreError> {
+fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>> {
     rows.iter().map(RenderRow::record).collect()
 }
 
 impl Renders<'_> {
-    pub async fn find(&mut self, id: RenderId) -> Result<Option<RenderRecord>, StoreError> {
+    pub async fn find(&mut self, id: RenderId) -> Result<Option<RenderRecord>> {
         self.render_find(id.get()).await?.as_ref().map(RenderRow::record).transpose()
     }
 
@@ -107,9 +107,9 @@ impl Renders<'_> {
         filter: &RenderFilter,
         before: Option<RenderId>,
         limit: u32,
-    ) -> Result<Vec<RenderRecord>, StoreError> {
+    ) -> Result<Vec<RenderRecord>> {
         let before = before.map_or(i64::MAX, RenderId::get);
-        records(&self.render_list(filter, None, i64::MIN, before, limit.into()).await?)
+        records(&self.render_list(filter, None, i64::MIN, before, limit).await?)
     }
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error. The
@@ -121,7 +121,7 @@ impl Renders<'_> {
         text: Option<&str>,
         before: Option<RenderId>,
         limit: u32,
-    ) -> Result<FoundRenders, StoreError> {
+    ) -> Result<FoundRenders> {
         let status = filter.status.map(Status::as_str);
         let before = before.map_or(i64::MAX, RenderId::get);
         let skipped = i64::from(SEARCHED_MAX) - 1;
@@ -130,14 +130,14 @@ impl Renders<'_> {
             None => self.render_floor(before, skipped).await?,
         };
         let from = floor.unwrap_or(i64::MIN);
-        let rows = self.render_list(filter, text, from, before, limit.into()).await?;
+        let rows = self.render_list(filter, text, from, before, limit).await?;
         Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
     #[crate::boxed]
-    pub async fn counts(&mut self) -> Result<RenderCounts, StoreError> {
+    pub async fn counts(&mut self) -> Result<RenderCounts> {
         let mut counts = RenderCounts::default();
-        for (status, count, oldest) in self.render_count(COUNTED_MAX.into()).await? {
+        for (status, count, oldest) in self.render_count(COUNTED_MAX).await? {
             let status: Status = status.parse().map_err(|_| damaged("render_queue", "status", "a row"))?;
             if count > 0 {
                 counts.by_status.insert(status, u64::try_from(count).unwrap_or_default());
@@ -149,34 +149,34 @@ impl Renders<'_> {
     }
 
     /// At most `limit` that a worker has, the newest first.
-    pub async fn at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
-        records(&self.render_list_at_work(limit.into()).await?)
+    pub async fn at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
+        records(&self.render_list_at_work(limit).await?)
     }
 
     /// At most `limit` that wait, in the order of claims, also those scheduled for later.
-    pub async fn waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
-        records(&self.render_list_waiting(limit.into()).await?)
+    pub async fn waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
+        records(&self.render_list_waiting(limit).await?)
     }
 
     /// At most `limit` that have ended last.
-    pub async fn ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
-        records(&self.render_list_ended(limit.into()).await?)
+    pub async fn ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
+        records(&self.render_list_ended(limit).await?)
     }
 
     /// How many renders are claimed before a waiting one, at most `most`.
-    pub async fn ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
-        let now = self.now().await?.into();
-        Ok(u64::try_from(self.render_count_ahead(record, now, most.into()).await?).unwrap_or_default())
+    pub async fn ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64> {
+        let now = self.now().await?;
+        Ok(u64::try_from(self.render_count_ahead(record, now, most).await?).unwrap_or_default())
     }
 
     /// The average duration of the last completed renders.
-    pub async fn pace(&mut self) -> Result<Option<Duration>, StoreError> {
-        let seconds = self.render_average(PACED.into()).await?;
+    pub async fn pace(&mut self) -> Result<Option<Duration>> {
+        let seconds = self.render_average(PACED).await?;
         Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 
     /// The changes of status of one render, the oldest first. Unknown words of other programs are left out.
-    pub async fn transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
-        Ok(self.render_transitions_of(id.get()).await?.into_iter().flatten().collect())
+    pub async fn transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>> {
+        Ok(self.render_transitions_of(id).await?.into_iter().flatten().collect())
     }
 }

@@ -1,6 +1,6 @@
 //! Field mappings, in the document's table `aep_field_mapping`.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -14,26 +14,17 @@ pub struct Revisions {
 }
 
 impl Renders<'_> {
-    pub async fn revisions(&mut self) -> Result<Revisions, StoreError> {
+    pub async fn revisions(&mut self) -> Result<Revisions> {
         let (mappings, profiles) = self.render_revision_find().await?;
         Ok(Revisions { mappings, profiles })
     }
 
     /// Saves rows, checked by `domain::render::mapping::read`; replaces those with the same composition and field.
     /// Returns how many.
-    pub async fn save_field_mappings(
-        &mut self,
-        rows: &[MappingRow],
-        actor: &Actor,
-    ) -> Result<u64, StoreError> {
+    pub async fn save_field_mappings(&mut self, rows: &[MappingRow], actor: &Actor) -> Result<u64> {
         let count = self.render_mapping_save(rows).await?;
         self.audit_mapping(actor, "render.mapping.save", &format!("{count} rows")).await?;
         Ok(count)
-    }
-
-    /// Of one composition, or of all, by composition and field.
-    pub async fn field_mappings(&mut self, composition: Option<&str>) -> Result<Vec<MappingRow>, StoreError> {
-        Ok(self.render_mapping_list(composition).await?)
     }
 
     /// Deletes the rows of a composition, or of one field. Returns how many.
@@ -43,7 +34,7 @@ impl Renders<'_> {
         composition: &str,
         field: Option<&str>,
         actor: &Actor,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let count = self.render_mapping_delete(composition, field).await?;
         if count > 0 {
             let what = format!("{count} rows of {composition}");
@@ -52,7 +43,7 @@ impl Renders<'_> {
         Ok(count)
     }
 
-    async fn audit_mapping(&mut self, actor: &Actor, action: &str, what: &str) -> Result<(), StoreError> {
+    async fn audit_mapping(&mut self, actor: &Actor, action: &str, what: &str) -> Result<()> {
         self.audit().record(&AuditEntry::new(actor.clone(), action, "render/mapping").because(what)).await
     }
 }

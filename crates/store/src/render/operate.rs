@@ -4,8 +4,7 @@ use super::object;
 use super::record::RenderRecord;
 use super::row::RenderRow;
 use super::save::Change;
-use crate::audit::with_reason;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};
@@ -27,12 +26,7 @@ pub enum Ordered {
 impl Renders<'_> {
     /// Cancels a render. One in work goes on until its worker notices.
     #[crate::boxed]
-    pub async fn cancel(
-        &mut self,
-        id: RenderId,
-        actor: &Actor,
-        reason: Option<&str>,
-    ) -> Result<Ordered, StoreError> {
+    pub async fn cancel(&mut self, id: RenderId, actor: &Actor, reason: Option<&str>) -> Result<Ordered> {
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
         let before = row.render()?;
         if let Err(refusal) = order::may_cancel(&before) {
@@ -47,12 +41,7 @@ impl Renders<'_> {
 
     /// Retries a render at once.
     #[crate::boxed]
-    pub async fn retry(
-        &mut self,
-        id: RenderId,
-        actor: &Actor,
-        reason: Option<&str>,
-    ) -> Result<Ordered, StoreError> {
+    pub async fn retry(&mut self, id: RenderId, actor: &Actor, reason: Option<&str>) -> Result<Ordered> {
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
         let before = row.render()?;
         let now = self.now().await?;
@@ -72,7 +61,7 @@ impl Renders<'_> {
         policy: &Policy,
         actor: &Actor,
         reason: Option<&str>,
-    ) -> Result<Ordered, StoreError> {
+    ) -> Result<Ordered> {
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
         let before = row.render()?;
         let now = self.now().await?;
@@ -102,7 +91,7 @@ impl Renders<'_> {
         policy: &Policy,
         actor: &Actor,
         reason: Option<&str>,
-    ) -> Result<Vec<(Status, RenderRecord)>, StoreError> {
+    ) -> Result<Vec<(Status, RenderRecord)>> {
         let now = self.now().await?;
         let reaped = self.reap_lapsed(limit, policy, &actor.name, now).await?;
         let mut recovered = Vec::with_capacity(reaped.len());
@@ -120,7 +109,7 @@ impl Renders<'_> {
         before: &Render,
         decision: &Decision,
         order: Order<'_>,
-    ) -> Result<Ordered, StoreError> {
+    ) -> Result<Ordered> {
         let change = Change::new(&order.actor.name, order.now);
         let saved = self.save_render(row, before, decision, change).await?;
         let record = match saved {
@@ -136,10 +125,10 @@ impl Renders<'_> {
         from: Status,
         record: &RenderRecord,
         order: Order<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let entry = AuditEntry::new(order.actor.clone(), order.action, &object(record.id()))
             .from_to(from.as_str(), record.render.status.as_str());
-        Ok(self.audit_insert(&with_reason(entry, order.reason), order.now.into()).await?)
+        Ok(self.audit_insert(&entry.with_reason(order.reason), order.now).await?)
     }
 }
 

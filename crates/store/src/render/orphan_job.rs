@@ -1,7 +1,7 @@
 //! nexrender jobs that are no longer needed. A dropped job (`Act::DropJob`) is recorded in the same transaction, so
 //! that another worker removes it if this one dies.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Renders;
 use std::time::Duration;
@@ -29,28 +29,19 @@ stored! {
 impl Renders<'_> {
     /// At most `limit` jobs to remove from nexrender now, reserved for `pause`. A job that a worker has dropped itself
     /// is left to that worker for the length of a lease. Needs a transaction.
-    pub async fn take_leftovers(
-        &mut self,
-        limit: u32,
-        pause: Duration,
-    ) -> Result<Vec<OrphanJob>, StoreError> {
+    pub async fn take_leftovers(&mut self, limit: u32, pause: Duration) -> Result<Vec<OrphanJob>> {
         let now = self.now().await?;
-        Ok(self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?)
+        Ok(self.render_leftover_take(now, now.plus(pause), limit).await?)
     }
 
     /// Reserves a job for another `pause`. False if it is settled.
-    pub async fn keep_leftover(
-        &mut self,
-        id: RenderId,
-        epoch: Epoch,
-        pause: Duration,
-    ) -> Result<bool, StoreError> {
+    pub async fn keep_leftover(&mut self, id: RenderId, epoch: Epoch, pause: Duration) -> Result<bool> {
         let look_after = self.now().await?.plus(pause);
-        Ok(self.render_leftover_keep(id.get(), epoch.get(), look_after.into()).await? == 1)
+        Ok(self.render_leftover_keep(id, epoch, look_after).await? == 1)
     }
 
     /// The job is gone from nexrender, and its file too if it had to be. False if it was settled before.
-    pub async fn settle_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool, StoreError> {
-        Ok(self.render_leftover_delete(id.get(), epoch.get()).await? == 1)
+    pub async fn settle_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool> {
+        Ok(self.render_leftover_delete(id, epoch).await? == 1)
     }
 }

@@ -1,6 +1,6 @@
 //! Profiles of compositions, and compositions without one.
 
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::tx::Renders;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidemill_domain::render::Profile;
 impl Renders<'_> {
     /// Saves checked profiles; replaces those of the same composition. Returns how many.
     #[crate::boxed]
-    pub async fn save_profiles(&mut self, profiles: &[Profile], actor: &Actor) -> Result<u64, StoreError> {
+    pub async fn save_profiles(&mut self, profiles: &[Profile], actor: &Actor) -> Result<u64> {
         // Of two for one composition the later counts; one statement cannot write a row twice.
         let by_composition: BTreeMap<&str, &Profile> =
             profiles.iter().map(|profile| (profile.composition.as_str(), profile)).collect();
@@ -21,26 +21,26 @@ impl Renders<'_> {
             rows.push((composition, definition.map_err(|error| sqlx::Error::Encode(error.into()))?));
         }
         let now = self.now().await?;
-        let count = self.render_profile_save(&rows, &actor.name, now.into()).await?;
+        let count = self.render_profile_save(&rows, &actor.name, now).await?;
         for (composition, _) in &rows {
             let object = object(composition);
             let entry = AuditEntry::new(actor.clone(), "render.profile.save", &object);
-            self.audit_insert(&entry, now.into()).await?;
+            self.audit_insert(&entry, now).await?;
         }
         Ok(count)
     }
 
-    pub async fn profiles(&mut self) -> Result<Vec<Profile>, StoreError> {
+    pub async fn profiles(&mut self) -> Result<Vec<Profile>> {
         self.render_profile_list(None).await?.iter().map(profile).collect()
     }
 
-    pub async fn profile(&mut self, composition: &str) -> Result<Option<Profile>, StoreError> {
+    pub async fn profile(&mut self, composition: &str) -> Result<Option<Profile>> {
         self.render_profile_list(Some(composition)).await?.first().map(profile).transpose()
     }
 
     /// False if there is none.
     #[crate::boxed]
-    pub async fn delete_profile(&mut self, composition: &str, actor: &Actor) -> Result<bool, StoreError> {
+    pub async fn delete_profile(&mut self, composition: &str, actor: &Actor) -> Result<bool> {
         if self.render_profile_delete(composition).await? == 0 {
             return Ok(false);
         }
@@ -50,7 +50,7 @@ impl Renders<'_> {
     }
 }
 
-fn profile((composition, definition): &(String, String)) -> Result<Profile, StoreError> {
+fn profile((composition, definition): &(String, String)) -> Result<Profile> {
     serde_json::from_str(definition).map_err(|_| damaged("render_profile", "definition", composition))
 }
 
@@ -76,10 +76,10 @@ impl Renders<'_> {
     /// Compositions without a profile or mapping, by name: of renders that have not ended, or that failed for this
     /// reason in the last 24 hours.
     #[crate::boxed]
-    pub async fn gaps(&mut self) -> Result<Vec<RenderGap>, StoreError> {
+    pub async fn gaps(&mut self) -> Result<Vec<RenderGap>> {
         let since = self.now().await?.minus(DAY);
         let unknown = Code::UnknownComposition.to_string();
-        let rows = self.render_gaps(&unknown, since.into()).await?;
+        let rows = self.render_gaps(&unknown, since).await?;
         let gap = |(composition, renders, has_profile, has_mapping): (String, i64, bool, bool)| RenderGap {
             composition,
             renders: u64::try_from(renders).unwrap_or_default(),

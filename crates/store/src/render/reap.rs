@@ -3,7 +3,7 @@
 use super::record::RenderRecord;
 use super::row::RenderRow;
 use super::save::Change;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Lease;
@@ -28,10 +28,10 @@ pub struct Reaped {
 impl Renders<'_> {
     /// Takes at most `limit` renders from vanished workers, and deletes the rows of workers that vanished long ago.
     /// Needs a transaction.
-    pub async fn reap_expired(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
+    pub async fn reap_expired(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>> {
         let now = self.now().await?;
         let reaped = self.reap_lapsed(limit, policy, REAPER, now).await?;
-        self.render_worker_prune(now.minus(WORKERS_KEPT_FOR).into()).await?;
+        self.render_worker_prune(now.minus(WORKERS_KEPT_FOR)).await?;
         Ok(reaped.into_iter().map(|(_, reaped)| reaped).collect())
     }
 
@@ -42,8 +42,8 @@ impl Renders<'_> {
         policy: &Policy,
         by: &str,
         now: Timestamp,
-    ) -> Result<Vec<(Status, Reaped)>, StoreError> {
-        let rows = self.render_lock_lapsed(now.into(), limit.into()).await?;
+    ) -> Result<Vec<(Status, Reaped)>> {
+        let rows = self.render_lock_lapsed(now, limit).await?;
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             match row.record() {
@@ -65,7 +65,7 @@ impl Renders<'_> {
         policy: &Policy,
         by: &str,
         now: Timestamp,
-    ) -> Result<Option<Reaped>, StoreError> {
+    ) -> Result<Option<Reaped>> {
         let decision = decide(before, &Event::Lapse, policy, now);
         if decision.write.is_none() {
             return Ok(None);

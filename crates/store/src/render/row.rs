@@ -2,7 +2,7 @@
 
 use super::RenderRecord;
 use crate::codec::{DbId, DbTime};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, StoreError, damaged};
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::{Epoch, Fence, Lease};
 use tidemill_domain::render::lifecycle::{Counts, Reason};
@@ -63,11 +63,11 @@ impl RenderRow {
         damaged(TABLE, column, self.id)
     }
 
-    fn count(&self, column: &'static str, count: i64) -> Result<u32, StoreError> {
+    fn count(&self, column: &'static str, count: i64) -> Result<u32> {
         u32::try_from(count).map_err(|_| self.damaged(column))
     }
 
-    pub(crate) fn render(&self) -> Result<Render, StoreError> {
+    pub(crate) fn render(&self) -> Result<Render> {
         Ok(Render {
             id: RenderId::new(self.id),
             status: self.status.parse().map_err(|_| self.damaged("status"))?,
@@ -122,7 +122,7 @@ impl RenderRow {
         self.error_message = render.reason.as_ref().map(|reason| storable(&reason.message));
     }
 
-    pub(crate) fn record(&self) -> Result<RenderRecord, StoreError> {
+    pub(crate) fn record(&self) -> Result<RenderRecord> {
         let date = self.broadcast_date.as_deref().map(str::parse::<BroadcastDate>).transpose();
         let bytes = self.output_bytes.map(u64::try_from).transpose();
         Ok(RenderRecord {

@@ -5,7 +5,7 @@ use super::work::Notes;
 use super::{RENDER_CANCELLED, RENDER_LEFTOVER, RENDER_WAITING};
 use crate::codec::DbTime;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::{AttemptNote, NewLeftover, Renders};
 use serde_json::Value;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Renders<'_> {
         before: &Render,
         decision: &Decision,
         change: Change<'_>,
-    ) -> Result<Option<RenderRow>, StoreError> {
+    ) -> Result<Option<RenderRow>> {
         let Some(after) = &decision.write else { return Ok(Some(row)) };
         let old = row.clone();
         update(&mut row, before, after, &change);
@@ -76,7 +76,7 @@ impl Renders<'_> {
                 self.wake(RENDER_LEFTOVER);
             }
         }
-        self.tell_of_render(&row, before, after, change.now).await?;
+        self.publish_render_event(&row, before, after, change.now).await?;
         match after.status {
             Status::Pending if after.run_after <= change.now => self.wake(RENDER_WAITING),
             status if status.is_active() && before.cancel_requested_at != after.cancel_requested_at => {
@@ -93,7 +93,7 @@ impl Renders<'_> {
         row: &RenderRow,
         (before, after): (&Render, &Render),
         change: &Change<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Lease::Held { fence, .. } = before.lease else { return Ok(()) };
         let epoch = fence.epoch.get();
         let notes = &change.notes;
@@ -124,23 +124,23 @@ impl Renders<'_> {
         }
         let outcome = AttemptOutcome::of(after.status, change.given_back).as_str();
         let (code, message) = (row.error_code.as_deref(), row.error_message.as_deref());
-        Ok(self.render_attempt_end(row.id, epoch, outcome, code, message, change.now.into()).await?)
+        Ok(self.render_attempt_end(row.id, epoch, outcome, code, message, change.now).await?)
     }
 
     /// Writes a lifecycle event for a render that has ended, if enabled.
-    pub(super) async fn tell_of_render(
+    pub(super) async fn publish_render_event(
         &mut self,
         row: &RenderRow,
         before: &Render,
         after: &Render,
         at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // A render cancelled by SQL ends when its worker gives it back.
         let is_given_back = matches!(before.lease, Lease::Held { .. });
         if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
             return Ok(());
         }
-        let told = self.lifecycle_events().of_render(&RenderChange {
+        let event = self.lifecycle_events().of_render(&RenderChange {
             render: after.id,
             composition: row.composition_id.as_deref(),
             cue_item: row.cue_item_id.as_deref(),
@@ -149,7 +149,7 @@ impl Renders<'_> {
             output: row.output_file_path.as_deref(),
             at,
         });
-        if let Some(event) = told {
+        if let Some(event) = event {
             self.publish(&event).await?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Metrics of renders: recent results, and problems of the others.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Renders;
 use std::time::Duration;
@@ -45,9 +45,9 @@ const WORKERS_MAX: u32 = 200;
 impl Renders<'_> {
     /// In the last 24 hours, by name.
     #[crate::boxed]
-    pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
+    pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>> {
         let since = self.now().await?.minus(DAY);
-        let rows = self.render_standing_workers(since.into(), WORKERS_MAX.into()).await?;
+        let rows = self.render_standing_workers(since, WORKERS_MAX).await?;
         let tally = |(worker, completed, failed): (String, i64, i64)| WorkerTally {
             worker,
             completed: completed.unsigned_abs(),
@@ -57,14 +57,14 @@ impl Renders<'_> {
     }
 
     #[crate::boxed]
-    pub async fn standing(&mut self) -> Result<RenderStanding, StoreError> {
+    pub async fn standing(&mut self) -> Result<RenderStanding> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);
         let (day, recoveries) = (now.minus(DAY), RECOVERIES_TOLD_AFTER.into());
-        let mut standing = self.render_standing_of(day.into(), hour.into(), now.into(), recoveries).await?;
+        let mut standing = self.render_standing_of(day, hour, now, recoveries).await?;
         // Another worker continues it.
         let passing = Code::RenderWorkerLost.to_string();
-        let failures = self.render_standing_failures(hour.into(), &passing).await?;
+        let failures = self.render_standing_failures(hour, &passing).await?;
         standing.failures = failures.into_iter().map(|(code, count)| (code, count.unsigned_abs())).collect();
         Ok(standing)
     }

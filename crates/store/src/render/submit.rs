@@ -1,7 +1,7 @@
 //! Ordering a render. A dashboard may also insert a row itself.
 
 use super::{RENDER_WAITING, object};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::tx::{NewRenderRow, Renders};
 use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -45,7 +45,7 @@ const TRIES: usize = 3;
 impl Renders<'_> {
     /// Needs a transaction.
     #[crate::boxed]
-    pub async fn submit(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
+    pub async fn submit(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted> {
         let texts = [&new.composition, &new.cue_item];
         if has_nul(&new.data) || texts.into_iter().flatten().any(|text| text.contains('\0')) {
             return Err(StoreError::NulInRender);
@@ -76,7 +76,7 @@ impl Renders<'_> {
                 let id = RenderId::new(id);
                 self.seal_data(id, &text).await?;
                 let entry = AuditEntry::new(actor.clone(), "render.submit", &object(id));
-                self.audit_insert(&entry, now.into()).await?;
+                self.audit_insert(&entry, now).await?;
                 self.wake(RENDER_WAITING);
                 return Ok(Submitted::New(id));
             }

@@ -2,7 +2,7 @@
 
 use super::record::RenderRecord;
 use super::save::Change;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::lease::Fence;
@@ -47,7 +47,7 @@ impl Renders<'_> {
         work: Work,
         notes: Notes<'_>,
         policy: &Policy,
-    ) -> Result<Option<Worked>, StoreError> {
+    ) -> Result<Option<Worked>> {
         let event = Event::Work { fence, work };
         let given_back = AttemptOutcome::of_waiting(&event);
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(None) };
@@ -74,13 +74,9 @@ impl Renders<'_> {
     /// Renews the leases of renders without other news, in one statement; works without a transaction
     /// ([`Store::alone`](crate::Store::alone)). A render missing from the answer was not renewed, because its lease is
     /// lost or it was cancelled: report `Work::Renew` by [`work`](Self::work), and do what that returns.
-    pub async fn renew(
-        &mut self,
-        held: &[(RenderId, Fence)],
-        policy: &Policy,
-    ) -> Result<Vec<RenderId>, StoreError> {
+    pub async fn renew(&mut self, held: &[(RenderId, Fence)], policy: &Policy) -> Result<Vec<RenderId>> {
         let micros = i64::try_from(policy.lease_for.as_micros()).unwrap_or(i64::MAX);
-        let now = self.fake_now().map(Into::into);
+        let now = self.fake_now();
         let ids = self.render_renew(held, micros, now).await?;
         Ok(ids.into_iter().map(RenderId::new).collect())
     }

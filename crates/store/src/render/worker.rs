@@ -1,6 +1,6 @@
 //! Render workers: one row each.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Renders;
 use std::time::Duration;
@@ -52,18 +52,14 @@ fn took(micros: i64) -> Duration {
 }
 
 impl Renders<'_> {
-    pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<(), StoreError> {
-        let now = self.now().await?.into();
+    pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<()> {
+        let now = self.now().await?;
         Ok(self.render_worker_save(&beat, now).await?)
     }
 
-    pub async fn forget_worker(&mut self, process: ProcessId) -> Result<(), StoreError> {
-        Ok(self.render_worker_delete(process.into()).await?)
-    }
-
     /// Workers seen within `within`, by name.
-    pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>, StoreError> {
+    pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>> {
         let since = self.now().await?.minus(within);
-        Ok(self.render_worker_list(since.into()).await?)
+        Ok(self.render_worker_list(since).await?)
     }
 }

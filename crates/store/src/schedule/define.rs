@@ -1,8 +1,7 @@
 //! A program defines its schedules. An unchanged definition keeps everything, pause and next tick included.
 
-use super::row::ScheduleRow;
 use super::{SCHEDULE_CHANGED, object};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::schedule::{Plan, Schedule};
@@ -18,30 +17,26 @@ pub enum Defined {
 impl Schedules<'_> {
     /// `plan` is the parsed definition.
     #[crate::boxed]
-    pub async fn define(
-        &mut self,
-        schedule: &Schedule,
-        plan: &Plan,
-        actor: &Actor,
-    ) -> Result<Defined, StoreError> {
+    pub async fn define(&mut self, schedule: &Schedule, plan: &Plan, actor: &Actor) -> Result<Defined> {
         let now = self.now().await?;
-        let row = ScheduleRow::new(schedule, now, plan.timetable.next_after(now));
+        let next_at = plan.timetable.next_after(now);
+        let fingerprint = schedule.fingerprint();
         let mut entry = AuditEntry::new(actor.clone(), "schedule.define", &object(&schedule.name))
             .because(&format!("job {}, {} in {}", schedule.job, schedule.cron, schedule.zone));
-        let defined = if self.schedule_insert(&row).await? == 1 {
+        let defined = if self.schedule_insert(schedule, now, next_at).await? == 1 {
             Defined::New
         } else {
             let before = self.schedule_lock(&schedule.name).await?;
-            if before.as_ref().is_some_and(|before| before.fingerprint == row.fingerprint) {
+            if before.as_ref().is_some_and(|before| before.fingerprint == fingerprint) {
                 return Ok(Defined::Unchanged);
             }
             if let Some(before) = &before {
-                entry = entry.from_to(&before.fingerprint, &row.fingerprint);
+                entry = entry.from_to(&before.fingerprint, &fingerprint);
             }
-            self.schedule_redefine(&row).await?;
+            self.schedule_redefine(schedule, now, next_at).await?;
             Defined::Changed
         };
-        self.audit_insert(&entry, now.into()).await?;
+        self.audit_insert(&entry, now).await?;
         self.wake(SCHEDULE_CHANGED);
         Ok(defined)
     }

@@ -1,6 +1,6 @@
 //! Lists of schedules for people.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statement::stored;
 use crate::tx::Schedules;
 use tidemill_domain::job::ExecutionId;
@@ -41,21 +41,11 @@ stored! {
 
 impl Schedules<'_> {
     /// By name.
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
-        self.schedule_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>> {
+        self.schedule_list(limit).await?.into_iter().map(TryInto::try_into).collect()
     }
 
-    pub async fn find(&mut self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
+    pub async fn find(&mut self, name: &str) -> Result<Option<ScheduleRecord>> {
         self.schedule_find(name).await?.map(TryInto::try_into).transpose()
-    }
-
-    /// At most `limit` ticks of a schedule before `before`, the newest first.
-    pub async fn ticks(
-        &mut self,
-        name: &str,
-        before: Option<Timestamp>,
-        limit: u32,
-    ) -> Result<Vec<TickRecord>, StoreError> {
-        Ok(self.schedule_tick_list(name, before.map(Into::into), limit.into()).await?)
     }
 }

@@ -4,7 +4,7 @@
 use super::TICKS_KEPT;
 use super::row::ScheduleRow;
 use crate::crash_point;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Schedules;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
@@ -51,7 +51,7 @@ pub enum DueTick {
 
 impl Schedules<'_> {
     /// The current time, and when to look at the next schedule of these jobs.
-    pub async fn next_look(&mut self, jobs: &[&str]) -> Result<(Timestamp, Option<Timestamp>), StoreError> {
+    pub async fn next_look(&mut self, jobs: &[&str]) -> Result<(Timestamp, Option<Timestamp>)> {
         let look_at = self.schedule_next_look(jobs).await?;
         Ok((self.now().await?, look_at.map(Into::into)))
     }
@@ -59,10 +59,10 @@ impl Schedules<'_> {
     /// Takes one due schedule of these jobs, and lets the domain decide. Records ticks that do not fire; launch and
     /// record the one that fires.
     #[crate::boxed]
-    pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>, StoreError> {
+    pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>> {
         let now = self.now().await?;
-        let Some(mut row) = self.schedule_lock_due(now.into(), jobs).await? else { return Ok(None) };
-        let plan = match row.schedule() {
+        let Some(mut row) = self.schedule_lock_due(now, jobs).await? else { return Ok(None) };
+        let plan = match &row.schedule {
             Ok(schedule) => schedule.plan(),
             Err(error) => Err(BadSchedule::new("row", error)),
         };
@@ -73,7 +73,7 @@ impl Schedules<'_> {
         let has_room = room == Room::Free;
         let is_earlier_running = self.schedule_is_unresolved(&row.name).await?;
         let now = self.now().await?;
-        let before = ScheduleState { next_at: row.next_at.map(Into::into), is_waiting: row.is_waiting };
+        let before = ScheduleState { next_at: row.next_at, is_waiting: row.is_waiting };
         let decided = turn::decide(&plan, before, Circumstances { now, is_earlier_running, has_room });
         let mut passed = Vec::with_capacity(decided.passed.len());
         for tick in decided.passed {
@@ -82,22 +82,21 @@ impl Schedules<'_> {
                 passed.push(tick);
             }
         }
-        row.next_at = decided.standing.next_at.map(Into::into);
+        row.next_at = decided.standing.next_at;
         row.is_waiting = decided.standing.is_waiting;
         row.look_at = match decided.standing {
-            ScheduleState { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE).into()),
-            ScheduleState { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE).into()),
-            ScheduleState { next_at, .. } => next_at.map(Into::into),
+            ScheduleState { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE)),
+            ScheduleState { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE)),
+            ScheduleState { next_at, .. } => next_at,
         };
-        let last = decided.fires.or(passed.last().map(|passed| passed.at));
-        row.last_tick_at = last.map(Into::into).or(row.last_tick_at);
-        self.schedule_save_standing(&row).await?;
+        row.last_tick_at = decided.fires.or(passed.last().map(|passed| passed.at)).or(row.last_tick_at);
+        self.schedule_save_state(&row).await?;
         if !passed.is_empty() {
-            self.schedule_tick_prune(&row.name, TICKS_KEPT.into()).await?;
+            self.schedule_tick_prune(&row.name, TICKS_KEPT).await?;
         }
         let due = match decided.fires {
             None => DueTick::Nothing,
-            Some(tick) if self.schedule_tick_exists(&row.name, tick.into()).await? => {
+            Some(tick) if self.schedule_tick_exists(&row.name, tick).await? => {
                 DueTick::DecidedBefore { tick }
             }
             Some(tick) => DueTick::Fires { tick, job: row.job.clone(), plan: Box::new(plan), now },
@@ -112,7 +111,7 @@ impl Schedules<'_> {
         schedule: &str,
         tick: Timestamp,
         launched: Result<ExecutionId, &str>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let now = self.now().await?;
         let is_first = match launched {
             Ok(execution) => {
@@ -120,19 +119,14 @@ impl Schedules<'_> {
             }
             Err(why) => self.insert_tick(schedule, tick, TickOutcome::Refused, Some(why), None, now).await?,
         };
-        self.schedule_tick_prune(schedule, TICKS_KEPT.into()).await?;
+        self.schedule_tick_prune(schedule, TICKS_KEPT).await?;
         crash_point!("schedule_fired");
         Ok(is_first)
     }
 
-    async fn put_aside(
-        &mut self,
-        mut row: ScheduleRow,
-        now: Timestamp,
-        bad: BadSchedule,
-    ) -> Result<Taken, StoreError> {
-        row.look_at = Some(now.plus(DAMAGED_PAUSE).into());
-        self.schedule_save_standing(&row).await?;
+    async fn put_aside(&mut self, mut row: ScheduleRow, now: Timestamp, bad: BadSchedule) -> Result<Taken> {
+        row.look_at = Some(now.plus(DAMAGED_PAUSE));
+        self.schedule_save_state(&row).await?;
         Ok(Taken { schedule: row.name, passed: Vec::new(), due: DueTick::Damaged(bad) })
     }
 
@@ -144,10 +138,9 @@ impl Schedules<'_> {
         reason: Option<&str>,
         execution: Option<ExecutionId>,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let reason = reason.map(|reason| reason.replace('\0', "\u{fffd}"));
         let (outcome, execution) = (outcome.as_str(), execution.map(ExecutionId::get));
-        let (tick, now) = (tick.into(), now.into());
         Ok(self.schedule_tick_insert(schedule, tick, outcome, reason.as_deref(), execution, now).await? == 1)
     }
 }

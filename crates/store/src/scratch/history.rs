@@ -5,7 +5,7 @@
 //! it, and of each hundred one failed for good. Each execution has two parameters and two steps, each with its context.
 //! They are a minute apart, and the last has just ended.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::tx::Tx;
 use sqlx::AssertSqlSafe;
 
@@ -69,7 +69,7 @@ const ROUND: u64 = 50_000;
 
 impl Tx {
     /// Creates this many executions in an empty database.
-    pub async fn fill_history(&mut self, total: u64) -> Result<(), StoreError> {
+    pub async fn fill_history(&mut self, total: u64) -> Result<()> {
         let is_postgres = self.postgres().is_some();
         let series = if is_postgres { SERIES_POSTGRES } else { SERIES_SQLITE };
         let key = if is_postgres { "md5(instance::text)" } else { "printf('%032x', instance)" };
@@ -93,7 +93,7 @@ impl Tx {
     }
 
     /// SQLite's query plan; runs nothing.
-    pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>, StoreError> {
+    pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>> {
         let explain = AssertSqlSafe(format!("explain query plan {statement}"));
         let Some(connection) = self.sqlite() else { return Ok(Vec::new()) };
         let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(connection).await?;

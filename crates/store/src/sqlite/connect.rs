@@ -1,6 +1,6 @@
 //! Opening a SQLite file: one writing connection, several that read.
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::options::{StoreOptions, Synchronous};
 use crate::tx::Connection;
 use rustix::fs::Access;
@@ -21,7 +21,7 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Self> {
         make_file(path)?;
         let connect = SqliteConnectOptions::new()
             .filename(path)
@@ -40,7 +40,7 @@ impl Sqlite {
     }
 
     /// Exists as long as its one connection.
-    pub(crate) async fn open_memory(options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) async fn open_memory(options: &StoreOptions) -> Result<Self> {
         let connect =
             SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
         let writer = one(&connect, options, None).await?;
@@ -48,7 +48,7 @@ impl Sqlite {
     }
 
     /// `immediate` takes the write lock now, so a transaction never fails half-way because it has to wait.
-    pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Connection> {
         let begun = self.writer.begin_with("begin immediate").await;
         begun.map(Connection::Sqlite).map_err(|error| match error {
             // This process's own queue of writers, which a larger budget would not shorten.
@@ -57,7 +57,7 @@ impl Sqlite {
         })
     }
 
-    pub(crate) async fn read(&self) -> Result<Connection, StoreError> {
+    pub(crate) async fn read(&self) -> Result<Connection> {
         let begun = self.readers.begin().await;
         begun.map(Connection::Sqlite).map_err(|error| answer(error, self.path.as_deref()))
     }
@@ -84,7 +84,7 @@ async fn one(
     connect: &SqliteConnectOptions,
     options: &StoreOptions,
     path: Option<&Path>,
-) -> Result<SqlitePool, StoreError> {
+) -> Result<SqlitePool> {
     const PAUSE: Duration = Duration::from_millis(25);
     let mut attempts_left = options.busy_timeout.as_millis() / PAUSE.as_millis();
     loop {
@@ -103,7 +103,7 @@ async fn one(
 /// Creates the file ourselves, so that only its owner can read it and errors of the operating system are clearer than
 /// SQLite's. Does not open an existing file: closing it again would drop the locks that this process may hold on it
 /// through SQLite.
-fn make_file(path: &Path) -> Result<(), StoreError> {
+fn make_file(path: &Path) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop);
     let usable = match made {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -1,11 +1,72 @@
-//! A list as one bound value.
+//! Values as the driver binds them: domain types as their columns, a list as one value.
 
+use crate::codec::{DbId, DbSpan, DbStamp, DbTime};
 use serde::Serialize;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo};
 use sqlx::{Encode, Postgres, Sqlite, Type};
+use std::time::Duration;
+use tidemill_domain::job::{ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot};
+use tidemill_domain::pool::TicketId;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::time::Timestamp;
+
+/// A value that a statement takes; [`FromColumn`](super::columns::FromColumn) reads one.
+pub(crate) trait Bind {
+    type Bound;
+
+    fn bound(self) -> Self::Bound;
+}
+
+impl<'v, T: ?Sized> Bind for &'v T {
+    type Bound = &'v T;
+
+    fn bound(self) -> &'v T {
+        self
+    }
+}
+
+impl<T> Bind for Vec<T> {
+    type Bound = Self;
+
+    fn bound(self) -> Self {
+        self
+    }
+}
+
+impl<T: Bind> Bind for Option<T> {
+    type Bound = Option<T::Bound>;
+
+    fn bound(self) -> Self::Bound {
+        self.map(T::bound)
+    }
+}
+
+macro_rules! bind_as {
+    ($($type:ty),+ => $bound:ty, |$value:ident| $how:expr) => { $(
+        impl Bind for $type {
+            type Bound = $bound;
+
+            fn bound(self) -> $bound {
+                let $value = self;
+                $how
+            }
+        }
+    )+ };
+}
+
+bind_as!(bool, i16, i32, i64, f64, String, Duration, DbId, DbSpan, DbStamp, DbTime => Self, |value| value);
+bind_as!(Timestamp => DbTime, |instant| DbTime(instant));
+bind_as!(ProcessId, RelayId, TicketId => DbId, |id| id.into());
+bind_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => i64, |id| id.get());
+bind_as!(Slot => i16, |slot| slot.get().into());
+bind_as!(u16 => i32, |number| number.into());
+bind_as!(u32 => i64, |number| number.into());
 
 /// For `{in $1}`: an array in PostgreSQL, JSON in SQLite, which has no arrays.
 pub(crate) struct List<'v, T>(&'v [T]);
@@ -17,6 +78,14 @@ pub(crate) fn list<T>(values: &[T]) -> List<'_, T> {
 /// One column of many rows: an array for `unnest` in PostgreSQL.
 pub(crate) fn column<'v, R, T>(rows: &'v [R], value: impl Fn(&'v R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
+}
+
+impl<T> Bind for List<'_, T> {
+    type Bound = Self;
+
+    fn bound(self) -> Self {
+        self
+    }
 }
 
 impl<T: PgHasArrayType> Type<Postgres> for List<'_, T> {

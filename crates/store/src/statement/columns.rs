@@ -14,7 +14,7 @@ use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot};
-use tidemill_domain::pool::PoolName;
+use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::RenderId;
 use tidemill_domain::render::attempt::AttemptOutcome;
@@ -127,7 +127,7 @@ macro_rules! read_as {
 
 read_as!(String, i64, i32, i16, bool, f64, Vec<u8>, DbId, DbText, DbTime => |row, column| row.decoded(column));
 read_as!(Timestamp => |row, column| Ok(row.get::<DbTime>(column)?.0));
-read_as!(ProcessId, RelayId => |row, column| Ok(row.get::<DbId>(column)?.into()));
+read_as!(ProcessId, RelayId, TicketId => |row, column| Ok(row.get::<DbId>(column)?.into()));
 read_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => |row, column| {
     Ok(Self::new(row.get(column)?))
 });
@@ -211,10 +211,12 @@ impl Columns<'_> {
         }
         let number = || self.decoded::<i64>(column).map(|number| number.to_string());
         let id = || self.decoded::<DbId>(column).map(|id| id.0.to_string());
+        let int = || self.decoded::<i32>(column).map(|number| number.to_string());
         let small = || self.decoded::<i16>(column).map(|number| number.to_string());
         self.decoded::<String>(column)
             .or_else(|_| number())
             .or_else(|_| id())
+            .or_else(|_| int())
             .or_else(|_| small())
             .unwrap_or_default()
     }

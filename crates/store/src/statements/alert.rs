@@ -2,10 +2,10 @@
 
 use crate::alert::delivery::{Delivery, DeliveryRecord, StateColumns};
 use crate::alert::{AlertRecord, Judgement, Judging, LockedAlert, instants};
-use crate::codec::DbTime;
 use crate::statement::{One, statements};
 use tidemill_domain::alert::delivery::DeliveryState;
 use tidemill_domain::alert::{Notice, Silence, Subject};
+use tidemill_domain::time::Timestamp;
 
 statements! {
     fn alert_lock(rule: &str, subject: &str) -> Option<LockedAlert> {
@@ -13,11 +13,11 @@ statements! {
          where rule = $1 and subject = $2 {for update}"
     }
 
-    fn alert_save(judging: &Judging<'_>, judgement: &Judgement, announced_at: Option<DbTime>) -> () {
+    fn alert_save(judging: &Judging<'_>, judgement: &Judgement, announced_at: Option<Timestamp>) -> () {
         bind(
             judging.rule, judging.subject.as_str(), judgement.after.as_str(), instants(judgement.after)[0],
             instants(judgement.after)[1], instants(judgement.after)[2], announced_at, judgement.value,
-            judging.severity.as_str(), DbTime(judgement.at),
+            judging.severity.as_str(), judgement.at,
         )
         "insert into tidemill_alert
              (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at)
@@ -29,21 +29,21 @@ statements! {
     }
 
     /// Breached alerts, and alerts whose end was not announced.
-    fn alert_open(limit: i64) -> Vec<AlertRecord> {
+    fn alert_open(limit: u32) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
          order by rule, subject limit $1"
     }
 
     /// Firing first, then pending, then by the latest change.
-    fn alert_list(limit: i64) -> Vec<AlertRecord> {
+    fn alert_list(limit: u32) -> Vec<AlertRecord> {
         "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
          from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
          limit $1"
     }
 
     /// Deletes alerts that ended long ago and whose end was announced.
-    fn alert_prune(updated_before: DbTime, limit: i64) -> u64 {
+    fn alert_prune(updated_before: Timestamp, limit: u32) -> u64 {
         "delete from tidemill_alert
          where (rule, subject) in (
              select rule, subject
@@ -57,31 +57,31 @@ statements! {
 
     fn alert_silence_insert(silence: &Silence) -> One<i64> {
         bind(
-            &silence.rule, silence.subject.as_ref().map(Subject::as_str), DbTime(silence.until),
-            &silence.reason, &silence.by, DbTime(silence.created_at),
+            &silence.rule, silence.subject.as_ref().map(Subject::as_str), silence.until,
+            &silence.reason, &silence.by, silence.created_at,
         )
         "insert into tidemill_alert_silence (rule, subject, until, reason, actor, created_at)
          values ($1, $2, $3, $4, $5, $6) returning id"
     }
 
     /// Of exactly this rule and subject; returns how many.
-    fn alert_silence_end(rule: &str, subject: Option<&str>, now: DbTime) -> u64 {
+    fn alert_silence_end(rule: &str, subject: Option<&str>, now: Timestamp) -> u64 {
         "update tidemill_alert_silence set ended_at = $3
          where rule = $1 and subject {is} $2 and ended_at is null and until > $3"
     }
 
-    fn alert_silence_in_force(now: DbTime, limit: i64) -> Vec<Silence> {
+    fn alert_silence_in_force(now: Timestamp, limit: i64) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
          where ended_at is null and until > $1 order by until desc, id limit $2"
     }
 
     /// In force for one alert.
-    fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<Silence> {
+    fn alert_silence_covering(rule: &str, subject: &str, now: Timestamp) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
          where rule = $1 and (subject is null or subject = $2) and ended_at is null and until > $3"
     }
 
-    fn alert_silence_prune(ended_before: DbTime, limit: i64) -> u64 {
+    fn alert_silence_prune(ended_before: Timestamp, limit: u32) -> u64 {
         "delete from tidemill_alert_silence
          where id in (
              select id
@@ -92,7 +92,7 @@ statements! {
     }
 
     fn alert_delivery_insert(
-        judging: &Judging<'_>, notice: Notice, channel: &str, body: &str, now: DbTime,
+        judging: &Judging<'_>, notice: Notice, channel: &str, body: &str, now: Timestamp,
     ) -> () {
         bind(judging.rule, judging.subject.as_str(), notice.as_str(), channel, body, now)
         "insert into tidemill_alert_delivery
@@ -101,7 +101,7 @@ statements! {
     }
 
     /// Per alert and channel only the oldest open one: an end must not arrive before its beginning.
-    fn alert_delivery_due(now: DbTime, limit: i64) -> Vec<Delivery> {
+    fn alert_delivery_due(now: Timestamp, limit: u32) -> Vec<Delivery> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery d
@@ -138,13 +138,14 @@ statements! {
          where id = $1"
     }
 
-    fn alert_delivery_list(limit: i64) -> Vec<DeliveryRecord> {
+    /// Newest first.
+    pub fn Alerts::deliveries(limit: u32) -> Vec<DeliveryRecord> {
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery order by id desc limit $1"
     }
 
-    fn alert_delivery_prune(ended_before: DbTime, limit: i64) -> u64 {
+    fn alert_delivery_prune(ended_before: Timestamp, limit: u32) -> u64 {
         "delete from tidemill_alert_delivery
          where id in (
              select id
@@ -154,11 +155,11 @@ statements! {
          )"
     }
 
-    fn alert_count_died(since: DbTime) -> One<i64> {
+    fn alert_count_died(since: Timestamp) -> One<i64> {
         "select count(*) from tidemill_process where state = 'dead' and ended_at > $1"
     }
 
-    fn alert_count_live(now: DbTime) -> One<i64> {
+    fn alert_count_live(now: Timestamp) -> One<i64> {
         "select count(*) from tidemill_process where state = 'live' and until > $1"
     }
 }

@@ -1,12 +1,12 @@
 //! Statements on `tidemill_audit`.
 
 use crate::audit::AuditFilter;
-use crate::codec::DbTime;
 use crate::statement::{column, statements};
 use tidemill_domain::audit::{AuditEntry, AuditRecord};
+use tidemill_domain::time::Timestamp;
 
 statements! {
-    fn audit_insert(entry: &AuditEntry, now: DbTime) -> () {
+    fn audit_insert(entry: &AuditEntry, now: Timestamp) -> () {
         bind(
             now, &entry.actor.name, entry.actor.role.as_str(), &entry.action, &entry.object, &entry.from,
             &entry.to, &entry.reason, &entry.actor.request_id,
@@ -17,7 +17,7 @@ statements! {
     }
 
     /// In order.
-    fn audit_insert_all(entries: &[AuditEntry], now: DbTime) -> () {
+    fn audit_insert_all(entries: &[AuditEntry], now: Timestamp) -> () {
         postgres {
             bind(
                 now, column(entries, |entry| entry.actor.name.as_str()),
@@ -51,8 +51,8 @@ statements! {
     }
 
     /// Newest first; pages by the smallest id of the previous page.
-    fn audit_list_all(filter: &AuditFilter, limit: i64) -> Vec<AuditRecord> {
-        bind(filter.before_id, filter.since.map(DbTime), &filter.actor, &filter.action, limit)
+    fn audit_list_all(filter: &AuditFilter, limit: u32) -> Vec<AuditRecord> {
+        bind(filter.before_id, filter.since, &filter.actor, &filter.action, limit)
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
          from tidemill_audit
          where id < coalesce($1{::bigint}, 9223372036854775807)
@@ -63,8 +63,8 @@ statements! {
     }
 
     /// The same for one object, by its index.
-    fn audit_list_of(object: &str, filter: &AuditFilter, limit: i64) -> Vec<AuditRecord> {
-        bind(filter.before_id, filter.since.map(DbTime), &filter.actor, &filter.action, object, limit)
+    fn audit_list_of(object: &str, filter: &AuditFilter, limit: u32) -> Vec<AuditRecord> {
+        bind(filter.before_id, filter.since, &filter.actor, &filter.action, object, limit)
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
          from tidemill_audit
          where object = $5

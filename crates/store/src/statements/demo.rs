@@ -3,7 +3,8 @@
 use crate::statement::{One, statements};
 
 statements! {
-    fn demo_create_payments() -> () {
+    /// With the columns `id`, `account` and `cents`.
+    pub fn Demo::create_payments() -> () {
         postgres {
             "create table demo_payment (id bigint not null, account text, cents bigint)"
         }

@@ -1,11 +1,11 @@
 //! Statements on `tidemill_idempotency`.
 
-use crate::codec::DbTime;
 use crate::statement::statements;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// Waits for a transaction that claims the same key; no row then means that it was answered.
-    fn idempotency_claim(caller: &str, key: &str, fingerprint: &[u8], now: DbTime) -> u64 {
+    fn idempotency_claim(caller: &str, key: &str, fingerprint: &[u8], now: Timestamp) -> u64 {
         "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
          values ($1, $2, $3, 0, '', $4)
          on conflict (caller, key) do nothing"
@@ -16,11 +16,11 @@ statements! {
         "select fingerprint, status, body from tidemill_idempotency where caller = $1 and key = $2"
     }
 
-    fn idempotency_save_answer(caller: &str, key: &str, status: i32, body: &str) -> () {
+    pub fn Idempotency::save_answer(caller: &str, key: &str, status: u16, body: &str) -> () {
         "update tidemill_idempotency set status = $3, body = $4 where caller = $1 and key = $2"
     }
 
-    fn idempotency_prune(created_before: DbTime) -> u64 {
+    fn idempotency_prune(created_before: Timestamp) -> u64 {
         "delete from tidemill_idempotency where created_at < $1"
     }
 }

@@ -5,6 +5,7 @@ use crate::statement::dialect::in_dialect;
 use crate::statement::statements;
 use sqlx::PgConnection;
 use tidemill_domain::inbox::Message;
+use tidemill_domain::time::Timestamp;
 
 const INSERT: &str = "insert into tidemill_inbox (consumer, message_id, seen_at)
      values ($1, $2, coalesce($3, {now}))
@@ -22,13 +23,13 @@ pub(crate) async fn insert_on(
 
 statements! {
     /// Whether the row is new. Waits for a transaction that writes the same one.
-    fn inbox_insert(message: Message<'_>, now: Option<DbTime>) -> bool {
+    fn inbox_insert(message: Message<'_>, now: Option<Timestamp>) -> bool {
         bind(message.consumer(), message.id(), now)
         INSERT
     }
 
     /// Oldest first, by the index on `seen_at`.
-    fn inbox_delete_old(before: DbTime, limit: i64) -> u64 {
+    fn inbox_delete_old(before: Timestamp, limit: u32) -> u64 {
         "delete from tidemill_inbox
          where (consumer, message_id) in (
              select consumer, message_id

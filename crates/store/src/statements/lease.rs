@@ -3,10 +3,12 @@
 //! Lock order: lease, then process. The strength of a lock says what it blocks: granting a lease takes `for update`;
 //! settling under it takes `for key share`, which blocks a take-over but lets a renewal through.
 
-use crate::codec::{DbId, DbTime};
+use crate::codec::DbTime;
 use crate::lease::LeaseRow;
 use crate::statement::{Exists, column, statements};
 use tidemill_domain::lease::{Fence, LeaseKey};
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::Timestamp;
 
 /// The new end, if the lease still has its fence.
 pub(crate) struct Renewal<'a> {
@@ -68,14 +70,14 @@ statements! {
          where kind = $1 and name = $2"
     }
 
-    fn lease_save_held(key: &LeaseKey, fence: Fence, until: Option<DbTime>, now: DbTime) -> () {
-        bind(key.kind(), key.name(), fence.epoch.get(), DbId::from(fence.owner), until, now)
+    fn lease_save_held(key: &LeaseKey, fence: Fence, until: Option<Timestamp>, now: Timestamp) -> () {
+        bind(key.kind(), key.name(), fence.epoch, fence.owner, until, now)
         "update tidemill_lease set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
          where kind = $1 and name = $2"
     }
 
     /// Saves many leases of one process, for as long as it lives.
-    fn lease_save_held_all(held: &[(LeaseKey, Fence)], now: DbTime) -> () {
+    fn lease_save_held_all(held: &[(LeaseKey, Fence)], now: Timestamp) -> () {
         postgres {
             bind(
                 column(held, |(key, _)| key.kind()), column(held, |(key, _)| key.name()),
@@ -89,7 +91,7 @@ statements! {
         }
         sqlite {
             for (key, fence) in held
-            bind(key.kind(), key.name(), fence.epoch.get(), DbId::from(fence.owner), now)
+            bind(key.kind(), key.name(), fence.epoch, fence.owner, now)
             "update tidemill_lease
              set epoch = $3, owner = $4, until = null, acquired_at = $5, renewed_at = $5
              where kind = $1 and name = $2"
@@ -111,7 +113,7 @@ statements! {
     }
 
     /// `lease::next` with `Renew` as one guarded statement, for many leases.
-    fn lease_renew(renewals: &[Renewal<'_>], now: DbTime) -> Vec<(String, String)> {
+    fn lease_renew(renewals: &[Renewal<'_>], now: Timestamp) -> Vec<(String, String)> {
         postgres {
             bind(
                 column(renewals, |asked| asked.key.kind()), column(renewals, |asked| asked.key.name()),
@@ -138,7 +140,7 @@ statements! {
         sqlite {
             for asked in renewals
             bind(
-                asked.key.kind(), asked.key.name(), asked.fence.epoch.get(), DbId::from(asked.fence.owner),
+                asked.key.kind(), asked.key.name(), asked.fence.epoch, asked.fence.owner,
                 asked.until, now,
             )
             "update tidemill_lease set until = $5, renewed_at = $6
@@ -159,14 +161,14 @@ statements! {
 
     /// `lease::next` with `Release` as one guarded statement.
     fn lease_release(key: &LeaseKey, fence: Fence) -> u64 {
-        bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
         "update tidemill_lease set owner = null, until = null, acquired_at = null
          where kind = $1 and name = $2 and owner = $3 and epoch = $4"
     }
 
     /// Releases a lease that will never be granted again, and deletes its row.
     fn lease_forget(key: &LeaseKey, fence: Fence) -> u64 {
-        bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
         "delete from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4"
     }
 
@@ -177,7 +179,7 @@ statements! {
     }
 
     /// Locks in the order of the keys, so that two such statements cannot deadlock. Returns the kinds.
-    fn lease_release_all(owner: DbId) -> Vec<String> {
+    fn lease_release_all(owner: ProcessId) -> Vec<String> {
         "with held as materialized (
              select kind, name
              from tidemill_lease
@@ -189,9 +191,10 @@ statements! {
          where (kind, name) in (select kind, name from held) returning kind"
     }
 
-    /// The fence: a lock that a take-over has to wait for, so the answer holds until the transaction ends.
-    fn lease_confirm(key: &LeaseKey, fence: Fence) -> Exists {
-        bind(key.kind(), key.name(), DbId::from(fence.owner), fence.epoch.get())
+    /// The fence: whether `fence` may still settle work under this lease. The answer holds until the end of this
+    /// transaction, because a take-over has to wait for its lock. On `false`, roll back.
+    pub fn Leases::confirm(key: &LeaseKey, fence: Fence) -> Exists {
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
         "select 1 from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4
          {for key share}"
     }
@@ -199,7 +202,7 @@ statements! {
     /// `lease::next` with `Expire` as one guarded statement. A silent process counts as gone only once it was declared
     /// dead, under its own lock. The opposite condition (no live process) would miss a process that registered after
     /// this statement began. Returns the leases as they were.
-    fn lease_expire(now: DbTime, limit: i64) -> Vec<LeaseRow> {
+    fn lease_expire(now: Timestamp, limit: u32) -> Vec<LeaseRow> {
         postgres {
             "with lapsed as materialized (
                  select kind, name, epoch, owner, until, acquired_at
@@ -233,7 +236,7 @@ statements! {
     }
 
     /// On PostgreSQL a part of `lease_expire`.
-    fn lease_lapsed(now: DbTime, limit: i64) -> Vec<LeaseRow> {
+    fn lease_lapsed(now: Timestamp, limit: u32) -> Vec<LeaseRow> {
         "select kind, name, epoch, owner, until, acquired_at from tidemill_lease l
          where owner is not null
            and (
@@ -254,7 +257,7 @@ statements! {
          where kind = $1 and name = $2"
     }
 
-    fn lease_owned_by(owner: DbId) -> Vec<LeaseRow> {
+    fn lease_owned_by(owner: ProcessId) -> Vec<LeaseRow> {
         "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where owner = $1"
     }
 

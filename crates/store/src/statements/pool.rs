@@ -13,13 +13,14 @@ use crate::pool::row::{EndedByCallRow, PoolRow, SavedPass, listed};
 use crate::statement::{column, list, statements};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{Settings, TicketId};
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// Does nothing if the name or external id exists. The first pass has the next version.
-    fn pool_insert(settings: &Settings, json: &str, now: DbTime, version: i64) -> u64 {
+    fn pool_insert(settings: &Settings, json: &str, now: Timestamp, version: i64) -> u64 {
         bind(
             settings.name.as_str(), settings.external_id, json, &settings.db_type,
-            i64::from(settings.max_units), i32::from(settings.threshold_percent),
+            settings.max_units, i32::from(settings.threshold_percent),
             i64::from(settings.default_units.get()), i64::from(settings.min_units.get()), now, version,
         )
         "insert into tidemill_pool
@@ -29,10 +30,10 @@ statements! {
          on conflict do nothing"
     }
 
-    fn pool_update(settings: &Settings, json: &str, now: DbTime) -> () {
+    fn pool_update(settings: &Settings, json: &str, now: Timestamp) -> () {
         bind(
             settings.name.as_str(), settings.external_id, json, &settings.db_type,
-            i64::from(settings.max_units), i32::from(settings.threshold_percent),
+            settings.max_units, i32::from(settings.threshold_percent),
             i64::from(settings.default_units.get()), i64::from(settings.min_units.get()), now,
         )
         "update tidemill_pool
@@ -56,7 +57,7 @@ statements! {
          from tidemill_pool where external_id = $1"
     }
 
-    fn pool_list(limit: i64) -> Vec<PoolRow> {
+    fn pool_list(limit: u32) -> Vec<PoolRow> {
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool order by name limit $1"
     }
@@ -80,19 +81,20 @@ statements! {
     }
 
     /// Pools with a lapsed or queued ticket.
-    fn pool_due(now: DbTime) -> Vec<String> {
+    fn pool_due(now: Timestamp) -> Vec<String> {
         "select pool from tidemill_pool_ticket where ended_at is null and expires_at <= $1
          union
          select name from tidemill_pool where waiting > 0"
     }
 
-    fn pool_ticket_find(id: DbId) -> Option<TicketRecord> {
+    /// Live, or ended and not deleted yet.
+    pub fn Pools::ticket(id: TicketId) -> Option<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where id = $1"
     }
 
     /// Newest first, of all DAGs that have a run of this name.
-    fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRecord> {
+    pub fn Pools::tickets_of_run(run_id: &str, limit: u32) -> Vec<TicketRecord> {
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where run_id = $1 order by enqueued_at desc, id desc limit $2"
     }
@@ -111,7 +113,7 @@ statements! {
 
     /// All writes of a pass, in one statement. The expiry counts from the pass, not from the later of two heartbeats:
     /// after the clock has gone back, the stored one is too far ahead.
-    fn pool_save(pass: &SavedPass, now: DbTime) -> () {
+    fn pool_save(pass: &SavedPass, now: Timestamp) -> () {
         postgres {
             bind(listed(&pass.tickets)?, listed(&pass.records)?, listed(&pass.pools)?, now)
             "with tickets as (
@@ -173,7 +175,7 @@ statements! {
                      heard_at = excluded.heard_at",
             )
             .bind(listed(&pass.tickets)?)
-            .bind(now)
+            .bind(DbTime(now))
             .execute(&mut *connection)
             .await?;
             sqlx::query(
@@ -193,7 +195,7 @@ statements! {
                  from json_each($1) as saved where tidemill_pool.name = saved.value ->> 'name'",
             )
             .bind(listed(&pass.pools)?)
-            .bind(now)
+            .bind(DbTime(now))
             .execute(&mut *connection)
             .await?;
             Ok(())
@@ -201,7 +203,7 @@ statements! {
     }
 
     /// Locks lapsed tickets, so that a heartbeat which arrives now waits for the decision.
-    fn pool_ticket_lapsed(pools: &[String], now: DbTime, limit: i64) -> Vec<(DbId, String)> {
+    fn pool_ticket_lapsed(pools: &[String], now: Timestamp, limit: i64) -> Vec<(DbId, String)> {
         bind(list(pools), now, limit)
         "select id, pool from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
          where ended_at is null and expires_at <= $2 and pool {in $1}
@@ -210,7 +212,7 @@ statements! {
 
     /// Extends running tickets that still have their epoch; returns them. Skips tickets that a pass has locked: waiting
     /// for them while holding others could deadlock.
-    fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: DbTime) -> Vec<DbId> {
+    fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: Timestamp) -> Vec<DbId> {
         postgres {
             bind(column(beats, |(id, _)| id.as_uuid()), column(beats, |(_, epoch)| epoch.get()), now)
             "with alive as (
@@ -238,14 +240,14 @@ statements! {
         }
     }
 
-    fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
+    fn pool_ticket_list(pool: &str, states: &[&str], limit: u32) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where pool = $1 and state {in $2} order by enqueued_at, id limit $3"
     }
 
     /// Oldest first; live tickets are few, and have their own index.
-    fn pool_ticket_list_live(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRecord> {
+    fn pool_ticket_list_live(pool: &str, states: &[&str], limit: u32) -> Vec<TicketRecord> {
         bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}

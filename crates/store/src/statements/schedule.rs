@@ -2,16 +2,18 @@
 
 use crate::codec::DbTime;
 use crate::schedule::TickRecord;
-use crate::schedule::row::ScheduleRow;
+use crate::schedule::row::{ScheduleRow, grace_seconds, parameters, windows};
 use crate::statement::{One, list, statements};
+use tidemill_domain::schedule::Schedule;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// Does nothing if the name exists; waits for a transaction that inserts it.
-    fn schedule_insert(row: &ScheduleRow) -> u64 {
+    fn schedule_insert(schedule: &Schedule, now: Timestamp, next_at: Option<Timestamp>) -> u64 {
         bind(
-            &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
-            &row.overlap, row.grace_seconds, &row.parameters, &row.fingerprint, row.defined_at,
-            row.next_at, row.is_waiting, row.look_at,
+            &schedule.name, &schedule.job, &schedule.cron, &schedule.zone, windows(schedule), &schedule.outside,
+            &schedule.missed, &schedule.overlap, grace_seconds(schedule), parameters(schedule),
+            schedule.fingerprint(), now, next_at, false, next_at,
         )
         "insert into tidemill_schedule
              (name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
@@ -20,11 +22,11 @@ statements! {
          on conflict (name) do nothing"
     }
 
-    fn schedule_redefine(row: &ScheduleRow) -> () {
+    fn schedule_redefine(schedule: &Schedule, now: Timestamp, next_at: Option<Timestamp>) -> () {
         bind(
-            &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
-            &row.overlap, row.grace_seconds, &row.parameters, &row.fingerprint, row.defined_at,
-            row.next_at, row.is_waiting, row.look_at,
+            &schedule.name, &schedule.job, &schedule.cron, &schedule.zone, windows(schedule), &schedule.outside,
+            &schedule.missed, &schedule.overlap, grace_seconds(schedule), parameters(schedule),
+            schedule.fingerprint(), now, next_at, false, next_at,
         )
         "update tidemill_schedule
          set job = $2, cron = $3, zone = $4, windows = $5, outside = $6, missed = $7, overlap = $8,
@@ -46,7 +48,7 @@ statements! {
     }
 
     /// Locks the longest due one of these jobs; skips locked ones.
-    fn schedule_lock_due(now: DbTime, jobs: &[&str]) -> Option<ScheduleRow> {
+    fn schedule_lock_due(now: Timestamp, jobs: &[&str]) -> Option<ScheduleRow> {
         bind(now, list(jobs))
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
@@ -59,7 +61,7 @@ statements! {
         "select min(look_at) from tidemill_schedule where paused_at is null and job {in $1}"
     }
 
-    fn schedule_save_standing(row: &ScheduleRow) -> () {
+    fn schedule_save_state(row: &ScheduleRow) -> () {
         bind(&row.name, row.next_at, row.is_waiting, row.look_at, row.last_tick_at)
         "update tidemill_schedule set next_at = $2, is_waiting = $3, look_at = $4, last_tick_at = $5
          where name = $1"
@@ -70,7 +72,7 @@ statements! {
         "update tidemill_schedule set paused_at = $2, paused_by = $3, pause_reason = $4 where name = $1"
     }
 
-    fn schedule_list(limit: i64) -> Vec<ScheduleRow> {
+    fn schedule_list(limit: u32) -> Vec<ScheduleRow> {
         "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
                 defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
          from tidemill_schedule order by name limit $1"
@@ -99,14 +101,14 @@ statements! {
 
     /// A second safeguard: zero if this tick was decided before.
     fn schedule_tick_insert(
-        schedule: &str, tick: DbTime, outcome: &str, reason: Option<&str>, execution: Option<i64>, at: DbTime,
+        schedule: &str, tick: Timestamp, outcome: &str, reason: Option<&str>, execution: Option<i64>, at: Timestamp,
     ) -> u64 {
         "insert into tidemill_schedule_tick (schedule, tick_at, outcome, reason, execution_id, at)
          values ($1, $2, $3, $4, $5, $6)
          on conflict (schedule, tick_at) do nothing"
     }
 
-    fn schedule_tick_exists(schedule: &str, tick_at: DbTime) -> One<bool> {
+    fn schedule_tick_exists(schedule: &str, tick_at: Timestamp) -> One<bool> {
         "select exists (
              select 1
              from tidemill_schedule_tick
@@ -115,14 +117,15 @@ statements! {
          )"
     }
 
-    fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRecord> {
+    /// At most `limit` ticks of a schedule before `before`, the newest first.
+    pub fn Schedules::ticks(schedule: &str, before: Option<Timestamp>, limit: u32) -> Vec<TickRecord> {
         "select schedule, tick_at, outcome, reason, execution_id, at from tidemill_schedule_tick
          where schedule = $1 and ($2{::timestamptz} is null or tick_at < $2)
          order by tick_at desc limit $3"
     }
 
     /// Keeps the newest.
-    fn schedule_tick_prune(schedule: &str, keep: i64) -> u64 {
+    fn schedule_tick_prune(schedule: &str, keep: u32) -> u64 {
         "delete from tidemill_schedule_tick
          where schedule = $1
            and tick_at <= (

@@ -4,9 +4,8 @@
 //! The clock is read where a row is examined, and not before: an instant that another transaction wrote in between
 //! would seem to be in the future. Locked rows are skipped, so these statements wait for nothing and cannot deadlock.
 
-use crate::codec::DbTime;
 use crate::statement::statements;
-use crate::tx::Tx;
+use tidemill_domain::time::Timestamp;
 
 /// `$1` is the instant of a test's clock.
 macro_rules! shorten {
@@ -32,14 +31,14 @@ macro_rules! shorten {
 }
 
 statements! {
-    fn step_back_processes(now: Option<DbTime>) -> u64 {
+    fn step_back_processes(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_process", "id", "state = 'live'",
             since: "heartbeat_at", until: "until", also: "heartbeat_at = coalesce($1, {now})"
         )
     }
 
-    fn step_back_held_leases(now: Option<DbTime>) -> u64 {
+    fn step_back_held_leases(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_lease", "kind, name", "owner is not null",
             since: "coalesce(renewed_at, until - {micros 3600000000})", until: "until",
@@ -47,7 +46,7 @@ statements! {
         )
     }
 
-    fn step_back_relays(now: Option<DbTime>) -> u64 {
+    fn step_back_relays(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_outbox_relay", "id", "ended_at is null",
             since: "coalesce(renewed_at, until - {micros 3600000000})", until: "until",
@@ -56,7 +55,7 @@ statements! {
     }
 
     /// By the index of the leases that expire next, not through all renders that were ever cancelled.
-    fn step_back_renders_at_work(now: Option<DbTime>) -> u64 {
+    fn step_back_renders_at_work(now: Option<Timestamp>) -> u64 {
         shorten!(
             "render_queue" indexed by "render_queue_lease", "id",
             "worker_id is not null and status in ('preparing', 'rendering', 'encoding', 'uploading', 'cancelled')",
@@ -65,7 +64,7 @@ statements! {
         )
     }
 
-    fn step_back_tickets(now: Option<DbTime>) -> u64 {
+    fn step_back_tickets(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_pool_ticket", "id", "ended_at is null",
             since: "coalesce(heard_at, expires_at - lease_micros * {micros 1})", until: "expires_at",
@@ -73,7 +72,7 @@ statements! {
         )
     }
 
-    fn step_back_failed_events(now: Option<DbTime>) -> u64 {
+    fn step_back_failed_events(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_outbox_exception", "event_id", "state = 'waiting'",
             since: "updated_at", until: "next_attempt_at", also: "updated_at = coalesce($1, {now})"
@@ -81,7 +80,7 @@ statements! {
     }
 
     /// Only after a failure is the instant ours: an inserted render may be scheduled for later.
-    fn step_back_failed_renders(now: Option<DbTime>) -> u64 {
+    fn step_back_failed_renders(now: Option<Timestamp>) -> u64 {
         shorten!(
             "render_queue", "id",
             "status = 'pending' and submit_failures + render_failures + upload_failures + recovery_count > 0",
@@ -91,26 +90,10 @@ statements! {
     }
 
     /// The longest wait is ten minutes.
-    fn step_back_deliveries(now: Option<DbTime>) -> u64 {
+    fn step_back_deliveries(now: Option<Timestamp>) -> u64 {
         shorten!(
             "tidemill_alert_delivery", "id", "delivered_at is null and failed_at is null",
             since: "run_after - {micros 600000000}", until: "run_after"
         )
-    }
-}
-
-impl Tx {
-    pub(crate) async fn step_back_leases(&mut self, now: Option<DbTime>) -> Result<u64, sqlx::Error> {
-        Ok(self.step_back_processes(now).await?
-            + self.step_back_held_leases(now).await?
-            + self.step_back_relays(now).await?
-            + self.step_back_renders_at_work(now).await?
-            + self.step_back_tickets(now).await?)
-    }
-
-    pub(crate) async fn step_back_waits(&mut self, now: Option<DbTime>) -> Result<u64, sqlx::Error> {
-        Ok(self.step_back_failed_events(now).await?
-            + self.step_back_failed_renders(now).await?
-            + self.step_back_deliveries(now).await?)
     }
 }

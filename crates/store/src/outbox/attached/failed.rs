@@ -89,11 +89,11 @@ impl Outbox<'_> {
         }
         let to = match order {
             RowOrder::Skip => {
-                statement::skip(&mut *connection, &table.name, &changed, now.into()).await?;
+                statement::skip(&mut *connection, &table.name, &changed, now).await?;
                 "skipped"
             }
             RowOrder::Replay => {
-                statement::replay(&mut *connection, &table.name, &changed, now.into()).await?;
+                statement::replay(&mut *connection, &table.name, &changed, now).await?;
                 statement::forget_attempts(&mut *connection, &table.name, &changed).await?;
                 "PENDING"
             }
@@ -105,7 +105,7 @@ impl Outbox<'_> {
                 .because(reason)
         };
         let entries: Vec<AuditEntry> = ordered.changed.iter().map(entry).collect();
-        self.audit_insert_all(&entries, now.into()).await?;
+        self.audit_insert_all(&entries, now).await?;
         // Relays look at once.
         self.wake(SLOTS);
         Ok(ordered)

@@ -4,7 +4,7 @@
 
 use super::serve::numbers;
 use crate::codec::DbTime;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::statements::outbox::attached::look as statement;
 use crate::store::Store;
 use sqlx::PgConnection;
@@ -33,7 +33,7 @@ impl Store {
         table: &AttachedTable,
         slots: &[Slot],
         within: Duration,
-    ) -> Result<TableLook, StoreError> {
+    ) -> Result<TableLook> {
         let mut tx = self.begin().await?;
         let now = tx.fake_now().map(DbTime);
         let Some(connection) = tx.postgres() else { return Ok(TableLook::NotDue) };

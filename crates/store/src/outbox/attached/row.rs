@@ -1,7 +1,7 @@
 //! Row types for attached tables.
 
 use crate::codec::DbTime;
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::item::position::bytes_of_hex;
 use crate::statement::stored;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ stored! {
 
 impl Named {
     /// Checks the name again, because it goes into the text of statements.
-    pub(super) fn table(&self) -> Result<AttachedTable, StoreError> {
+    pub(super) fn table(&self) -> Result<AttachedTable> {
         let broken = |column| damaged(ATTACHED, column, format!("{}.{}", self.schema_name, self.table_name));
         let name = TableName::new(&self.schema_name, &self.table_name).map_err(|_| broken("table_name"))?;
         let (kind, event) = (Some(self.aggregate_type.as_str()), Some(self.event_type.as_str()));
@@ -36,7 +36,7 @@ impl Named {
 }
 
 /// Parses the list that a look returns.
-pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>, StoreError> {
+pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>> {
     let named: Vec<Named> =
         serde_json::from_str(text).map_err(|_| damaged(ATTACHED, "table_name", "of a look"))?;
     named.iter().map(Named::table).collect()

@@ -1,7 +1,7 @@
 //! Claims rows of an attached table and marks their outcomes. Both happen only in a transaction whose acknowledgement
 //! has confirmed the relay's lease, so that a retired relay does neither.
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::attached::row::AttemptRow;
 use crate::outbox::failed_event::storable;
 use crate::statements::outbox::attached::{self as statement, ClaimLimits, PayloadKind, SettleAs};
@@ -60,7 +60,7 @@ impl Outbox<'_> {
     /// Claims due rows: their status becomes SENDING. None if the table is no longer attached. SENDING rows of the
     /// slots to recover become PENDING first.
     #[crate::boxed]
-    pub async fn claim_attached(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {
+    pub async fn claim_attached(&mut self, claiming: &Claiming<'_>) -> Result<Claim> {
         let at = self.now().await?;
         let mut claim = Claim { rows: Vec::new(), unrecovered: Vec::new(), at };
         let name = &claiming.table.name;
@@ -74,8 +74,7 @@ impl Outbox<'_> {
         };
         let kind = PayloadKind::of(payloads.as_deref());
         if !claiming.recover.is_empty() {
-            let left =
-                statement::recover(&mut *connection, name, &numbers(claiming.recover), at.into()).await?;
+            let left = statement::recover(&mut *connection, name, &numbers(claiming.recover), at).await?;
             claim.unrecovered =
                 left.into_iter().filter_map(|slot| u8::try_from(slot).ok()).map(Slot::new).collect();
         }
@@ -111,11 +110,7 @@ impl Outbox<'_> {
     /// Records outcomes. Only rows still SENDING change, so it is safe to repeat. Locked rows are returned, not waited
     /// for: one row must not block the others.
     #[crate::boxed]
-    pub async fn mark_attached(
-        &mut self,
-        table: &AttachedTable,
-        rows: &[SettledRow],
-    ) -> Result<Marked, StoreError> {
+    pub async fn mark_attached(&mut self, table: &AttachedTable, rows: &[SettledRow]) -> Result<Marked> {
         let now = self.now().await?;
         let name = &table.name;
         let Some(connection) = self.postgres() else { return Ok(Marked::default()) };
@@ -152,16 +147,16 @@ impl Outbox<'_> {
             [(SettleAs::Published, &published), (SettleAs::PutBack, &back), (SettleAs::Failed, &failed)]
         {
             if !ids.is_empty() {
-                settled.extend(statement::settle(&mut *connection, name, how, ids, now.into()).await?);
+                settled.extend(statement::settle(&mut *connection, name, how, ids, now).await?);
             }
         }
         if !again.is_empty() {
-            let tried = statement::try_again(&mut *connection, name, &again, &again_at, now.into()).await?;
+            let tried = statement::try_again(&mut *connection, name, &again, &again_at, now).await?;
             settled.extend(tried);
         }
         attempts.retain(|attempt| settled.contains(&attempt.event_id));
         if !attempts.is_empty() {
-            statement::save_attempts(&mut *connection, name, &attempts, now.into()).await?;
+            statement::save_attempts(&mut *connection, name, &attempts, now).await?;
         }
         tried.retain(|id| settled.contains(id));
         if !tried.is_empty() {

@@ -1,7 +1,7 @@
 //! Metrics of attached tables. Values that cannot be read are `None`.
 
 use super::AttachedRecord;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::attached::row::CountRow;
 use crate::statements::outbox::attached::{prepare, standing as statement};
 use crate::tx::Outbox;
@@ -33,7 +33,7 @@ pub struct AttachedCounts {
 impl Outbox<'_> {
     /// Each status is counted up to `count_max`.
     #[crate::boxed]
-    pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>, StoreError> {
+    pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>> {
         let mut standings = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
             self.savepoint().await?;
@@ -47,7 +47,7 @@ impl Outbox<'_> {
     /// How long the oldest due row of each attached table has waited: zero if none is due, `None` if unknown. Rows
     /// blocked by a FAILED row, or waiting for a retry, are not due.
     #[crate::boxed]
-    pub async fn attached_waits(&mut self) -> Result<Vec<(TableName, Option<Duration>)>, StoreError> {
+    pub async fn attached_waits(&mut self) -> Result<Vec<(TableName, Option<Duration>)>> {
         let now = self.now().await?;
         let mut waits = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
@@ -62,10 +62,7 @@ impl Outbox<'_> {
 
     /// FAILED rows that were not skipped, per attached table, counted up to `count_max`; `None` if unknown.
     #[crate::boxed]
-    pub async fn attached_parked(
-        &mut self,
-        count_max: u32,
-    ) -> Result<Vec<(TableName, Option<Count>)>, StoreError> {
+    pub async fn attached_parked(&mut self, count_max: u32) -> Result<Vec<(TableName, Option<Count>)>> {
         let mut parked = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
             self.savepoint().await?;
@@ -80,7 +77,7 @@ impl Outbox<'_> {
     pub(in crate::outbox) async fn known_since_savepoint<T>(
         &mut self,
         found: Result<T, sqlx::Error>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         match found {
             Ok(found) => {
                 self.release_savepoint().await?;
@@ -101,7 +98,7 @@ impl Outbox<'_> {
     ) -> Result<Option<Timestamp>, sqlx::Error> {
         let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
         prepare(&mut *connection, &table.time_zone, Some(WATCH_MAX)).await?;
-        let since = statement::due_since(connection, &table.name, now.into()).await?;
+        let since = statement::due_since(connection, &table.name, now).await?;
         Ok(since.map(Into::into))
     }
 

@@ -2,7 +2,7 @@
 
 use super::list::ContentRow;
 use super::{Settled, SettledAs};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::outbox::{numbers, slot_of};
 use crate::tx::{Most, Outbox, Size};
 use tidemill_domain::outbox::event::Headers;
@@ -47,12 +47,10 @@ impl Outbox<'_> {
         now: Timestamp,
         heads_max: u32,
         events_max: u32,
-    ) -> Result<Due, StoreError> {
+    ) -> Result<Due> {
         let heads_max = heads_max.min(events_max);
         let slots = numbers(slots);
-        let rows = self
-            .failed_event_due(&slots, now.into(), heads_max.into(), Most::of(events_max, Size::Large))
-            .await?;
+        let rows = self.failed_event_due(&slots, now, heads_max, Most::of(events_max, Size::Large)).await?;
         let mut due = Due::default();
         // The aggregate whose remaining events cannot be tried.
         let mut cut = None;
@@ -78,7 +76,7 @@ impl Outbox<'_> {
 }
 
 /// As it would be published, or why it cannot be.
-fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
+fn event(row: DueRow) -> Result<Result<DueEvent, String>> {
     let broken = |column| damaged("tidemill_outbox_exception", column, row.event_id);
     let slot = slot_of(row.slot).ok_or_else(|| broken("slot"))?;
     let attempts = u32::try_from(row.attempts).map_err(|_| broken("attempts"))?;

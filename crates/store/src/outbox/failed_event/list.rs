@@ -2,7 +2,7 @@
 
 use super::aggregate;
 use crate::codec::{DbText, DbTime};
-use crate::error::{StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::outbox::FAILED_EVENT;
 use crate::statement::{Columns, Stored, stored};
 use crate::tx::Outbox;
@@ -115,7 +115,7 @@ crate::statement::row! {
 
 impl ContentRow {
     /// `None` if the event itself is gone; an inner error if it is invalid.
-    pub(super) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>, StoreError> {
+    pub(super) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>> {
         let (Some(created_at), Some(topic)) = (self.created_at, self.topic) else { return Ok(None) };
         let texts =
             [("topic", Some(&topic)), ("payload", self.payload.as_ref()), ("headers", self.headers.as_ref())];
@@ -138,30 +138,16 @@ impl ContentRow {
 }
 
 impl Outbox<'_> {
-    /// At most `limit` failed events after the event `after`.
-    pub async fn failed_events(
-        &mut self,
-        filter: &FailedEventFilter,
-        after: EventId,
-        limit: u32,
-    ) -> Result<Vec<FailedEventRecord>, StoreError> {
-        Ok(self.failed_event_list(filter, after.get(), limit.into()).await?)
-    }
-
     /// Counted up to `count_max`.
-    pub async fn count_failed_events(
-        &mut self,
-        filter: &FailedEventFilter,
-        count_max: u32,
-    ) -> Result<Count, StoreError> {
+    pub async fn count_failed_events(&mut self, filter: &FailedEventFilter, count_max: u32) -> Result<Count> {
         let count = self.failed_event_count(filter, i64::from(count_max) + 1).await?;
         Ok(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0)))
     }
 
     #[crate::boxed]
-    pub async fn failed_event(&mut self, id: EventId) -> Result<Option<FailedEventDetail>, StoreError> {
+    pub async fn failed_event(&mut self, id: EventId) -> Result<Option<FailedEventDetail>> {
         let Some(record) = self.failed_event_find(&[id.get()]).await?.pop() else { return Ok(None) };
-        let content = match self.failed_event_content(id.get()).await? {
+        let content = match self.failed_event_content(id).await? {
             Some(row) => row.content(id.get())?,
             None => None,
         };

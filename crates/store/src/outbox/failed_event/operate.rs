@@ -2,7 +2,7 @@
 //! with an audit entry each; continue with [`Operated::next`].
 
 use super::{FailedEventFilter, FailedEventRecord};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::outbox::EVENTS;
 use crate::tx::{EditColumns, FailedEventChange, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,11 +44,7 @@ pub struct Operated {
 impl Outbox<'_> {
     /// Wakes relays.
     #[crate::boxed]
-    pub async fn operate(
-        &mut self,
-        selection: &Selection,
-        operation: &Operation<'_>,
-    ) -> Result<Operated, StoreError> {
+    pub async fn operate(&mut self, selection: &Selection, operation: &Operation<'_>) -> Result<Operated> {
         let (ids, next) = self.select_failed_events(selection, operation).await?;
         let mut operated = Operated { next, ..Operated::default() };
         if ids.is_empty() {
@@ -87,7 +83,7 @@ impl Outbox<'_> {
         }
         self.save_order(&changes, operation.verb, now).await?;
         self.promote(&aggregates.into_iter().collect::<Vec<_>>(), now).await?;
-        self.audit_insert_all(&entries, now.into()).await?;
+        self.audit_insert_all(&entries, now).await?;
         self.wake(EVENTS);
         Ok(operated)
     }
@@ -97,7 +93,7 @@ impl Outbox<'_> {
         &mut self,
         selection: &Selection,
         operation: &Operation<'_>,
-    ) -> Result<(Vec<EventId>, Option<EventId>), StoreError> {
+    ) -> Result<(Vec<EventId>, Option<EventId>)> {
         let limit = operation.limit.max(1);
         let mut ids: Vec<EventId> = match selection {
             Selection::One(id) => vec![*id],
@@ -121,10 +117,7 @@ impl Outbox<'_> {
         Ok((ids, next))
     }
 
-    async fn lock_records(
-        &mut self,
-        ids: &[EventId],
-    ) -> Result<BTreeMap<EventId, FailedEventRecord>, StoreError> {
+    async fn lock_records(&mut self, ids: &[EventId]) -> Result<BTreeMap<EventId, FailedEventRecord>> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         let slots = self.failed_event_slots(&ids).await?;
         self.failed_event_lock(&slots).await?;
@@ -132,19 +125,14 @@ impl Outbox<'_> {
         Ok(records.into_iter().map(|record| (record.id, record)).collect())
     }
 
-    async fn save_order(
-        &mut self,
-        changes: &[FailedEventChange],
-        verb: &Verb,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    async fn save_order(&mut self, changes: &[FailedEventChange], verb: &Verb, now: Timestamp) -> Result<()> {
         let ids: Vec<i64> = changes.iter().map(|change| change.event_id).collect();
         match verb {
             Verb::Skip | Verb::Replay => {}
             Verb::Edit(edit) => self.failed_event_edit(&ids, &edit_columns(edit)).await?,
             Verb::Redirect(redirect) => self.failed_event_redirect(&ids, redirect.topic()).await?,
         }
-        self.failed_event_save(changes, now.into()).await?;
+        self.failed_event_save(changes, now).await?;
         Ok(())
     }
 }

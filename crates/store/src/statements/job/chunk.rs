@@ -1,7 +1,7 @@
 //! The statement that every chunk ends with.
 
 use super::{ContextColumns, count};
-use crate::codec::{DbId, DbStamp};
+use crate::codec::DbStamp;
 use crate::job::ChunkSave;
 use crate::statement::statements;
 
@@ -14,8 +14,8 @@ statements! {
     ) -> Option<(i64, bool)> {
         postgres {
             bind(
-                chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step.get(), chunk.execution.get(), count(chunk.counters.commit), count(chunk.counters.read),
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, count(chunk.counters.commit), count(chunk.counters.read),
                 count(chunk.counters.filter), count(chunk.counters.write), count(chunk.counters.read_skip),
                 count(chunk.counters.write_skip), count(chunk.counters.process_skip),
                 count(chunk.counters.rollback), now,
@@ -53,7 +53,7 @@ statements! {
         sqlite |tx: Tx| {
             let Some(saved) = tx.job_chunk_save_step(chunk, now).await? else { return Ok(None) };
             if let Some(context) = context {
-                tx.job_context_save_of_step(chunk.step.get(), context).await?;
+                tx.job_context_save_of_step(chunk.step, context).await?;
             }
             Ok(Some(saved))
         }
@@ -64,8 +64,8 @@ statements! {
         postgres { nothing }
         sqlite {
             bind(
-                chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
-                chunk.step.get(), chunk.execution.get(), count(chunk.counters.commit), count(chunk.counters.read),
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, count(chunk.counters.commit), count(chunk.counters.read),
                 count(chunk.counters.filter), count(chunk.counters.write), count(chunk.counters.read_skip),
                 count(chunk.counters.write_skip), count(chunk.counters.process_skip),
                 count(chunk.counters.rollback), now,

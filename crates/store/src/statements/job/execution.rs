@@ -10,6 +10,7 @@ use crate::job::execution::ExecutionHead;
 use crate::statement::statements;
 use crate::tx::StatusChange;
 use sqlx::SqliteConnection;
+use tidemill_domain::job::{ExecutionId, StepExecutionId};
 
 statements! {
     /// `None` if the instance has an execution without an end: the partial index ensures it for every program.
@@ -43,19 +44,19 @@ statements! {
     }
 
     /// Without a lock, for callers that have to lock other rows first.
-    fn job_execution_find(id: i64) -> Option<ExecutionHead> {
+    fn job_execution_find(id: ExecutionId) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution where job_execution_id = $1"
     }
 
     /// Its instance, and the name of the job.
-    fn job_execution_job(id: i64) -> Option<(i64, String)> {
+    fn job_execution_job(id: ExecutionId) -> Option<(i64, String)> {
         "select i.job_instance_id, i.job_name from batch_job_execution e
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
          where e.job_execution_id = $1"
     }
 
-    fn job_execution_lock(id: i64) -> Option<ExecutionHead> {
+    fn job_execution_lock(id: ExecutionId) -> Option<ExecutionHead> {
         "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
          from batch_job_execution where job_execution_id = $1 {for no key update}"
     }
@@ -80,7 +81,7 @@ statements! {
          values ($1, $2, $3)"
     }
 
-    fn job_context_save_of_job(execution: i64, context: &ContextColumns<'_>) -> () {
+    fn job_context_save_of_job(execution: ExecutionId, context: &ContextColumns<'_>) -> () {
         bind(execution, &context.short, context.long)
         "update batch_job_execution_context set short_context = $2, serialized_context = $3
          where job_execution_id = $1"
@@ -97,7 +98,7 @@ statements! {
          values ($1, $2, $3)"
     }
 
-    fn job_context_save_of_step(step: i64, context: &ContextColumns<'_>) -> () {
+    fn job_context_save_of_step(step: StepExecutionId, context: &ContextColumns<'_>) -> () {
         bind(step, &context.short, context.long)
         "update batch_step_execution_context set short_context = $2, serialized_context = $3
          where step_execution_id = $1"

@@ -2,6 +2,9 @@
 
 use super::execution;
 use crate::statement::{Exists, One, statements};
+use tidemill_domain::job::key::job_key;
+use tidemill_domain::job::next::RUN_ID;
+use tidemill_domain::job::{InstanceId, JobParameters};
 
 statements! {
     /// Serialises the launches of one instance.
@@ -80,8 +83,9 @@ statements! {
         "select job_instance_id from batch_job_instance where job_name = $1 and job_key = $2"
     }
 
-    /// The greatest value of an identifying integer parameter among all instances of a job.
-    fn job_instance_greatest_long(job: &str, parameter: &str) -> One<Option<i64>> {
+    /// Among all instances of a job.
+    pub fn Jobs::greatest_run_id(job: &str) -> One<Option<i64>> {
+        bind(job, RUN_ID)
         postgres {
             "select max(case when p.parameter_value ~ '^-?[0-9]{1,18}$' then p.parameter_value::bigint end)
              from batch_job_instance i
@@ -103,8 +107,9 @@ statements! {
         }
     }
 
-    /// Whether a step of the instance `outer` has launched the execution that completed this one.
-    fn job_instance_completed_within(job: &str, key: &str, outer: i64) -> Exists {
+    /// Whether an execution launched by a step of `outer` has completed the instance with these parameters.
+    pub fn Jobs::has_completed_within(job: &str, parameters: &JobParameters, outer: InstanceId) -> Exists {
+        bind(job, job_key(parameters), outer)
         "select e.job_execution_id from batch_job_instance i
          join batch_job_execution e on e.job_instance_id = i.job_instance_id
          join tidemill_job_execution n on n.job_execution_id = e.job_execution_id

@@ -2,6 +2,7 @@
 
 use crate::job::{ExecutionRecord, InstanceRecord, JobRecord};
 use crate::statement::statements;
+use tidemill_domain::job::{ExecutionId, InstanceId};
 
 /// Executions with our columns. Each filter has its own text, because an optional condition keeps the database from
 /// using its index.
@@ -27,7 +28,7 @@ statements! {
     /// Jobs by name, each with its last execution. Finds each name from the previous one, and the last execution in
     /// `tidemill_job_history`, so the cost does not depend on the length of the history. Counts at most `counted_max`
     /// instances, in the order of an index, because a planner may prefer to read the table up to a limit.
-    fn job_list_jobs(limit: i64, counted_max: i64) -> Vec<JobRecord> {
+    fn job_list_jobs(limit: u32, counted_max: i64) -> Vec<JobRecord> {
         postgres {
             "with recursive name (job_name) as (
                  (
@@ -116,7 +117,7 @@ statements! {
 
     /// Instances of one job, each with its last execution; counts at most `counted_max` executions. Needs the index on
     /// the instances of a job.
-    fn job_list_instances(job: &str, before: i64, limit: i64, counted_max: i64) -> Vec<InstanceRecord> {
+    fn job_list_instances(job: &str, before: i64, limit: u32, counted_max: i64) -> Vec<InstanceRecord> {
         postgres {
             "select i.job_instance_id, i.job_name, i.job_key, h.executions,
                     e.job_execution_id, e.status, e.create_time
@@ -177,7 +178,7 @@ statements! {
         }
     }
 
-    fn job_list_execution(id: i64) -> Option<ExecutionRecord> {
+    fn job_list_execution(id: ExecutionId) -> Option<ExecutionRecord> {
         executions!("where e.job_execution_id = $1")
     }
 
@@ -232,7 +233,7 @@ statements! {
 
     /// Optionally of one job and in one status. Needs the index on the executions of an instance.
     fn job_list_executions_of_instance(
-        instance: i64, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
+        instance: InstanceId, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
     ) -> Vec<ExecutionRecord> {
         bind(instance, before, job, status, limit)
         executions!(

@@ -1,15 +1,16 @@
 //! Statements on `tidemill_job_execution` and `tidemill_step_execution`: our columns beside Spring's.
 
-use crate::codec::{DbId, DbTime};
 use crate::job::LaunchRequest;
 use crate::job::list::ExecutionNote;
 use crate::statement::statements;
+use tidemill_domain::job::{ExecutionId, StepExecutionId};
+use tidemill_domain::time::Timestamp;
 
 statements! {
     fn job_note_insert(execution: i64, request: &LaunchRequest<'_>) -> () {
         bind(
-            execution, DbId::from(request.by), &request.actor.name, request.on_crash.as_str(),
-            i64::from(request.on_crash.limit()), i64::from(request.crash_restarts), request.fingerprint,
+            execution, request.by, &request.actor.name, request.on_crash.as_str(),
+            i64::from(request.on_crash.limit()), request.crash_restarts, request.fingerprint,
         )
         "insert into tidemill_job_execution
              (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
@@ -22,13 +23,13 @@ statements! {
          from tidemill_job_execution where job_execution_id = $1"
     }
 
-    /// The execution whose step launched this one.
-    fn job_note_save_outer(execution: i64, outer: i64) -> () {
+    /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.
+    pub fn Jobs::note_outer(inner: ExecutionId, outer: ExecutionId) -> () {
         "update tidemill_job_execution set outer_execution_id = $2 where job_execution_id = $1"
     }
 
     /// Keeps the first request.
-    fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: DbTime) -> () {
+    fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: Timestamp) -> () {
         bind(execution, now, by, reason)
         "update tidemill_job_execution set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
          where job_execution_id = $1 and stop_requested_at is null"
@@ -53,7 +54,7 @@ statements! {
 
     /// Absent values stay unchanged.
     fn job_note_save_step(
-        step: i64, total_items: Option<i64>, delivery: Option<&str>, exit_text: Option<&str>,
+        step: StepExecutionId, total_items: Option<i64>, delivery: Option<&str>, exit_text: Option<&str>,
     ) -> () {
         "insert into tidemill_step_execution as s (step_execution_id, total_items, delivery, exit_text)
          values ($1, $2, $3, $4)

@@ -9,7 +9,7 @@ statements! {
     /// Our executions that count as running while their lease is free. A job's lease is granted once, in the
     /// transaction that creates the execution, so a free one stays free. Skips locked rows. Needs the partial index on
     /// executions without an end.
-    fn job_orphan_lock(limit: i64) -> Vec<Orphan> {
+    fn job_orphan_lock(limit: u32) -> Vec<Orphan> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.status as status,
                 n.on_crash as on_crash, n.crash_restart_limit as crash_restart_limit,
                 n.crash_restarts as crash_restarts,
@@ -61,7 +61,7 @@ statements! {
 
     /// Live tickets of executions that have ended. Runs of other programs may have any name, so only numbers are read
     /// as ids. Needs the partial index on tickets without an end.
-    fn job_units_of_ended(run_prefix: &str, limit: i64) -> Vec<(String, DbId)> {
+    fn job_units_of_ended(run_prefix: &str, limit: u32) -> Vec<(String, DbId)> {
         postgres {
             "select t.pool, t.id from tidemill_pool_ticket t
              join batch_job_execution e

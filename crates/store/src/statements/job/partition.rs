@@ -5,16 +5,17 @@
 
 use super::execution;
 use super::{ContextColumns, ExitColumns};
-use crate::codec::{DbId, DbStamp};
+use crate::codec::DbStamp;
 use crate::job::partition::{BegunPartition, ClaimRow, LastPartitionRun};
 use crate::job::{Claim, PartitionOutcome, PartitionRequest};
 use crate::statement::{One, column, list, statements};
 use serde_json::json;
-use tidemill_domain::job::{Counters, StepExecutionId};
+use tidemill_domain::job::{Counters, ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::process::ProcessId;
 
 statements! {
     /// The last run of each partition in an instance, and its number of runs.
-    fn partition_known(instance: i64, prefix: &str) -> Vec<LastPartitionRun> {
+    fn partition_known(instance: InstanceId, prefix: &str) -> Vec<LastPartitionRun> {
         postgres {
             "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
                     coalesce(p.chain_id, s.step_execution_id) as chain_id,
@@ -43,12 +44,12 @@ statements! {
         }
     }
 
-    fn partition_of_manager(manager: i64) -> Vec<i64> {
+    fn partition_of_manager(manager: StepExecutionId) -> Vec<i64> {
         "select chain_id from tidemill_partition where manager_id = $1 order by step_execution_id"
     }
 
     /// Steps that wait to be run, by name.
-    fn partition_insert_steps(execution: i64, names: &[String], now: DbStamp) -> Vec<(i64, String)> {
+    fn partition_insert_steps(execution: ExecutionId, names: &[String], now: DbStamp) -> Vec<(i64, String)> {
         postgres {
             "insert into batch_step_execution
                  (step_execution_id, version, step_name, job_execution_id, create_time, status,
@@ -71,7 +72,7 @@ statements! {
             )
             .bind(first)
             .bind(json!(names).to_string())
-            .bind(execution)
+            .bind(execution.get())
             .bind(now)
             .execute(connection)
             .await?;
@@ -100,8 +101,8 @@ statements! {
     fn partition_insert(request: &PartitionRequest<'_>, steps: &[(i64, i64)]) -> () {
         postgres {
             bind(
-                request.manager.get(), request.worker.execution.get(), request.job, request.worker.step,
-                request.only.map(DbId::from), column(steps, |(step, _)| *step), column(steps, |(_, chain)| *chain),
+                request.manager, request.worker.execution, request.job, request.worker.step,
+                request.only, column(steps, |(step, _)| *step), column(steps, |(_, chain)| *chain),
             )
             "insert into tidemill_partition
                  (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
@@ -110,8 +111,8 @@ statements! {
         }
         sqlite {
             bind(
-                request.manager.get(), request.worker.execution.get(), request.job, request.worker.step,
-                request.only.map(DbId::from), json!(steps).to_string(),
+                request.manager, request.worker.execution, request.job, request.worker.step,
+                request.only, json!(steps).to_string(),
             )
             "insert into tidemill_partition
                  (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
@@ -132,7 +133,7 @@ statements! {
         postgres {
             bind(
                 column(claim.known, |known| known.job), column(claim.known, |known| known.fingerprint),
-                claim.manager.map(StepExecutionId::get), DbId::from(claim.by), i64::from(claim.limit),
+                claim.manager, claim.by, claim.limit,
                 column(claim.known, |known| known.step),
             )
             "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker from tidemill_partition p
@@ -157,7 +158,7 @@ statements! {
         sqlite {
             bind(
                 json!(column(claim.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
-                claim.manager.map(StepExecutionId::get), DbId::from(claim.by), i64::from(claim.limit),
+                claim.manager, claim.by, claim.limit,
             )
             "select p.step_execution_id as step_execution_id,
                     p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
@@ -181,7 +182,7 @@ statements! {
         }
     }
 
-    fn partition_save_owner(steps: &[i64], owner: DbId) -> () {
+    fn partition_save_owner(steps: &[i64], owner: ProcessId) -> () {
         bind(list(steps), owner)
         "update tidemill_partition set owner = $2 where step_execution_id {in $1}"
     }
@@ -202,18 +203,18 @@ statements! {
     }
 
     /// Returns its manager; `None` if it was closed before.
-    fn partition_close(step: i64) -> Option<i64> {
+    fn partition_close(step: StepExecutionId) -> Option<i64> {
         "update tidemill_partition set is_open = false where step_execution_id = $1 and is_open {= 1}
          returning manager_id"
     }
 
-    fn partition_close_all(execution: i64) -> Vec<i64> {
+    fn partition_close_all(execution: ExecutionId) -> Vec<i64> {
         "update tidemill_partition set is_open = false where job_execution_id = $1 and is_open {= 1}
          returning step_execution_id"
     }
 
     /// The open ones of a step that are not locked.
-    fn partition_lock_of_manager(manager: i64) -> Vec<i64> {
+    fn partition_lock_of_manager(manager: StepExecutionId) -> Vec<i64> {
         "select step_execution_id from tidemill_partition where manager_id = $1 and is_open {= 1}
          order by step_execution_id {for update skip locked}"
     }
@@ -285,12 +286,12 @@ statements! {
          delete from tidemill_lease where (kind, name) in (select kind, name from locked)"
     }
 
-    fn partition_count_open(manager: i64) -> One<i64> {
+    fn partition_count_open(manager: StepExecutionId) -> One<i64> {
         "select count(*) from tidemill_partition where manager_id = $1 and is_open {= 1}"
     }
 
     /// The ways in which the partitions of a step ended, each with the first that ended so.
-    fn partition_outcomes(manager: i64) -> Vec<PartitionOutcome> {
+    pub fn Jobs::partition_outcome(manager: StepExecutionId) -> Vec<PartitionOutcome> {
         postgres {
             "select distinct on (s.status, coalesce(s.exit_code, '')) s.status, coalesce(s.exit_code, '') as exit_code,
                     count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,

@@ -6,18 +6,19 @@ use crate::statement::{column, list, statements};
 
 statements! {
     /// The next job by name.
-    fn job_purge_next_job(after: &str) -> Option<String> {
+    pub fn Jobs::next(after: Option<&str>) -> Option<String> {
+        bind(after.unwrap_or_default())
         "select job_name from batch_job_instance where job_name > $1 order by job_name limit 1"
     }
 
     /// The newest instance of a job that is not among the newest `keep`.
-    fn job_purge_newest_beyond(job: &str, keep: i64) -> Option<i64> {
+    fn job_purge_newest_beyond(job: &str, keep: u32) -> Option<i64> {
         "select job_instance_id from batch_job_instance where job_name = $1 order by job_instance_id desc
          limit 1 offset $2"
     }
 
     /// Instances of a job in the range, the oldest first. Needs the index on the instances of a job.
-    fn job_purge_walk(job: &str, after: i64, up_to: i64, limit: i64) -> Vec<i64> {
+    fn job_purge_walk(job: &str, after: i64, up_to: i64, limit: u32) -> Vec<i64> {
         "select job_instance_id from batch_job_instance
          where job_name = $1 and job_instance_id > $2 and job_instance_id <= $3
          order by job_instance_id limit $4"

@@ -1,10 +1,12 @@
 //! Statements on `batch_step_execution`, and on `tidemill_reject`.
 
 use super::{ExitColumns, count, execution};
-use crate::codec::{DbStamp, DbTime};
+use crate::codec::DbStamp;
 use crate::job::previous_run::PreviousStep;
 use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
 use crate::statement::{One, statements};
+use tidemill_domain::job::{ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::time::Timestamp;
 
 /// The columns of a step with ours.
 macro_rules! steps {
@@ -26,7 +28,7 @@ macro_rules! steps {
 statements! {
     /// The last run of a step in its instance. The executions of an instance are sequential, so it belongs to the last
     /// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
-    fn job_step_last(instance: i64, step: &str) -> Option<StepRecord> {
+    fn job_step_last(instance: InstanceId, step: &str) -> Option<StepRecord> {
         concat!(
             steps!(),
             ", null{::text} as process
@@ -51,7 +53,7 @@ statements! {
     }
 
     /// Counts at most `counted_max` starts in the instance.
-    fn job_step_starts(instance: i64, step: &str, counted_max: i64) -> One<i64> {
+    fn job_step_starts(instance: InstanceId, step: &str, counted_max: u32) -> One<i64> {
         "select count(*)
          from (
              select 1
@@ -64,7 +66,7 @@ statements! {
          ) counted"
     }
 
-    fn job_step_insert(execution: i64, step: &str, now: DbStamp) -> One<i64> {
+    fn job_step_insert(execution: ExecutionId, step: &str, now: DbStamp) -> One<i64> {
         postgres {
             bind(step, execution, now)
             "insert into batch_step_execution
@@ -87,21 +89,22 @@ statements! {
             )
             .bind(id)
             .bind(step)
-            .bind(execution)
+            .bind(execution.get())
             .bind(now)
             .fetch_one(connection)
             .await
         }
     }
 
-    /// Waits for a transaction that writes the step, so its outcome is known afterwards.
-    fn job_step_lock_version(id: i64) -> Option<i64> {
+    /// Waits for all transactions that write the step; `None` if there is no such step. After a lost commit answer it
+    /// shows whether the chunk was recorded.
+    pub fn Jobs::settled_version(id: StepExecutionId) -> Option<i64> {
         "select version from batch_step_execution where step_execution_id = $1 {for update}"
     }
 
     fn job_step_save_end(end: &StepEnd<'_>, exit: &ExitColumns, now: DbStamp) -> u64 {
         bind(
-            end.id.get(), end.execution.get(), end.status.as_str(), &exit.code, &exit.message, now,
+            end.id, end.execution, end.status.as_str(), &exit.code, &exit.message, now,
             count(end.counters.commit), count(end.counters.read), count(end.counters.filter),
             count(end.counters.write), count(end.counters.read_skip), count(end.counters.write_skip),
             count(end.counters.process_skip), count(end.counters.rollback),
@@ -114,7 +117,7 @@ statements! {
     }
 
     /// Ends the running steps of an execution that no process runs.
-    fn job_step_fail_running(execution: i64, message: &str, now: DbStamp) -> () {
+    fn job_step_fail_running(execution: ExecutionId, message: &str, now: DbStamp) -> () {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2, end_time = $3,
              last_updated = $3
@@ -122,14 +125,15 @@ statements! {
     }
 
     /// The same for steps with unknown end, on an operator's word.
-    fn job_step_fail_unknown(execution: i64, message: &str, now: DbStamp) -> () {
+    fn job_step_fail_unknown(execution: ExecutionId, message: &str, now: DbStamp) -> () {
         "update batch_step_execution
          set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2,
              end_time = coalesce(end_time, $3), last_updated = $3
          where job_execution_id = $1 and status = 'UNKNOWN'"
     }
 
-    fn job_step_of_execution(execution: i64) -> Vec<StepRecord> {
+    /// In the order in which they were started.
+    pub fn Jobs::steps(execution: ExecutionId) -> Vec<StepRecord> {
         concat!(
             steps!(),
             ", r.name as process
@@ -141,7 +145,7 @@ statements! {
         )
     }
 
-    fn job_reject_insert(step: i64, rows: &[RejectRow], now: DbTime) -> () {
+    fn job_reject_insert(step: StepExecutionId, rows: &[RejectRow], now: Timestamp) -> () {
         for row in rows
         bind(step, now, row.phase, &row.kind, &row.error, &row.place, &row.item)
         "insert into tidemill_reject (step_execution_id, at, phase, kind, error, place, item)
@@ -149,7 +153,7 @@ statements! {
     }
 
     /// In order.
-    fn job_reject_list(step: i64, after: i64, limit: i64) -> Vec<RejectRecord> {
+    pub fn Jobs::rejects(step: StepExecutionId, after: i64, limit: u32) -> Vec<RejectRecord> {
         "select id, at, phase, kind, error, place, item from tidemill_reject
          where step_execution_id = $1 and id > $2 order by id limit $3"
     }

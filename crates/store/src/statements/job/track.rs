@@ -6,7 +6,7 @@ use crate::statement::{One, list, statements};
 
 statements! {
     /// Newest first.
-    fn job_track_recent(jobs: &[&str], limit: i64) -> Vec<RunRecord> {
+    fn job_track_recent(jobs: &[&str], limit: u32) -> Vec<RunRecord> {
         postgres {
             "select j.job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
                     case
@@ -53,7 +53,7 @@ statements! {
     }
 
     /// The last executions of each of these jobs since an instant: how many are in which status, and the latest.
-    fn job_track_outcomes(jobs: &[&str], since: DbStamp, limit: i64) -> Vec<(String, Option<String>, i64, i64)> {
+    fn job_track_outcomes(jobs: &[&str], since: DbStamp, limit: u32) -> Vec<(String, Option<String>, i64, i64)> {
         postgres {
             "select j.job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
              from unnest($1::text[]) as j (job_name)
@@ -115,7 +115,7 @@ statements! {
     }
 
     /// Of the last `limit` failed executions, those neither restarted nor resolved, the newest first.
-    fn job_attention_failures(limit: i64) -> Vec<Failure> {
+    pub fn Jobs::open_failures(limit: u32) -> Vec<Failure> {
         "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.end_time as end_time,
                 substr(coalesce(e.exit_message, ''), 1, 300) as message
          from (

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tidemill_domain::outbox::attached::row::HEADERS_TEXT_BYTES_MAX;
 use tidemill_domain::outbox::attached::{AttachedTable, Index, TableName};
 use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
+use tidemill_domain::time::Timestamp;
 
 pub(crate) use text::create_index as create_index_text;
 
@@ -49,7 +50,7 @@ postgres_statements! {
     }
 
     /// Adds a table, or replaces how it is served. True if it is new.
-    fn save(table: &AttachedTable, now: DbTime, by: &str) -> One<bool> {
+    fn save(table: &AttachedTable, now: Timestamp, by: &str) -> One<bool> {
         bind(
             table.name.schema(), table.name.table(), &table.topic, &table.aggregate_type, &table.event_type,
             &table.time_zone, now, by,
@@ -146,13 +147,13 @@ postgres_statements! {
     }
 
     /// Returns the slots that were not recovered completely, because a row was locked.
-    fn recover(name: &TableName, slots: &[i32], now: DbTime) -> Vec<i32> {
+    fn recover(name: &TableName, slots: &[i32], now: Timestamp) -> Vec<i32> {
         bind(slots, now)
         text::recover(name)
     }
 
     /// The rows that were still SENDING and not locked.
-    fn settle(name: &TableName, settle: SettleAs, ids: &[i64], now: DbTime) -> Vec<i64> {
+    fn settle(name: &TableName, settle: SettleAs, ids: &[i64], now: Timestamp) -> Vec<i64> {
         bind(ids, now)
         text::settle(name, settle)
     }
@@ -167,7 +168,7 @@ postgres_statements! {
     }
 
     /// Like `settle`.
-    fn try_again(name: &TableName, ids: &[i64], at: &[DbTime], now: DbTime) -> Vec<i64> {
+    fn try_again(name: &TableName, ids: &[i64], at: &[DbTime], now: Timestamp) -> Vec<i64> {
         bind(ids, now, at)
         text::try_again(name)
     }
@@ -183,7 +184,7 @@ postgres_statements! {
         )
     }
 
-    fn replay(name: &TableName, ids: &[i64], now: DbTime) -> () {
+    fn replay(name: &TableName, ids: &[i64], now: Timestamp) -> () {
         bind(ids, now)
         format!(
             "update {} t set status = 'PENDING', updated_at = $2, next_retry_at = $2
@@ -208,7 +209,7 @@ postgres_statements! {
         )
     }
 
-    fn save_attempts(name: &TableName, rows: &[AttemptRow], now: DbTime) -> () {
+    fn save_attempts(name: &TableName, rows: &[AttemptRow], now: Timestamp) -> () {
         bind(
             name.schema(), name.table(), column(rows, |row| row.event_id), column(rows, |row| row.state),
             column(rows, |row| row.attempts), column(rows, |row| row.error.as_deref()), now,
@@ -223,7 +224,7 @@ postgres_statements! {
     }
 
     /// Skips FAILED rows; keeps their attempts.
-    fn skip(name: &TableName, ids: &[i64], now: DbTime) -> () {
+    fn skip(name: &TableName, ids: &[i64], now: Timestamp) -> () {
         bind(name.schema(), name.table(), ids, now)
         "insert into tidemill_outbox_attempt (schema_name, table_name, event_id, state, attempts, updated_at)
          select $1, $2, given.event_id, 'skipped', 0, $4 from unnest($3::bigint[]) as given (event_id)

@@ -27,7 +27,7 @@ statements! {
     }
 
     /// In the order of the index on transactions, so that later ones can be read alone.
-    fn outbox_audit_events(after: (i64, i64), limit: i64) -> Vec<AuditedEvent> {
+    fn outbox_audit_events(after: (i64, i64), limit: u32) -> Vec<AuditedEvent> {
         postgres {
             bind(after.0, after.1, limit)
             "select id, xid::text::bigint as xid, slot, null::text as aggregate_id from outbox_event
@@ -48,7 +48,7 @@ statements! {
     }
 
     /// Each event type with each topic of its events, redirections included. Reads the whole table.
-    fn outbox_audit_topics() -> Vec<(String, String, bool)> {
+    pub fn Outbox::topics() -> Vec<(String, String, bool)> {
         "select event_type, topic, false from outbox_event
          union
          select e.event_type, e.topic, true from tidemill_outbox_exception e where e.topic is not null

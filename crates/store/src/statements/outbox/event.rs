@@ -8,6 +8,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use std::fmt::Write as _;
 use tidemill_domain::outbox::{EventId, NewEvent, Payload};
+use tidemill_domain::time::Timestamp;
 
 fn digits(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
@@ -34,7 +35,7 @@ fn headers_column(event: &NewEvent) -> Option<String> {
 pub(crate) async fn insert_on(
     connection: &mut PgConnection,
     events: &[NewEvent],
-    now: Option<DbTime>,
+    now: Option<Timestamp>,
 ) -> Result<Vec<i64>, sqlx::Error> {
     let texts = |column: fn(&NewEvent) -> &str| events.iter().map(column).collect::<Vec<_>>();
     let (payloads, bytes): (Vec<_>, Vec<_>) =
@@ -54,14 +55,14 @@ pub(crate) async fn insert_on(
     .bind(payloads)
     .bind(bytes)
     .bind(events.iter().map(headers_column).collect::<Vec<_>>())
-    .bind(now)
+    .bind(now.map(DbTime))
     .fetch_all(connection)
     .await
 }
 
 statements! {
     /// Returns ids, drawn in the order of the events. The table computes the slot.
-    fn outbox_event_insert(events: &[NewEvent], now: Option<DbTime>) -> Vec<i64> {
+    fn outbox_event_insert(events: &[NewEvent], now: Option<Timestamp>) -> Vec<i64> {
         postgres |connection| {
             insert_on(connection, events, now).await
         }
@@ -93,13 +94,13 @@ statements! {
                  from json_each($1) order by key returning id",
             )
             .bind(json!(rows).to_string())
-            .bind(now)
+            .bind(now.map(DbTime))
             .fetch_all(connection)
             .await
         }
     }
 
-    fn outbox_event_find(id: i64) -> Option<EventRow> {
+    fn outbox_event_find(id: EventId) -> Option<EventRow> {
         "select id, {xid} as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
                 headers, created_at
          from outbox_event where id = $1"
@@ -111,11 +112,11 @@ statements! {
         "select id, {xid}, slot from outbox_event where id {in $1}"
     }
 
-    /// Newest first, by the primary key. No other column is indexed, because that would slow down writers: a filter
+    /// Newest first, without payload and headers. By the primary key: no other column is indexed, because that would slow down writers: a filter
     /// that matches few events reads all that are kept.
-    fn outbox_event_list(filter: &EventFilter, limit: i64) -> Vec<EventRecord> {
+    pub fn Outbox::events(filter: &EventFilter, limit: u32) -> Vec<EventRecord> {
         bind(
-            filter.before.map(EventId::get), &filter.aggregate_type, &filter.aggregate_id, &filter.topic,
+            filter.before, &filter.aggregate_type, &filter.aggregate_id, &filter.topic,
             &filter.event_type, limit,
         )
         "select id, slot, aggregate_type, aggregate_id, event_type, topic,

@@ -12,6 +12,7 @@ use crate::statements::outbox::reading::Most;
 use serde_json::json;
 use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventState};
 use tidemill_domain::outbox::{Aggregate, Slot};
+use tidemill_domain::time::Timestamp;
 
 /// Our key among the advisory locks: "exce".
 const LOCK: i32 = 0x6578_6365;
@@ -126,7 +127,7 @@ statements! {
         }
     }
 
-    fn failed_event_insert(rows: &[NewFailedEventRow<'_>], now: DbTime) -> () {
+    fn failed_event_insert(rows: &[NewFailedEventRow<'_>], now: Timestamp) -> () {
         postgres {
             bind(
                 column(rows, |row| row.new.event_id.get()),
@@ -151,7 +152,7 @@ statements! {
         sqlite {
             for row in rows
             bind(
-                row.new.event_id.get(), row.new.slot.get(), row.new.seq.get(), &row.new.aggregate.kind,
+                row.new.event_id, row.new.slot, row.new.seq, &row.new.aggregate.kind,
                 &row.new.aggregate.id, &row.new.event_type, row.state, row.new.attempts, row.next_attempt_at,
                 &row.error, now,
             )
@@ -173,7 +174,7 @@ statements! {
 
     /// Due events, the longest overdue first, each with those after it. Every aggregate gets the same share of the
     /// limit. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
-    fn failed_event_due(slots: &[i16], now: DbTime, heads_max: i64, most: Most) -> Vec<DueRow> {
+    fn failed_event_due(slots: &[i16], now: Timestamp, heads_max: u32, most: Most) -> Vec<DueRow> {
         bind(list(slots), now, heads_max, most.events, most.bytes)
         postgres {
             "with head as materialized (
@@ -300,7 +301,7 @@ statements! {
     }
 
     /// Only if the revision is unchanged.
-    fn failed_event_save(changes: &[FailedEventChange], now: DbTime) -> u64 {
+    fn failed_event_save(changes: &[FailedEventChange], now: Timestamp) -> u64 {
         postgres {
             bind(
                 column(changes, |change| change.event_id), column(changes, |change| change.seen),
@@ -330,7 +331,7 @@ statements! {
 
     /// Makes the first open failed event of each aggregate due, if it is held. The revision stays. Needs
     /// `tidemill_outbox_exception_aggregate`.
-    fn failed_event_promote(keys: &[(Slot, &Aggregate)], now: DbTime) -> () {
+    fn failed_event_promote(keys: &[(Slot, &Aggregate)], now: Timestamp) -> () {
         postgres {
             bind(
                 column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),

@@ -6,6 +6,7 @@ use crate::outbox::lag::UnreadRow;
 use crate::outbox::place::PlaceColumns;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// Unread events by slot, the oldest transactions first. Transactions that were running at a slot's snapshot, and
@@ -140,7 +141,7 @@ statements! {
         }
     }
 
-    fn outbox_unowned(now: DbTime) -> One<i64> {
+    fn outbox_unowned(now: Timestamp) -> One<i64> {
         "select count(*) from tidemill_outbox_slot s
          left join tidemill_outbox_relay r on r.id = s.owner and r.ended_at is null and r.until > $1
          where r.id is null"
@@ -159,7 +160,7 @@ statements! {
 
     /// Bytes of WAL of the statements on relays, and the events published since the statistics began. `None` if that
     /// number is unknown: a relay is older than the statistics, or may have been deleted.
-    fn outbox_wal(view: &str, kept_since: DbTime) -> Option<(i64, i64)> {
+    fn outbox_wal(view: &str, kept_since: Timestamp) -> Option<(i64, i64)> {
         postgres |connection| {
             // The name comes from the catalogue, quoted.
             let text = format!(
@@ -180,7 +181,7 @@ statements! {
                    and relays.published > 0
                    and written.bytes is not null"
             );
-            sqlx::query_as(AssertSqlSafe(text)).bind(kept_since).fetch_optional(connection).await
+            sqlx::query_as(AssertSqlSafe(text)).bind(DbTime(kept_since)).fetch_optional(connection).await
         }
         // SQLite does not count what statements write.
         sqlite { nothing }

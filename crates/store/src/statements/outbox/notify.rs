@@ -5,7 +5,8 @@ use crate::statement::statements;
 use sqlx::AssertSqlSafe;
 
 statements! {
-    fn outbox_notify_is_on() -> Option<bool> {
+    /// Whether the trigger exists; `None` on SQLite.
+    pub fn Outbox::notify() -> Option<bool> {
         postgres |connection| {
             sqlx::query_scalar(
                 "select exists (

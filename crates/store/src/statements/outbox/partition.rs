@@ -31,8 +31,8 @@ statements! {
         sqlite { nothing }
     }
 
-    /// By range; the default partition is last. `rows` is an estimate, or null.
-    fn outbox_partition_list() -> Vec<Partition> {
+    /// By range; the default partition is last. Empty on SQLite.
+    pub fn Outbox::partitions() -> Vec<Partition> {
         postgres {
             r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
                      nullif(c.reltuples, -1)::bigint as rows, pg_total_relation_size(c.oid) as bytes

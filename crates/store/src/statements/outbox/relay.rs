@@ -8,7 +8,7 @@ use crate::outbox::numbers;
 use crate::outbox::relay::{Joining, LeftRow, LookRow, Looking, RelayFence};
 use crate::statement::{One, column, list, statements};
 use crate::statements::clock;
-use tidemill_domain::outbox::{Place, Slot};
+use tidemill_domain::outbox::{Place, RelayId, Slot};
 use tidemill_domain::time::Timestamp;
 
 fn count(number: u64) -> i64 {
@@ -16,10 +16,10 @@ fn count(number: u64) -> i64 {
 }
 
 statements! {
-    fn outbox_relay_insert(joining: &Joining<'_>, now: DbTime, until: DbTime) -> () {
+    fn outbox_relay_insert(joining: &Joining<'_>, now: Timestamp, until: Timestamp) -> () {
         bind(
-            DbId::from(joining.id), DbId::from(joining.process), &joining.identity.name,
-            &joining.identity.host, i64::from(joining.identity.pid), joining.sink,
+            joining.id, joining.process, &joining.identity.name,
+            &joining.identity.host, joining.identity.pid, joining.sink,
             joining.instance.map(|instance| i64::from(instance.id())),
             joining.instance.map(|instance| i64::from(instance.total())), now, until,
         )
@@ -39,7 +39,7 @@ statements! {
     }
 
     /// With a valid lease, oldest first.
-    fn outbox_relay_details(now: DbTime) -> Vec<RelayDetailRow> {
+    fn outbox_relay_details(now: Timestamp) -> Vec<RelayDetailRow> {
         "select r.id, r.process, r.name, r.host, r.pid, r.sink, r.instance{::bigint} as instance, r.total{::bigint} as total,
                 r.joined_at, r.until, r.published, r.polls, r.empty_polls, r.queries, count(s.slot) as slots
          from tidemill_outbox_relay r
@@ -62,10 +62,10 @@ statements! {
     /// have been read, so everything beyond the snapshot is new. It is found by the index of transactions, which is the
     /// only reason for its order (see `reading`); an order inside of `exists` would be ignored. It lists attached
     /// tables without touching them: that may take long, and the lease depends on this statement.
-    fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
+    fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<Timestamp>) -> One<LookRow> {
         postgres {
             bind(
-                DbId::from(looking.fence.id), now, looking.fence.lease, looking.from.xmax().to_string(),
+                looking.fence.id, now, looking.fence.lease, looking.from.xmax().to_string(),
                 column(looking.from.running(), u64::to_string), numbers(looking.slots), looking.fence.acks, cursors,
                 looking.fence.timeline, count(looking.fence.effort.polls), count(looking.fence.effort.empty_polls),
                 count(looking.fence.effort.queries),
@@ -127,10 +127,10 @@ statements! {
         sqlite |connection| {
             // The snapshot is the last id given out, which does not go back when events are deleted.
             let now = match now {
-                Some(now) => now,
+                Some(now) => DbTime(now),
                 None => clock::sqlite_now(&mut *connection).await?,
             };
-            let until = DbTime(Timestamp::from(now).plus(looking.fence.lease));
+            let until = DbTime(now.0.plus(looking.fence.lease));
             let effort = looking.fence.effort;
             let acks: Option<(i64,)> = sqlx::query_as(
                 "update tidemill_outbox_relay
@@ -182,17 +182,17 @@ statements! {
         }
     }
 
-    fn outbox_relay_position(id: DbId) -> Option<(i64, String)> {
+    fn outbox_relay_position(id: RelayId) -> Option<(i64, String)> {
         "select acks, cursors from tidemill_outbox_relay where id = $1 and ended_at is null"
     }
 
     /// The fence: does nothing if the relay has ended or its row has changed. A relay may still settle after its lease
     /// has passed if it was not retired, but that does not renew the lease. By the primary key, and in place.
     fn outbox_relay_acknowledge(
-        fence: RelayFence<'_>, cursors: &str, published: i64, now: Option<DbTime>,
+        fence: RelayFence<'_>, cursors: &str, published: i64, now: Option<Timestamp>,
     ) -> u64 {
         bind(
-            DbId::from(fence.id), fence.acks, cursors, published, now, DbSpan(fence.lease), fence.timeline,
+            fence.id, fence.acks, cursors, published, now, DbSpan(fence.lease), fence.timeline,
             count(fence.effort.polls), count(fence.effort.empty_polls), count(fence.effort.queries),
         )
         "update tidemill_outbox_relay
@@ -204,17 +204,17 @@ statements! {
     }
 
     /// A relay that has not ended.
-    fn outbox_relay_lock(id: DbId) -> Option<(DbId, String)> {
+    fn outbox_relay_lock(id: RelayId) -> Option<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where id = $1 and ended_at is null {for update}"
     }
 
     /// Relays whose lease has passed; skips locked ones.
-    fn outbox_relay_lock_lapsed(now: DbTime) -> Vec<(DbId, String)> {
+    fn outbox_relay_lock_lapsed(now: Timestamp) -> Vec<(DbId, String)> {
         "select id, cursors from tidemill_outbox_relay where ended_at is null and until <= $1 order by id
          {for update skip locked}"
     }
 
-    fn outbox_relay_end(id: DbId, now: DbTime) -> () {
+    fn outbox_relay_end(id: RelayId, now: Timestamp) -> () {
         "update tidemill_outbox_relay set ended_at = $2, cursors = '[]' where id = $1"
     }
 
@@ -225,19 +225,19 @@ statements! {
          where slot {in $1} and owner is null order by slot {for update skip locked}"
     }
 
-    fn outbox_slot_epochs(owner: DbId) -> Vec<(i16, i64)> {
+    fn outbox_slot_epochs(owner: RelayId) -> Vec<(i16, i64)> {
         "select slot, epoch from tidemill_outbox_slot where owner = $1"
     }
 
     /// The slots are locked and free.
-    fn outbox_slot_take(owner: DbId, slots: &[Slot], now: DbTime) -> () {
+    fn outbox_slot_take(owner: RelayId, slots: &[Slot], now: Timestamp) -> () {
         bind(owner, list(&numbers(slots)), now)
         "update tidemill_outbox_slot set owner = $1, epoch = epoch + 1, since = $3
          where slot {in $2} and owner is null"
     }
 
     /// The owner's row is locked.
-    fn outbox_slot_leave(owner: DbId, left: &[LeftRow]) -> () {
+    fn outbox_slot_leave(owner: RelayId, left: &[LeftRow]) -> () {
         postgres {
             bind(
                 owner, column(left, |row| row.slot), column(left, |row| row.place.as_str()),
@@ -256,7 +256,7 @@ statements! {
     }
 
     /// All slots of a relay that ends.
-    fn outbox_slot_free(owner: DbId) -> () {
+    fn outbox_slot_free(owner: RelayId) -> () {
         "update tidemill_outbox_slot set owner = null, since = null where owner = $1"
     }
 }

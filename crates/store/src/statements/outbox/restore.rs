@@ -1,16 +1,16 @@
 //! Statements on the server that snapshots are from, and on repairs after a restore.
 
-use crate::codec::DbTime;
 use crate::error::damaged;
 use crate::outbox::place::PlaceColumns;
 use crate::outbox::restore::OutboxRow;
 use crate::statement::{One, statements};
 use tidemill_domain::outbox::restore::ServerIdentity;
+use tidemill_domain::time::Timestamp;
 
 statements! {
-    /// The system identifier may be hidden from the database user; check that first, because a refused statement would
+    /// `None` on SQLite, whose snapshots stay valid wherever the file is. The system identifier may be hidden from the database user; check that first, because a refused statement would
     /// end the transaction.
-    fn outbox_server() -> Option<ServerIdentity> {
+    pub fn Outbox::server() -> Option<ServerIdentity> {
         postgres |connection| {
             let may_ask: bool = sqlx::query_scalar("select has_function_privilege('pg_control_system()', 'execute')")
                 .fetch_one(&mut *connection)
@@ -61,7 +61,7 @@ statements! {
         sqlite { nothing }
     }
 
-    fn outbox_record_server(server: &ServerIdentity, now: DbTime) -> () {
+    fn outbox_record_server(server: &ServerIdentity, now: Timestamp) -> () {
         postgres {
             bind(&server.system_identifier, &server.timeline, now)
             "update tidemill_outbox
@@ -70,7 +70,7 @@ statements! {
         sqlite { nothing }
     }
 
-    fn outbox_retire_all(now: DbTime) -> u64 {
+    fn outbox_retire_all(now: Timestamp) -> u64 {
         postgres {
             "update tidemill_outbox_relay set ended_at = $1 where ended_at is null"
         }
@@ -80,7 +80,7 @@ statements! {
     /// Turns every unread event into a failed event: unread by the snapshots of the server that it was written on, or
     /// written here, after all that was ever read. By id; the first of its aggregate is due now. Returns the last
     /// sequence number and the count per slot.
-    fn outbox_except_unread(places: &PlaceColumns, now: DbTime) -> Vec<(i16, i64, i64)> {
+    fn outbox_except_unread(places: &PlaceColumns, now: Timestamp) -> Vec<(i16, i64, i64)> {
         postgres {
             bind(
                 &places.slot, &places.seen, &places.paged, &places.last, &places.high, &places.seq,
@@ -136,7 +136,7 @@ statements! {
     }
 
     /// From here on, all existing events count as read or failed.
-    fn outbox_raise_floor(now: DbTime) -> One<i64> {
+    fn outbox_raise_floor(now: Timestamp) -> One<i64> {
         postgres {
             "update tidemill_outbox
              set floor_id = greatest(floor_id, (select max(id) from outbox_event)), updated_at = $1

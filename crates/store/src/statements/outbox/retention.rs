@@ -10,6 +10,7 @@ use crate::outbox::place::PlaceColumns;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::outbox::partition::Range;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// When the event with the highest id of a partition was written. By the index on `id`.
@@ -33,7 +34,7 @@ statements! {
     }
 
     /// The snapshot of this statement, if by then all events of a partition were read and are old.
-    fn outbox_passed(range: Range, places: &PlaceColumns, before: DbTime) -> Option<String> {
+    fn outbox_passed(range: Range, places: &PlaceColumns, before: Timestamp) -> Option<String> {
         postgres |connection| {
             let text = format!(
                 "with place as materialized (
@@ -61,7 +62,7 @@ statements! {
                 .bind(&places.paged)
                 .bind(&places.last)
                 .bind(places.floor)
-                .bind(before)
+                .bind(DbTime(before))
                 .fetch_optional(connection)
                 .await
         }
@@ -123,7 +124,7 @@ statements! {
 
     /// In the default partition, which is never dropped: events that were read, are old and are not needed.
     fn outbox_delete_passed(
-        places: &PlaceColumns, before: DbTime, after: i64, limit: i64,
+        places: &PlaceColumns, before: Timestamp, after: i64, limit: i64,
     ) -> One<(u64, Option<i64>)> {
         postgres |connection| {
             let deleted: i64 = sqlx::query_scalar(
@@ -162,7 +163,7 @@ statements! {
             .bind(&places.paged)
             .bind(&places.last)
             .bind(places.floor)
-            .bind(before)
+            .bind(DbTime(before))
             .bind(limit)
             .fetch_one(connection)
             .await?;
@@ -184,7 +185,7 @@ statements! {
                      limit $3
                  )",
             )
-            .bind(before)
+            .bind(DbTime(before))
             .bind(after)
             .bind(limit)
             .fetch_one(&mut *connection)
@@ -209,7 +210,7 @@ statements! {
                  returning id",
             )
             .bind(places.as_json())
-            .bind(before)
+            .bind(DbTime(before))
             .bind(places.floor)
             .bind(after)
             .bind(last)
@@ -228,7 +229,7 @@ statements! {
     }
 
     /// Relays without slots that ended, or were last heard of, before then.
-    fn outbox_delete_relays(before: DbTime, limit: i64) -> u64 {
+    fn outbox_delete_relays(before: Timestamp, limit: u32) -> u64 {
         "delete from tidemill_outbox_relay
          where id in (
              select r.id

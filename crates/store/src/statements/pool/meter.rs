@@ -1,12 +1,12 @@
 //! Statements for metrics of pools.
 
-use crate::codec::DbTime;
 use crate::pool::row::LevelRow;
 use crate::statement::statements;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// By name. Reads only the tickets of pools with a queue.
-    fn pool_level_list(limit: i64) -> Vec<LevelRow> {
+    fn pool_level_list(limit: u32) -> Vec<LevelRow> {
         "select name, settings, usage, active, waiting, suspect,
                 case when waiting > 0 then (
                     select min(t.enqueued_at)
@@ -20,7 +20,7 @@ statements! {
 
     /// Per pool, the mean wait in microseconds of tickets that were queued and got their units since then. They are
     /// live, or have ended since then too; so each half has its index.
-    fn pool_wait_list(since: DbTime) -> Vec<(String, i64)> {
+    fn pool_wait_list(since: Timestamp) -> Vec<(String, i64)> {
         "select granted.pool, cast(avg({as micros granted.started_at - granted.enqueued_at}) as bigint)
          from (
              select t.pool, t.enqueued_at, t.started_at
@@ -40,7 +40,7 @@ statements! {
     }
 
     /// Per pool, the tickets that left the queue by themselves since then.
-    fn pool_timeout_list(since: DbTime) -> Vec<(String, i64)> {
+    fn pool_timeout_list(since: Timestamp) -> Vec<(String, i64)> {
         "select t.pool, count(*) from tidemill_pool p
          join tidemill_pool_ticket t on t.pool = p.name
          where t.ended_at >= $1

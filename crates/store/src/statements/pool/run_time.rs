@@ -1,10 +1,11 @@
 //! Statements on run times (`tidemill_pool_run_time`, and the tickets it is made of) and on usage
 //! (`tidemill_pool_usage`).
 
-use crate::codec::DbTime;
 use crate::pool::row::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime, listed};
 use crate::statement::statements;
+use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::usage::UsageStep;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
@@ -28,7 +29,7 @@ statements! {
 
     /// Deletes the oldest tickets that ended before an instant; returns them in no order. Rows of ended tickets are
     /// never moved, so `ctid` is stable.
-    fn pool_delete_ended(pool: &str, before: DbTime, limit: i64) -> Vec<ForgottenRow> {
+    fn pool_delete_ended(pool: &str, before: Timestamp, limit: u32) -> Vec<ForgottenRow> {
         postgres {
             "delete from tidemill_pool_ticket
              where ctid = any(array(
@@ -77,7 +78,7 @@ statements! {
     }
 
     /// Adds the current usage of every pool to a step. By name, which is the lock order.
-    fn pool_usage_sample(step: DbTime) -> u64 {
+    fn pool_usage_sample(step: Timestamp) -> u64 {
         postgres {
             "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
              select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
@@ -97,12 +98,13 @@ statements! {
     }
 
     /// Oldest first.
-    fn pool_usage_list(pool: &str, since: DbTime) -> Vec<UsageStep> {
+    pub fn Pools::usage(name: &PoolName, since: Timestamp) -> Vec<UsageStep> {
+        bind(name.as_str(), since)
         "select pool, at, least, most, total, samples, most_waiting from tidemill_pool_usage
          where pool = $1 and at >= $2 order by at"
     }
 
-    fn pool_usage_delete_before(pool: &str, before: DbTime) -> u64 {
+    fn pool_usage_delete_before(pool: &str, before: Timestamp) -> u64 {
         "delete from tidemill_pool_usage where pool = $1 and at < $2"
     }
 }

@@ -1,10 +1,12 @@
 //! Statements on `render_attempt`, and on `render_queue_audit`.
 
-use crate::codec::DbTime;
 use crate::render::row::RenderRow;
 use crate::render::{AttemptRecord, TransitionRecord};
 use crate::statement::{column, statements};
 use crate::tx::{AttemptNote, Takeover};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::time::Timestamp;
 
 statements! {
     /// One per claim. Earlier attempts without an end were lost: the status was changed by SQL.
@@ -66,25 +68,26 @@ statements! {
     }
 
     fn render_attempt_end(
-        id: i64, epoch: i64, outcome: &str, code: Option<&str>, message: Option<&str>, now: DbTime,
+        id: i64, epoch: i64, outcome: &str, code: Option<&str>, message: Option<&str>, now: Timestamp,
     ) -> () {
         "update render_attempt set ended_at = $6, outcome = $3, error_code = $4, error_message = $5
          where render_id = $1 and epoch = $2 and ended_at is null"
     }
 
-    fn render_attempts_of(id: i64) -> Vec<AttemptRecord> {
+    /// Oldest first.
+    pub fn Renders::attempts(id: RenderId) -> Vec<AttemptRecord> {
         "select render_id, epoch, worker_id, worker_name, nexrender_job_id, document_sha256, started_at, ended_at,
                 outcome, error_code, error_message, report
          from render_attempt where render_id = $1 order by epoch"
     }
 
     /// As triggers have recorded them, the oldest first.
-    fn render_transitions_of(id: i64) -> Vec<Option<TransitionRecord>> {
+    fn render_transitions_of(id: RenderId) -> Vec<Option<TransitionRecord>> {
         "select id, status_from, status_to, worker_id, changed_at, changed_by, phase, epoch, error_code
          from render_queue_audit where render_queue_id = $1 order by id"
     }
 
-    fn render_attempt_document(id: i64, epoch: i64) -> Option<String> {
+    fn render_attempt_document(id: RenderId, epoch: Epoch) -> Option<String> {
         "select document from render_attempt where render_id = $1 and epoch = $2 and document is not null"
     }
 

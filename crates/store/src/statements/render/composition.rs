@@ -1,9 +1,9 @@
 //! Statements on compositions: `aep_field_mapping`, `render_profile` and `render_revision`.
 
-use crate::codec::DbTime;
 use crate::statement::{One, column, statements};
 use serde_json::{Value, json};
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::time::Timestamp;
 
 /// Renders to search for compositions without a profile.
 const RENDERS_MAX: i64 = 10_000;
@@ -51,8 +51,8 @@ statements! {
         }
     }
 
-    /// By composition and field. Skips empty rows of an adopted table.
-    fn render_mapping_list(composition: Option<&str>) -> Vec<MappingRow> {
+    /// Of one composition, or of all, by composition and field. Skips empty rows of an adopted table.
+    pub fn Renders::field_mappings(composition: Option<&str>) -> Vec<MappingRow> {
         "select composition_id{::text} as composition_id, field_name{::text} as field_name,
                 layer_name{::text} as layer_name, layer_composition, property, kind, source, optional, unused
          from aep_field_mapping
@@ -68,7 +68,7 @@ statements! {
          where composition_id{::text} = $1 and ($2{::text} is null or field_name = $2)"
     }
 
-    fn render_profile_save(rows: &[(&str, String)], by: &str, now: DbTime) -> u64 {
+    fn render_profile_save(rows: &[(&str, String)], by: &str, now: Timestamp) -> u64 {
         postgres {
             bind(
                 column(rows, |(composition, _)| *composition),
@@ -107,7 +107,7 @@ statements! {
     /// Compositions without a profile or mapping: of renders that have not ended, or that failed since then for this
     /// reason. Returns how many renders, and which of the two exists. Needs `render_queue_status` and
     /// `render_queue_ended`.
-    fn render_gaps(unknown: &str, since: DbTime) -> Vec<(String, i64, bool, bool)> {
+    fn render_gaps(unknown: &str, since: Timestamp) -> Vec<(String, i64, bool, bool)> {
         bind(unknown, since, RENDERS_MAX, GAPS_MAX)
         "select wanted.composition, wanted.count, wanted.has_profile, wanted.has_mapping
          from (

@@ -1,10 +1,13 @@
 //! Statements on `render_leftover` and `render_worker`.
 
-use crate::codec::{DbId, DbTime};
 use crate::render::{OrphanJob, WorkerBeat, WorkerRecord};
 use crate::statement::{One, statements};
 use crate::tx::NewLeftover;
 use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::time::Timestamp;
 
 fn micros(took: Duration) -> i64 {
     i64::try_from(took.as_micros()).unwrap_or(i64::MAX)
@@ -24,7 +27,7 @@ statements! {
     }
 
     /// Takes due jobs and reserves them until `look_after`.
-    fn render_leftover_take(now: DbTime, look_after: DbTime, limit: i64) -> Vec<OrphanJob> {
+    fn render_leftover_take(now: Timestamp, look_after: Timestamp, limit: u32) -> Vec<OrphanJob> {
         "with due as materialized (
              select render_id, epoch
              from render_leftover
@@ -38,11 +41,11 @@ statements! {
          returning render_id, epoch, nexrender_job_id, staged_path, slot, file, since"
     }
 
-    fn render_leftover_keep(id: i64, epoch: i64, look_after: DbTime) -> u64 {
+    fn render_leftover_keep(id: RenderId, epoch: Epoch, look_after: Timestamp) -> u64 {
         "update render_leftover set look_after = $3 where render_id = $1 and epoch = $2"
     }
 
-    fn render_leftover_delete(id: i64, epoch: i64) -> u64 {
+    fn render_leftover_delete(id: RenderId, epoch: Epoch) -> u64 {
         "delete from render_leftover where render_id = $1 and epoch = $2"
     }
 
@@ -50,9 +53,9 @@ statements! {
         "select count(*) from render_leftover"
     }
 
-    fn render_worker_save(beat: &WorkerBeat<'_>, now: DbTime) -> () {
+    fn render_worker_save(beat: &WorkerBeat<'_>, now: Timestamp) -> () {
         bind(
-            DbId::from(beat.process), beat.name, i64::from(beat.capacity), i64::from(beat.in_flight),
+            beat.process, beat.name, beat.capacity, beat.in_flight,
             beat.state.as_str(), now, beat.farm.map(micros), beat.copy.map(micros),
         )
         "insert into render_worker (process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros)
@@ -63,16 +66,16 @@ statements! {
              copy_micros = excluded.copy_micros"
     }
 
-    fn render_worker_delete(process: DbId) -> () {
+    pub fn Renders::forget_worker(process: ProcessId) -> () {
         "delete from render_worker where process = $1"
     }
 
     /// Not seen since `before`.
-    fn render_worker_prune(before: DbTime) -> () {
+    fn render_worker_prune(before: Timestamp) -> () {
         "delete from render_worker where seen_at < $1"
     }
 
-    fn render_worker_list(since: DbTime) -> Vec<WorkerRecord> {
+    fn render_worker_list(since: Timestamp) -> Vec<WorkerRecord> {
         "select process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros
          from render_worker where seen_at >= $1 order by name, process"
     }

@@ -6,6 +6,7 @@ use crate::render::{RenderFilter, RenderRecord};
 use crate::statement::{One, statements};
 use crate::tx::NewRenderRow;
 use tidemill_domain::render::Status;
+use tidemill_domain::time::Timestamp;
 
 /// Renders without their data; the rest of the statement says which. Without statistics SQLite's planner would rather
 /// sort, so the index is named.
@@ -72,7 +73,7 @@ statements! {
     }
 
     /// In the order of claims; skips locked rows. Needs `render_queue_claim`.
-    fn render_lock_waiting(now: DbTime, limit: i64) -> Vec<RenderRow> {
+    fn render_lock_waiting(now: Timestamp, limit: u32) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_claim",
             "where status = 'pending' and run_after <= $1
@@ -81,7 +82,7 @@ statements! {
     }
 
     /// Lapsed leases, also of renders cancelled by SQL. Needs `render_queue_lease`.
-    fn render_lock_lapsed(now: DbTime, limit: i64) -> Vec<RenderRow> {
+    fn render_lock_lapsed(now: Timestamp, limit: u32) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_lease",
             "where worker_id is not null
@@ -93,7 +94,7 @@ statements! {
 
     /// Newest first, between two ids; also by a text in the composition, the cue item or the error.
     fn render_list(
-        filter: &RenderFilter, text: Option<&str>, from: i64, before: i64, limit: i64,
+        filter: &RenderFilter, text: Option<&str>, from: i64, before: i64, limit: u32,
     ) -> Vec<RenderRow> {
         bind(
             before, filter.status.map(Status::as_str), &filter.composition, &filter.worker,
@@ -124,7 +125,7 @@ statements! {
     }
 
     /// Renders in work, the newest first. Needs `render_queue_status`.
-    fn render_list_at_work(limit: i64) -> Vec<RenderRow> {
+    fn render_list_at_work(limit: u32) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_status",
             "where status in ('preparing', 'rendering', 'encoding', 'uploading')
@@ -133,7 +134,7 @@ statements! {
     }
 
     /// Waiting renders in the order of claims, also those scheduled for later. Needs `render_queue_claim`.
-    fn render_list_waiting(limit: i64) -> Vec<RenderRow> {
+    fn render_list_waiting(limit: u32) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_claim",
             "where status = 'pending'
@@ -142,7 +143,7 @@ statements! {
     }
 
     /// Those that have ended last. Needs `render_queue_ended`.
-    fn render_list_ended(limit: i64) -> Vec<RenderRow> {
+    fn render_list_ended(limit: u32) -> Vec<RenderRow> {
         renders!(
             indexed by "render_queue_ended",
             "where ended_at is not null order by ended_at desc, id desc limit $1"
@@ -150,10 +151,10 @@ statements! {
     }
 
     /// How many are claimed before this one, at most `most`. Needs `render_queue_claim`.
-    fn render_count_ahead(record: &RenderRecord, now: DbTime, most: i64) -> One<i64> {
+    fn render_count_ahead(record: &RenderRecord, now: Timestamp, most: u32) -> One<i64> {
         bind(
-            record.id().get(), record.priority, record.render.deadline.map(DbTime),
-            DbTime(record.created_at), now, most,
+            record.id(), record.priority, record.render.deadline,
+            record.created_at, now, most,
         )
         postgres {
             "select count(*)
@@ -185,7 +186,7 @@ statements! {
     }
 
     /// The average duration of the newest completed renders, in seconds. Needs `render_queue_status`.
-    fn render_average(newest: i64) -> One<Option<f64>> {
+    fn render_average(newest: u32) -> One<Option<f64>> {
         "select avg(seconds){::double precision}
          from (
              select duration_seconds{::double precision} as seconds
@@ -197,7 +198,7 @@ statements! {
     }
 
     /// By status, at most `most` of each, and the oldest waiting one. Needs `render_queue_status`.
-    fn render_count(most: i64) -> Vec<(String, i64, Option<DbTime>)> {
+    fn render_count(most: u32) -> Vec<(String, i64, Option<DbTime>)> {
         "select s.status,
                 (select count(*) from (select 1 from render_queue q where q.status = s.status limit $1) as counted),
                 case when s.status = 'pending' then (

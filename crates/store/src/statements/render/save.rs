@@ -1,13 +1,14 @@
 //! Statements that change rows of `render_queue`, and the data of renders. Each change raises the revision, by which
 //! triggers recognise our changes.
 
-use crate::codec::{DbId, DbTime};
+use crate::codec::DbId;
 use crate::render::data::DataRow;
 use crate::render::row::RenderRow;
 use crate::statement::{column, statements};
 use crate::tx::Takeover;
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::RenderId;
+use tidemill_domain::time::Timestamp;
 use uuid::Uuid;
 
 statements! {
@@ -70,7 +71,7 @@ statements! {
     }
 
     /// Ends a render with an invalid row, so that it does not block the others.
-    fn render_set_aside(id: i64, code: &str, why: &str, now: DbTime) -> () {
+    fn render_set_aside(id: RenderId, code: &str, why: &str, now: Timestamp) -> () {
         "update render_queue
          set status = 'failed', worker_id = null, lock_expires_at = null, error_code = $2, error_message = $3,
              ended_at = $4, updated_at = $4, changed_by = 'tidemill', revision = revision + 1
@@ -78,7 +79,7 @@ statements! {
     }
 
     /// `decide` with `Work::Renew` as one guarded statement, where only the lease changes. Returns those renewed.
-    fn render_renew(held: &[(RenderId, Fence)], micros: i64, now: Option<DbTime>) -> Vec<i64> {
+    fn render_renew(held: &[(RenderId, Fence)], micros: i64, now: Option<Timestamp>) -> Vec<i64> {
         postgres {
             bind(
                 column(held, |(id, _)| id.get()), column(held, |(_, fence)| fence.epoch.get()),
@@ -98,7 +99,7 @@ statements! {
         }
         sqlite {
             for (id, fence) in held
-            bind(id.get(), fence.epoch.get(), DbId::from(fence.owner), micros, now)
+            bind(*id, fence.epoch, fence.owner, micros, now)
             "update render_queue
              set lock_expires_at = coalesce($5, {now}) + $4, lock_renewed_at = coalesce($5, {now}),
                  revision = revision + 1
@@ -112,13 +113,13 @@ statements! {
         }
     }
 
-    fn render_data_find(id: i64) -> Option<DataRow> {
+    fn render_data_find(id: RenderId) -> Option<DataRow> {
         "select id{::bigint} as id, coalesce(gfx_data{::text}, 'null') as gfx_data, gfx_key_id
          from render_queue where id = $1"
     }
 
     /// Locks renders whose data or job is not under this key, by id.
-    fn render_data_lock_others(key: &str, after: i64, limit: i64) -> Vec<DataRow> {
+    fn render_data_lock_others(key: &str, after: i64, limit: u32) -> Vec<DataRow> {
         "select id{::bigint} as id, coalesce(gfx_data{::text}, 'null') as gfx_data, gfx_key_id
          from render_queue q
          where id > $2
@@ -135,7 +136,7 @@ statements! {
     }
 
     /// Goes through a JSON record, which fits any column type of an adopted table.
-    fn render_data_save(id: i64, text: &str, key: &str) -> () {
+    fn render_data_save(id: RenderId, text: &str, key: &str) -> () {
         postgres {
             "update render_queue
              set gfx_data = (

@@ -5,6 +5,7 @@ use crate::codec::DbTime;
 use crate::outbox::attached::row::CountRow;
 use crate::statement::{One, postgres_statements};
 use tidemill_domain::outbox::attached::TableName;
+use tidemill_domain::time::Timestamp;
 
 postgres_statements! {
     /// The number of rows in a status, up to a limit, and the instant of the oldest.
@@ -54,7 +55,7 @@ postgres_statements! {
     /// Since when the longest-waiting row is due, of the first of each slot; `None` if nothing is due. SENDING rows
     /// count: their relay may be gone. Rows blocked by a FAILED one, or waiting for a retry, do not: no relay may take
     /// them. By `next_retry_at`, because `updated_at` changes with every claim.
-    fn due_since(name: &TableName, now: DbTime) -> One<Option<DbTime>> {
+    fn due_since(name: &TableName, now: Timestamp) -> One<Option<DbTime>> {
         bind(now, name.schema(), name.table())
         format!(
             "select min(longest.next_retry_at)::timestamptz from generate_series(0, 255) as s (slot)

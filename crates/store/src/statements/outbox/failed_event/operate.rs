@@ -4,7 +4,7 @@ use crate::outbox::failed_event::list::ContentRow;
 use crate::outbox::failed_event::{FailedEventFilter, FailedEventRecord};
 use crate::statement::{One, list, statements};
 use crate::tx::EditColumns;
-use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::{EventId, Slot};
 
 /// Without content; the rest of the statement says which.
 macro_rules! failed_events {
@@ -35,7 +35,8 @@ fn number(slot: Slot) -> i16 {
 }
 
 statements! {
-    fn failed_event_list(filter: &FailedEventFilter, after: i64, limit: i64) -> Vec<FailedEventRecord> {
+    /// At most `limit` failed events after the event `after`.
+    pub fn Outbox::failed_events(filter: &FailedEventFilter, after: EventId, limit: u32) -> Vec<FailedEventRecord> {
         bind(
             after, list(&filter.state_words()), filter.slot.map(number), &filter.aggregate_type,
             &filter.aggregate_id, &filter.topic, &filter.event_type, &filter.error_contains, limit,
@@ -105,7 +106,7 @@ statements! {
     }
 
     /// What would be published.
-    fn failed_event_content(id: i64) -> Option<ContentRow> {
+    fn failed_event_content(id: EventId) -> Option<ContentRow> {
         "select e.created_at, coalesce(x.topic, e.topic) as topic,
                 case when x.is_edited then x.payload else e.payload end as payload,
                 case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
