@@ -197,18 +197,6 @@ pub(crate) fn limit(given: Option<u32>) -> Result<u32, Problem> {
     }
 }
 
-/// A page of a list, and the last id if there is a next page. `records` were read with one more than `limit`.
-pub(crate) fn page_of<R, T: From<R>, N>(
-    mut records: Vec<R>,
-    limit: u32,
-    number: impl FnOnce(&R) -> N,
-) -> (Vec<T>, Option<N>) {
-    let has_more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = if has_more { records.last().map(number) } else { None };
-    (records.into_iter().map(T::from).collect(), next)
-}
-
 /// An id in the path.
 pub(crate) fn id(text: &str) -> Result<i64, Problem> {
     text.parse().ok().filter(|id| *id > 0).ok_or_else(|| {

@@ -43,7 +43,7 @@ pub(crate) async fn list(
 }
 
 /// Show an execution with its parameters and its process.
-#[utoipa::path(get, path = "/api/v1/executions/{id}", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionDetail), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -56,7 +56,7 @@ pub(crate) async fn show(
 }
 
 /// List the steps of an execution in the order in which they started.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/steps", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = Page<Step>), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/steps", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = Page<Step>)))]
 pub(crate) async fn steps(
     Given(state): Given<State>,
     Path(text): Path<String>,

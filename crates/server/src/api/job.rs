@@ -32,7 +32,7 @@ pub(crate) async fn list(
 }
 
 /// Show a job.
-#[utoipa::path(get, path = "/api/v1/jobs/{name}", params(("name" = String, Path, description = "Name of the job")), responses((status = 200, body = JobDetail), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/jobs/{name}", params(("name" = String, Path, description = "Name of the job")), responses((status = 200, body = JobDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -42,7 +42,7 @@ pub(crate) async fn show(
 }
 
 /// List the instances of a job, the newest first.
-#[utoipa::path(get, path = "/api/v1/jobs/{name}/instances", params(("name" = String, Path, description = "Name of the job"), ListInstances), responses((status = 200, body = Page<JobInstance>), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/jobs/{name}/instances", params(("name" = String, Path, description = "Name of the job"), ListInstances), responses((status = 200, body = Page<JobInstance>)))]
 pub(crate) async fn instances(
     Given(state): Given<State>,
     Path(name): Path<String>,

@@ -29,7 +29,7 @@ pub(crate) async fn list(
 }
 
 /// Show a schedule.
-#[utoipa::path(get, path = "/api/v1/schedules/{name}", params(("name" = String, Path, description = "Name of the schedule")), responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/schedules/{name}", params(("name" = String, Path, description = "Name of the schedule")), responses((status = 200, body = Schedule)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -39,7 +39,7 @@ pub(crate) async fn show(
 }
 
 /// List the ticks of a schedule and their outcomes, the newest first.
-#[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", params(("name" = String, Path, description = "Name of the schedule"), ListTicks), responses((status = 200, body = ScheduleTicks), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", params(("name" = String, Path, description = "Name of the schedule"), ListTicks), responses((status = 200, body = ScheduleTicks)))]
 pub(crate) async fn ticks(
     Given(state): Given<State>,
     Path(name): Path<String>,

@@ -8,7 +8,7 @@ use crate::error::{Result, StoreError};
 use crate::lease::Granted;
 use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::job::instance::{RUN_ID, job_key};
+use tidemill_domain::job::instance::job_key;
 use tidemill_domain::job::launch::{self, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParametersInvalid;

@@ -18,7 +18,7 @@ use tidemill_domain::outbox::{BadEvent, EventId, NewEvent, Payload};
 use tidemill_store::outbox::EventFilter;
 
 /// Add an event to the outbox.
-#[utoipa::path(post, path = "/api/v1/outbox/events", request_body = AddEvent, responses((status = 201, body = AddedEvent), (status = 400, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/outbox/events", request_body = AddEvent, responses((status = 201, body = AddedEvent)))]
 pub(crate) async fn add(caller: Caller, Body(body): Body<AddEvent>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/outbox/events {}", json!(body));
     let payload = decode(body.payload)?;
@@ -68,7 +68,7 @@ pub(crate) async fn list(
 }
 
 /// Show an event with its payload and state.
-#[utoipa::path(get, path = "/api/v1/outbox/events/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = EventDetail), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/outbox/events/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = EventDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,

@@ -29,7 +29,7 @@ pub(crate) async fn list(
 }
 
 /// Show a failed event with its payload.
-#[utoipa::path(get, path = "/api/v1/outbox/failed/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = FailedEventDetail), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/outbox/failed/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = FailedEventDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,

@@ -19,7 +19,7 @@ use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
 /// Shows a lease or a waiting request.
-#[utoipa::path(get, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease")), responses((status = 200, body = PoolLease), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease")), responses((status = 200, body = PoolLease)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(id): Path<String>,
@@ -28,7 +28,7 @@ pub(crate) async fn show(
 }
 
 /// Sends a heartbeat.
-#[utoipa::path(post, path = "/api/v1/pool-leases/{id}/heartbeat", params(("id" = String, Path, description = "Id of the lease")), request_body = SendHeartbeat, responses((status = 200), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/pool-leases/{id}/heartbeat", params(("id" = String, Path, description = "Id of the lease")), request_body = SendHeartbeat, responses((status = 200)))]
 pub(crate) async fn heartbeat(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -44,7 +44,7 @@ pub(crate) async fn heartbeat(
 }
 
 /// Releases a lease, or takes a request out of the queue.
-#[utoipa::path(delete, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease"), ReleaseLease), responses((status = 200, body = ReleasedLease), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+#[utoipa::path(delete, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease"), ReleaseLease), responses((status = 200, body = ReleasedLease)))]
 pub(crate) async fn release(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

@@ -2,8 +2,7 @@
 
 use super::execution;
 use crate::statement::{Exists, One, statements};
-use tidemill_domain::job::key::job_key;
-use tidemill_domain::job::next::RUN_ID;
+use tidemill_domain::job::instance::{RUN_ID, job_key};
 use tidemill_domain::job::{InstanceId, JobParameters};
 
 statements! {
