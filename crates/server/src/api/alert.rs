@@ -13,6 +13,7 @@ use tidemill_api::alert::{Alert, CreateSilence, EndSilence, Silence};
 use tidemill_api::{Limit, Page};
 use tidemill_domain::alert::Subject;
 use tidemill_domain::alert::silence::SilenceRequest;
+use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 
 /// List the alerts, firing ones first.
@@ -49,6 +50,11 @@ impl ActionBody for EndSilence {
 pub(crate) async fn silence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let Parameters::Silence(body) = &request.parameters else { return Err(request.mistaken()) };
     request.check_scope(&format!("alert/{}", body.rule))?;
+    let rules = &request.caller.state.inner().parts.rules;
+    if !rules.iter().any(|rule| rule.name() == body.rule) {
+        let what = format!("there is no alert rule {:?}", body.rule.chars().take(63).collect::<String>());
+        return Err(Problem::new(Code::UnknownAlertRule, what, "use a rule from the page of alerts"));
+    }
     let new = SilenceRequest {
         rule: body.rule.clone(),
         subject: subject(body.subject.as_deref())?,
@@ -67,7 +73,8 @@ pub(crate) async fn unsilence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outco
     request.check_scope(&format!("alert/{}", body.rule))?;
     let subject = subject(body.subject.as_deref())?;
     if !tx.alerts().unsilence(&body.rule, subject.as_ref(), &request.actor()).await? {
-        return Err(Problem::not_found("a silence of this rule and subject"));
+        let what = "there is no silence of exactly this rule and subject";
+        return Err(Problem::new(Code::NotSilenced, what, "list the alerts to see their silences"));
     }
     Ok((StatusCode::OK, json!({ "ended": true })))
 }
