@@ -119,7 +119,7 @@ mod tests {
             let failure = failure(&error, command_line(), &arguments);
 
             let told = failure.summary();
-            assert!(told.starts_with("`tidemill lease` needs a subcommand: list  The leases"), "{told}");
+            assert!(told.starts_with("`tidemill lease` needs a subcommand: list  List leases"), "{told}");
             assert_eq!(failure.fix(), "see `tidemill lease --help`");
         }
     }

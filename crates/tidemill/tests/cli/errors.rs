@@ -255,7 +255,7 @@ fn usage_errors_have_a_code_and_end_with_two() {
 #[test]
 fn a_group_without_a_subcommand_lists_its_subcommands() {
     for (arguments, path, known) in [
-        (&["lease"][..], "tidemill lease", "\n  list  The leases"),
+        (&["lease"][..], "tidemill lease", "\n  list  List leases"),
         (&["job"], "tidemill job", "\n  restart     Restart an execution"),
         (&["-q", "job", "--color", "never"], "tidemill job", "\n  run         Run a job"),
         (&[], "tidemill", "\n  db           The database"),

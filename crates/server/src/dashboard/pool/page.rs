@@ -151,7 +151,7 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
 fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: &PoolPage, live: &str) -> Markup {
     let address = |tab: Tab| context.state.path(&PoolPage { tab, ..chosen.clone() }.path());
     html! {
-        nav.chips data-live=(live) aria-label="Sections" {
+        nav.chips data-live=(live) aria-label="Parts of the pool" {
             @for tab in Tab::ALL {
                 a href={ (address(tab)) "#tab" } aria-current=[(tab == chosen.tab).then_some("page")] {
                     (tab.title())

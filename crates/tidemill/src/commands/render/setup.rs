@@ -308,7 +308,7 @@ pub(super) mod tests {
         let outside = wrong(&[("render.mount", "/mnt/nas"), ("render.output_folder", "../secret")]);
         assert!(outside.contains("render.output_folder"), "{outside}");
         let unmapped = wrong(&[("render.mount", "/mnt/nas"), ("render.paths", "D:\\output=/mnt/render01")]);
-        assert!(unmapped.contains("render.staging_folder: no line of the map"), "{unmapped}");
+        assert!(unmapped.contains("render.staging_folder: no line of the path map"), "{unmapped}");
         assert!(wrong(&[("render.mount", "/a"), ("render.paths", "D:\\=/a;d:\\=/b")]).contains("twice"));
     }
 }

@@ -42,16 +42,16 @@ generated = subprocess.run(
 sys.path.insert(0, str(folder))
 
 from client import Client  # noqa: E402
-from client.api.pool import pool_define_create, pool_list, pool_request_make  # noqa: E402
-from client.models import AskPool, AskUnits, CreatePool, PoolHolder, Problem  # noqa: E402
+from client.api.pool import pool_define_create, pool_list, pool_request_create  # noqa: E402
+from client.models import CreatePool, PoolHolder, Problem, RequestPool, RequestUnits  # noqa: E402
 
 with Client(base_url=url) as client:
     created = pool_define_create.sync_detailed(client=client, body=CreatePool(name="etl", max_units=8))
     holder = PoolHolder(dag_id="load", run_id="2026-11-17")
-    asked = AskUnits(pools=[AskPool(pool="etl", parallel=4)], holder=holder)
-    granted = pool_request_make.sync_detailed(client=client, body=asked)
+    asked = RequestUnits(pools=[RequestPool(pool="etl", parallel=4)], holder=holder)
+    granted = pool_request_create.sync_detailed(client=client, body=asked)
     asked.pools[0].pool = "nowhere"
-    refused = pool_request_make.sync_detailed(client=client, body=asked)
+    refused = pool_request_create.sync_detailed(client=client, body=asked)
     listed = pool_list.sync_detailed(client=client)
 
 print(
@@ -63,7 +63,7 @@ print(
             "created": [created.status_code, created.parsed.name],
             "granted": [granted.status_code, granted.parsed.leases[0].units],
             "refused": [refused.status_code, isinstance(refused.parsed, Problem)],
-            "listed": [[pool.name, pool.usage] for pool in listed.parsed.items],
+            "listed": [[pool.name, pool.in_use] for pool in listed.parsed.items],
         }
     )
 )
