@@ -45,8 +45,8 @@ fn one_thing_as_csv_is_a_header_and_a_row() {
         assert!(rows[0].len() == columns && !ran.stdout.contains("  "), "{ran:#?}");
     }
     let shown = stage.run(&["pool", "show", "P", "-o", "csv"]).stdout;
-    assert!(shown.starts_with("name,id,db_type,max,"), "{shown}");
-    assert!(shown.contains("\nP,,oracle,10,"), "{shown}");
+    assert!(shown.starts_with("name,external_id,state,in_use,"), "{shown}");
+    assert!(shown.contains("\nP,,open,0,"), "{shown}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
     assert_eq!((place(1, "position"), place(1, "reason")), (json!(2), json!("larger_request_reserved")));
     assert!(place(0, "eta_seconds").as_u64().is_some_and(|seconds| seconds > 0), "{queue}");
     let shown = stage.run(&["pool", "show", "etl"]).stdout;
-    assert!(shown.contains("batch/r2 for 16 units: the pool has not enough units left"), "{shown}");
+    assert!(shown.contains("batch/r2 for 16 units: the pool does not have enough free units"), "{shown}");
 
     let why = json_of(&stage.run(&["why", "r2", "-o", "json"]));
     let told = &why["items"][0];

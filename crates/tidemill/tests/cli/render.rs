@@ -74,7 +74,7 @@ fn submitted(stage: &Stage, flags: &[&str]) -> Value {
 
 fn statuses(stage: &Stage, flags: &[&str]) -> Vec<(i64, String)> {
     let list = json_of(&stage.run(&[&["render", "list", "-o", "json"], flags].concat()));
-    let item = |item: &Value| (item["render"].as_i64().unwrap(), item["status"].as_str().unwrap().to_owned());
+    let item = |item: &Value| (item["id"].as_i64().unwrap(), item["status"].as_str().unwrap().to_owned());
     list["items"].as_array().unwrap().iter().map(item).collect()
 }
 
@@ -285,7 +285,7 @@ async fn data_is_encrypted_with_a_key_and_sealed_anew_with_another(database: Scr
     let resealed =
         || json_of(&stage.run(&["render", "reseal", "-o", "json"]))["items"][0]["resealed"].clone();
     let shown = || stage.run(&["render", "show", "1", "--data"]);
-    let key = || json_of(&stage.run(&["render", "show", "1", "-o", "json"]))["encrypted_with"].clone();
+    let key = || json_of(&stage.run(&["render", "show", "1", "-o", "json"]))["encryption_key"].clone();
 
     configure("[render.keys.k1]\nsecret = \"env:K1\"\n");
     assert_eq!((resealed(), key()), (json!(1), json!("k1")));

@@ -59,7 +59,7 @@ fn an_import_adds_changes_and_with_replace_also_forgets() {
     assert_eq!(count(), 2);
     let listed = json_of(&stage.run(&["render", "mapping", "list", MAIN, "-o", "json"]));
     assert_eq!(
-        (&listed["items"][0]["layer"], &listed["items"][1]["field"]),
+        (&listed["items"][0]["layer_name"], &listed["items"][1]["field_name"]),
         (&json!("Name One"), &json!("Slot 2 - name"))
     );
 }

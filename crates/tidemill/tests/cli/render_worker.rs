@@ -87,7 +87,7 @@ fn a_nexrender_that_nobody_serves_is_told_and_the_render_waits_for_its_next_atte
     assert!(!log.contains("geheim"), "{log}");
     let shown = json_of(&stage.run(&["render", "show", "1", "-o", "json"]));
     assert_eq!((&shown["status"], &shown["error_code"]), (&json!("pending"), &json!("TM1520")), "{shown}");
-    assert!(shown["run_after"].is_string() && shown["output"].is_null(), "{shown}");
+    assert!(shown["run_after"].is_string() && shown["output_path"].is_null(), "{shown}");
 }
 
 #[test]
