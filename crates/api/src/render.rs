@@ -297,6 +297,9 @@ impl View for MappingRow {
 #[serde(deny_unknown_fields)]
 pub struct Items<T> {
     pub items: Vec<T>,
+    /// Ignored, so that you can send a list back as you got it.
+    #[serde(default, skip_serializing)]
+    pub next: Option<i64>,
 }
 
 /// How many mappings or profiles were saved or deleted.

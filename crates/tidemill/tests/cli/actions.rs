@@ -151,7 +151,9 @@ fn every_action_is_on_api_command_line_and_page_and_refuses_what_does_not_exist_
         let mut refusals = site.refusals(&Call::new(action, missing(action)));
         match action {
             // The page takes what is gone for done: another click was quicker.
-            Action::AlertUnsilence | Action::TokenRevoke => assert_eq!(refusals.pop(), Some(None), "{action}"),
+            Action::AlertUnsilence | Action::TokenRevoke => {
+                assert_eq!(refusals.pop(), Some(None), "{action}")
+            }
             // The page has the number of events typed first.
             Action::EventsReplay | Action::EventsSkip => {
                 assert_eq!(refusals.pop(), Some(Some("TM0504".to_owned())), "{action}");

@@ -268,7 +268,7 @@ async fn what_an_event_says_is_text_and_for_those_who_may_see_it() {
         "{hidden}"
     );
     let behind = operator.get("/outbox/failed/4").await.text;
-    assert!(behind.contains("Not now: ") && behind.contains("Order is kept for each aggregate"), "{behind}");
+    assert!(behind.contains("Not possible: ") && behind.contains("Order is kept for each aggregate"), "{behind}");
     for path in [
         "/outbox/failed/5",
         "/outbox/failed",
@@ -296,7 +296,7 @@ async fn one_event_is_replayed_or_skipped_after_a_question() {
     );
     assert!(question.contains("tidemill outbox replay 1 --reason WHY"));
     let refusal = operator.get("/outbox/failed/4/replay").await.text;
-    assert!(refusal.contains("Not now: ") && !refusal.contains("name=\"reason\""), "{refusal}");
+    assert!(refusal.contains("Not possible: ") && !refusal.contains("name=\"reason\""), "{refusal}");
     let nothing = operator.submit("/outbox", "/outbox/failed/1/replay", "reason=&key=a").await;
     assert_eq!(nothing.status, StatusCode::BAD_REQUEST);
     let conflict = operator.submit("/outbox", "/outbox/failed/4/replay", "reason=now&key=b").await;

@@ -131,7 +131,7 @@ async fn the_day_of_the_busiest_pool_is_drawn() {
 
     let page = overview(&app).await;
 
-    assert!(page.contains("The last 24 h of <a href=\"/pools/busy\">busy</a>, the busiest"), "{page}");
-    assert!(page.contains("At the most 30 units were in use"), "{page}");
+    assert!(page.contains("Busiest pool in the last 24 h: <a href=\"/pools/busy\">busy</a>"), "{page}");
+    assert!(page.contains("Peak: 30 units in use"), "{page}");
     assert_eq!(page.matches("<figure").count(), 1);
 }

@@ -91,7 +91,7 @@ fn status(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mar
             @if let Some(reason) = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())) {
                 span.soft { (reason) }
             } @else if let Some(refusal) = why(&Verb::Replay).or_else(|| why(&Verb::Skip)) {
-                span.soft { "Not now: " (refusal) ". Instead: " (refusal.fix()) "." }
+                span.soft { "Not possible: " (refusal) ". Instead: " (refusal.fix()) "." }
             }
         }
         p.body.soft {
@@ -189,7 +189,7 @@ fn sheet(action: Action, visit: &PageContext, record: &FailedEventRecord, now: T
     let back = visit.state.path(&format!("/outbox/failed/{id}"));
     let refusal = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())).or_else(|| {
         let refusal = operate(record.facts(), &verb(action), now).err()?;
-        Some(format!("Not now: {refusal}. Instead: {}.", refusal.fix()))
+        Some(format!("Not possible: {refusal}. Instead: {}.", refusal.fix()))
     });
     let is_skip = action == Action::EventSkip;
     let address = format!("{back}/{}", action.verb());

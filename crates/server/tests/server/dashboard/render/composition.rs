@@ -73,7 +73,7 @@ async fn workers_are_shown_with_what_they_have_and_how_they_fare() {
 
     assert!(
         text.contains(
-            "● working w1 Chips #2 42 % 42 % rendering 1 of 4 taken 12 ms unknown 0 completed ✖ 1 failed"
+            "● working w1 Chips #2 42 % 42 % rendering 1 of 4 busy 12 ms unknown 0 completed ✖ 1 failed"
         ),
         "{text}"
     );

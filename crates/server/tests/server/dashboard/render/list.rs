@@ -163,7 +163,7 @@ async fn renders_are_found_by_composition_text_and_day() {
     ] {
         let page = look(&app, &format!("/render?{query}")).await;
         assert_eq!(ids(&page), [id.get()], "{query}");
-        assert!(page.contains("does not change by itself"), "{query}");
+        assert!(page.contains("Search results do not update themselves"), "{query}");
     }
     for query in ["composition=Main", "text=100%25", "date=2026-11-21", "date=2026-11-20&status=failed"] {
         let page = look(&app, &format!("/render?{query}")).await;

@@ -133,9 +133,9 @@ async fn hostile_strings_are_text_on_the_page_of_a_render() {
         file.header("content-disposition").starts_with("attachment")
             && file.header("content-type").contains("json")
     );
-    assert_eq!(file.json()["render"]["composition"], HOSTILE);
-    assert_eq!(file.json()["attempts"][0]["outcome"], "failed");
-    assert_eq!(file.json()["audit"].as_array().unwrap().len(), 4);
+    assert_eq!(file.json()["composition"], HOSTILE);
+    assert_eq!(file.json()["tried"][0]["outcome"], "failed");
+    assert_eq!(file.json()["history"].as_array().unwrap().len(), 4);
     assert!(!file.text.contains("PHIL IVEY"));
 }
 

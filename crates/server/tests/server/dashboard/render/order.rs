@@ -78,10 +78,10 @@ async fn what_cannot_be_done_is_disabled_with_the_reason_that_the_api_gives() {
         let path = format!("/render/{id}/{verb}");
         let asked = operator.get(&path).await.text;
         assert!(
-            !has_button(&asked, &format!("{word} render 1")) && asked.contains("Not now: "),
+            !has_button(&asked, &format!("{word} render 1")) && asked.contains("Not possible: "),
             "{verb}: {asked}"
         );
-        let reason = between(&asked, "Not now: ", ". Instead").to_owned();
+        let reason = between(&asked, "Not possible: ", ". Instead").to_owned();
         let body = json!({ "reason": "x" }).to_string();
         let refused =
             app.ask_as(Role::Operator, Method::POST, &format!("/api/v1/renders/{id}/{verb}"), &body).await;
