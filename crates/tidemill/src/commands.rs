@@ -42,33 +42,33 @@ pub(crate) enum Command {
     /// Audit log: who changed what, when and why
     #[command(subcommand)]
     Audit(audit::Audit),
-    /// Jobs: run them, look at them, act on their executions
+    /// Run, inspect and operate jobs
     #[command(subcommand)]
     Job(job::JobCommand),
-    /// The executions of jobs, the newest first; with an id, all about one
+    /// List executions, newest first, or show one
     Executions(job::Executions),
-    /// When jobs are launched by themselves
+    /// Schedules that launch jobs
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
-    /// Pools of scarce units: who has them, who waits, and what is done about it
+    /// Create, inspect and operate pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
-    /// The outbox: events that were committed together with the data, and what became of them
+    /// Inspect and operate the outbox
     #[command(subcommand)]
     Outbox(outbox::OutboxCommand),
-    /// Publish the outbox, together with the other relays, until told to stop
+    /// Publish events of the outbox until stopped
     Relay(relay::RelayArguments),
     /// Renders: order, inspect and operate them, and run workers
     #[command(subcommand)]
     Render(render::RenderCommand),
-    /// Why a run waits for units of a pool, or got what it got
+    /// Explain why a run waits for units, or what it was granted
     Why(why::Why),
-    /// Run a command with units of pools, and give them back at every end
+    /// Run a command with units of pools, and release them when it ends
     Run(run::Run),
     /// Processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
-    /// Oracle hints: what they ask for, and the same with less
+    /// Read and lower the degree of Oracle hints
     #[command(subcommand)]
     Hint(hint::HintCommand),
     /// Leases: which process may do what
@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Init(init::Init),
     /// Check configuration, database, schema, clocks, disk and configured services
     Doctor,
-    /// Show what is built, on a database of its own, and verify it
+    /// Run and verify a demo on its own database
     Demo(demo::Demo),
     /// One worker of the demo
     #[command(hide = true)]

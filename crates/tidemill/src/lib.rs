@@ -81,7 +81,7 @@ pub mod item {
     pub use tidemill_engine::item::*;
 }
 
-/// When jobs are launched by themselves.
+/// Schedules that launch jobs.
 pub mod schedule {
     pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};
 }

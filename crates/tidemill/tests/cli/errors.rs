@@ -258,7 +258,7 @@ fn a_group_without_a_subcommand_lists_its_subcommands() {
         (&["lease"][..], "tidemill lease", "\n  list  List leases"),
         (&["job"], "tidemill job", "\n  restart     Restart an execution"),
         (&["-q", "job", "--color", "never"], "tidemill job", "\n  run         Run a job"),
-        (&[], "tidemill", "\n  db           The database"),
+        (&[], "tidemill", "\n  db           Database schema"),
     ] {
         let ran = Stage::new().run(arguments);
 
