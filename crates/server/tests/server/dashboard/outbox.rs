@@ -268,7 +268,10 @@ async fn what_an_event_says_is_text_and_for_those_who_may_see_it() {
         "{hidden}"
     );
     let behind = operator.get("/outbox/failed/4").await.text;
-    assert!(behind.contains("Not possible: ") && behind.contains("Order is kept for each aggregate"), "{behind}");
+    assert!(
+        behind.contains("Not possible: ") && behind.contains("Order is kept for each aggregate"),
+        "{behind}"
+    );
     for path in [
         "/outbox/failed/5",
         "/outbox/failed",
