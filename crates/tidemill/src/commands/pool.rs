@@ -51,6 +51,7 @@ pub(crate) enum PoolCommand {
         pool: String,
     },
     /// Remove a pool and its history; it must have no leases and no waiting requests
+    #[command(alias = "delete")]
     Rm {
         /// Name or external id of the pool
         pool: String,

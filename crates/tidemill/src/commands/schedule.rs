@@ -36,6 +36,7 @@ pub(crate) enum ScheduleCommand {
         reason: String,
     },
     /// Delete a schedule that no server defines any more, with its ticks
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// Name of the schedule
         name: String,

@@ -21,6 +21,7 @@ pub(crate) enum TokenCommand {
     /// List tokens, without their secrets
     List,
     /// Revoke a token and end its sessions
+    #[command(aliases = ["delete", "rm"])]
     Revoke {
         /// Id of the token: the eight characters after `tm_`
         id: String,

@@ -292,3 +292,13 @@ fn unknown_codes_are_not_found() {
     Stage::new().run(&["explain", "TM9999"]).fails("TM0004", 3);
     Stage::new().run(&["explain", "TM0202"]).succeeds();
 }
+
+/// The nearest known word would be `release`, which takes leases away.
+#[test]
+fn delete_is_understood_wherever_something_is_deleted() {
+    let stage = Stage::new();
+    stage.run(&["pool", "create", "etl", "--max", "8"]).succeeds();
+    stage.run(&["pool", "delete", "etl"]).succeeds();
+    stage.run(&["schedule", "delete", "nightly", "--reason", "gone"]).fails("TM1024", 3);
+    stage.run(&["token", "delete", "abcdefgh"]).fails("TM0508", 3);
+}
