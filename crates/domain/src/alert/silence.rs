@@ -75,6 +75,32 @@ pub enum BadSilence {
     Reason,
 }
 
+/// The rule to silence is not one of the known rules.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no alert rule {rule:?}; the rules are {known}")]
+pub struct UnknownRule {
+    rule: String,
+    known: String,
+}
+
+crate::code::coded!(UnknownRule, UnknownAlertRule);
+
+impl UnknownRule {
+    pub const fn fix(&self) -> &'static str {
+        "use one of these rules; `tidemill alert rules` lists them"
+    }
+}
+
+/// Refuses to silence a rule that is not `known`.
+pub fn check_rule<'a>(rule: &str, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), UnknownRule> {
+    if known.clone().any(|name| name == rule) {
+        return Ok(());
+    }
+    // Rules have at most 63 characters.
+    let rule = rule.chars().take(63).collect();
+    Err(UnknownRule { rule, known: known.collect::<Vec<_>>().join(", ") })
+}
+
 impl SilenceRequest {
     pub fn check(&self) -> Result<(), BadSilence> {
         check_all([

@@ -2,6 +2,7 @@
 
 use super::lifecycle::{Act, Counts, Decision, File, Render, Slot};
 use super::{Phase, Progress, Status};
+use crate::action::Action;
 use crate::lease::Lease;
 use crate::time::Timestamp;
 
@@ -53,6 +54,18 @@ pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> 
         status if status.is_active() => Err(OrderRefusal::AtWork { status }),
         status => Err(OrderRefusal::NotHeld { status }),
     }
+}
+
+/// The actions to offer now. A retry of a pending render is offered only if the render waits for a later time.
+pub fn possible(render: &Render, now: Timestamp) -> Vec<Action> {
+    let is_put_off = render.status == Status::Pending && render.run_after > now;
+    let has_failed = matches!(render.status, Status::Failed | Status::Cancelled);
+    let all = [
+        (Action::RenderCancel, render.cancel_requested_at.is_none() && may_cancel(render).is_ok()),
+        (Action::RenderRetry, (is_put_off || has_failed) && retry(render, now).is_ok()),
+        (Action::RenderRecover, may_recover(render, now).is_ok()),
+    ];
+    all.into_iter().filter_map(|(action, is_possible)| is_possible.then_some(action)).collect()
 }
 
 /// What cancelling the render now would do, for the confirmation.
@@ -271,6 +284,24 @@ mod tests {
         // A render that only could not be published keeps its job and file.
         let good = retry(&held(Status::Failed, Phase::Copying, Some(NOW)), NOW).unwrap();
         assert_eq!((good.act, good.write.unwrap().job), (Act::Nothing, Some(Epoch::new(2))));
+    }
+
+    #[test]
+    fn only_what_can_be_done_is_offered() {
+        let mut render = Render::new(RenderId::new(1), NOW);
+        assert_eq!(possible(&render, NOW), [Action::RenderCancel]);
+        render.run_after = NOW.plus(Duration::from_secs(60));
+        assert_eq!(possible(&render, NOW), [Action::RenderCancel, Action::RenderRetry]);
+        for (status, expected) in [
+            (Status::Failed, &[Action::RenderRetry][..]),
+            (Status::Cancelled, &[Action::RenderRetry]),
+            (Status::Completed, &[]),
+        ] {
+            render.status = status;
+            assert_eq!(possible(&render, NOW), expected, "{status}");
+        }
+        let lapsed = held(Status::Rendering, Phase::Rendering, Some(NOW));
+        assert_eq!(possible(&lapsed, NOW), [Action::RenderCancel, Action::RenderRecover]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tidemill_api::alert::{Alert, CreateSilence, EndSilence, Silence};
 use tidemill_api::{Limit, Page};
 use tidemill_domain::alert::Subject;
-use tidemill_domain::alert::silence::SilenceRequest;
+use tidemill_domain::alert::rule::Rule;
+use tidemill_domain::alert::silence::{SilenceRequest, check_rule};
 use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 
@@ -51,10 +52,8 @@ pub(crate) async fn silence(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let Parameters::Silence(body) = &request.parameters else { return Err(request.mistaken()) };
     request.check_scope(&format!("alert/{}", body.rule))?;
     let rules = &request.caller.state.inner().parts.rules;
-    if !rules.iter().any(|rule| rule.name() == body.rule) {
-        let what = format!("there is no alert rule {:?}", body.rule.chars().take(63).collect::<String>());
-        return Err(Problem::new(Code::UnknownAlertRule, what, "use a rule from the page of alerts"));
-    }
+    check_rule(&body.rule, rules.iter().map(Rule::name))
+        .map_err(|unknown| Problem::new(unknown.code(), unknown.to_string(), unknown.fix()))?;
     let new = SilenceRequest {
         rule: body.rule.clone(),
         subject: subject(body.subject.as_deref())?,

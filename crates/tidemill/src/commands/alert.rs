@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use tidemill_api::alert::{Alert, Silence as SilenceView};
 use tidemill_domain::alert::Subject;
-use tidemill_domain::alert::silence::SilenceRequest;
+use tidemill_domain::alert::silence::{SilenceRequest, check_rule};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 
@@ -85,15 +85,8 @@ fn rules(context: &Context) -> Result<Exit, Failure> {
 
 async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure> {
     let known = context.settings().alert.rules.iter().map(|settings| settings.rule.name());
-    if !known.clone().any(|name| name == arguments.rule) {
-        let known = known.collect::<Vec<_>>().join(", ");
-        let what =
-            format!("there is no alert rule {:?}", arguments.rule.chars().take(63).collect::<String>());
-        let fix = "use one of these rules; `tidemill alert rules` lists them";
-        return Err(
-            Failure::new(Code::UnknownAlertRule, what, fix).because(&format!("the rules are {known}"))
-        );
-    }
+    check_rule(&arguments.rule, known)
+        .map_err(|unknown| Failure::new(unknown.code(), unknown.to_string(), unknown.fix()))?;
     let request = SilenceRequest {
         rule: arguments.rule,
         subject: arguments.subject,

@@ -2,9 +2,7 @@
 
 use super::board::RenderSummary;
 use super::page::{off, tabs};
-use super::row::{
-    Ahead, RowContext, actions_now, bar, button, lease_until, size, state, title, took, waiting,
-};
+use super::row::{Ahead, RowContext, bar, button, lease_until, size, state, title, took, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
 use crate::api::{self, render};
@@ -23,6 +21,7 @@ use serde_json::json;
 use tidemill_api::render::RenderDetail;
 use tidemill_domain::access::Permission;
 use tidemill_domain::render::lifecycle::Counts;
+use tidemill_domain::render::order;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 use tidemill_store::{StoreError, Tx};
@@ -102,7 +101,7 @@ pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result
 
 fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> Markup {
     let (record, render, now) = (&one.record, &one.record.render, context.times.now());
-    let actions = actions_now(render, now);
+    let actions = order::possible(render, now);
     let content = html! {
         div.body {
             p.lead {

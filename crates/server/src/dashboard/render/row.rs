@@ -243,23 +243,11 @@ fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
     }
 }
 
-/// The actions that are possible now.
-pub(crate) fn actions_now(render: &Render, now: Timestamp) -> Vec<Action> {
-    let is_put_off = render.status == Status::Pending && render.run_after > now;
-    let has_failed = matches!(render.status, Status::Failed | Status::Cancelled);
-    let all = [
-        (Action::RenderCancel, render.cancel_requested_at.is_none() && order::may_cancel(render).is_ok()),
-        (Action::RenderRetry, (is_put_off || has_failed) && order::retry(render, now).is_ok()),
-        (Action::RenderRecover, order::may_recover(render, now).is_ok()),
-    ];
-    all.into_iter().filter_map(|(action, is_possible)| is_possible.then_some(action)).collect()
-}
-
 /// Buttons that open a question: a dialog, or a page without the script.
 fn actions(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
     html! {
         div.acts {
-            @for action in actions_now(&record.render, context.times.now()) { (button(context, record, action)) }
+            @for action in order::possible(&record.render, context.times.now()) { (button(context, record, action)) }
         }
     }
 }
@@ -297,22 +285,5 @@ mod tests {
         assert_eq!(first_line("\n  \nit broke\nat line 7"), "it broke");
         assert_eq!(first_line(&"가".repeat(500)).chars().count(), LINE_CHARS_MAX + 1);
         assert_eq!(first_line(""), "");
-    }
-
-    #[test]
-    fn only_what_can_be_done_is_offered() {
-        let now = Timestamp::from_micros(1_000_000_000);
-        let mut render = Render::new(RenderId::new(1), now);
-        assert_eq!(actions_now(&render, now), [Action::RenderCancel]);
-        render.run_after = now.plus(Duration::from_secs(60));
-        assert_eq!(actions_now(&render, now), [Action::RenderCancel, Action::RenderRetry]);
-        for (status, expected) in [
-            (Status::Failed, &[Action::RenderRetry][..]),
-            (Status::Cancelled, &[Action::RenderRetry]),
-            (Status::Completed, &[]),
-        ] {
-            render.status = status;
-            assert_eq!(actions_now(&render, now), expected, "{status}");
-        }
     }
 }
