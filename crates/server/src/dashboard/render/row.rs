@@ -269,7 +269,6 @@ pub(crate) fn button(context: &RowContext<'_>, record: &RenderRecord, action: Ac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_domain::render::RenderId;
 
     #[test]
     fn sizes_are_told_in_their_unit() {
