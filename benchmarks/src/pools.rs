@@ -20,7 +20,7 @@ use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::Store;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
@@ -100,8 +100,8 @@ async fn violations(store: &Store, pool: &PoolName) -> Result<Vec<String>> {
 
 /// One request and what it got, given back.
 pub(super) async fn acquire_and_release(pools: &Pools, pool: &PoolName, run: &str) -> Result<()> {
-    let part = AskPart::new(pool.clone(), NonZeroU32::new(UNITS));
-    let ask = Ask::new(Holder::run("bench", run)?, part);
+    let part = AcquirePart::new(pool.clone(), NonZeroU32::new(UNITS));
+    let ask = AcquireRequest::new(Holder::run("bench", run)?, part);
     let answer = pools.acquire(&ask, Duration::ZERO).await?;
     ensure!(matches!(answer, Answer::Admitted { .. }), "not admitted: {answer:?}");
     let release = Release {

@@ -11,7 +11,7 @@ use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_domain::time::Timestamp;
 use tidemill_domain::words::UnknownWord;
 use tidemill_store::outbox::attached::failed::RowsOrdered;
-use tidemill_store::outbox::failed_event::{self, FailedEventFilter, FailedEventRecord, Operated};
+use tidemill_store::outbox::failed_event::{self, FailedEventFilter, FailedEventRecord, OperationResult};
 use utoipa::{IntoParams, ToSchema};
 
 views! {
@@ -233,8 +233,8 @@ fn as_text<S: serde::Serializer>(value: &impl Display, serializer: S) -> Result<
     serializer.collect_str(value)
 }
 
-impl From<Operated> for ChangedEvents {
-    fn from(operated: Operated) -> Self {
+impl From<OperationResult> for ChangedEvents {
+    fn from(operated: OperationResult) -> Self {
         let refused = operated.refused.iter();
         let refused = refused.map(|(id, why)| RefusedEvent::new(*id, why.code(), why, why.fix()));
         Self {

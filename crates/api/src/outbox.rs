@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tidemill_domain::outbox::{Count, Payload, StoredHeaders};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::{
-    self as store, AttachedStanding, Backlog, EventRecord, FailedEventCounts, Partition, RelayDetail, SlotLag,
+    self as store, AttachedStats, Backlog, EventRecord, FailedEventCounts, Partition, RelayDetail, SlotLag,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -105,7 +105,7 @@ views! {
     }
 
     /// Rows of an attached table by status; null if the table cannot be read.
-    pub struct AttachedTableStats from table: &AttachedStanding {
+    pub struct AttachedTableStats from table: &AttachedStats {
         /// Schema and name.
         table: String = table.name.to_string(),
         pending: Option<OutboxCount> = table.counts.and_then(|counts| count(counts.pending)),
@@ -116,7 +116,7 @@ views! {
     }
 
     /// Statistics of the outbox.
-    pub struct OutboxStats from (stats, attached): (&store::OutboxStats, &[AttachedStanding]) {
+    pub struct OutboxStats from (stats, attached): (&store::OutboxStats, &[AttachedStats]) {
         /// Time of the snapshot.
         at: Timestamp = stats.at,
         /// Unread, waiting, held and parked events.
@@ -257,7 +257,7 @@ impl From<&store::EventDetail> for EventDetail {
         };
         Self {
             event: (&EventRecord::from(event)).into(),
-            state: detail.fate.as_str(),
+            state: detail.outcome.as_str(),
             owner: detail.owner.map(|owner| owner.to_string()),
             epoch: detail.epoch.get(),
             payload: (&event.payload).into(),

@@ -10,11 +10,11 @@ use std::num::NonZeroU32;
 use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
 use tidemill_domain::pool::estimate::Estimate;
-use tidemill_domain::pool::pass::standing;
+use tidemill_domain::pool::pass::queue_positions;
 use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Holder, Ledger, Reason, Ticket};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::{PoolRecord, PoolStory, TicketRecord};
+use tidemill_store::pool::{PoolEventSummary, PoolRecord, TicketRecord};
 use utoipa::{IntoParams, ToSchema};
 
 views! {
@@ -151,7 +151,7 @@ views! {
     }
 
     /// A decision about a pool.
-    pub struct PoolEvent from story: &PoolStory {
+    pub struct PoolEvent from story: &PoolEventSummary {
         at: Timestamp = story.at,
         pool: String = story.pool.to_string(),
         /// The decision as a sentence.
@@ -231,7 +231,7 @@ fn state(record: &PoolRecord, now: Timestamp) -> &'static str {
 impl PoolPlace {
     /// The first requests of a queue.
     pub fn queue(ledger: &Ledger, now: Timestamp, limit: usize) -> Vec<Self> {
-        let places = (1..).zip(standing(ledger, now)).take(limit);
+        let places = (1..).zip(queue_positions(ledger, now)).take(limit);
         let place = |(position, (id, reason, estimate))| {
             Some((position, ledger.ticket(id)?, reason, estimate, now).into())
         };

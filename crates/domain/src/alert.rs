@@ -140,22 +140,23 @@ fn pend_or_fire(since: Timestamp, hold: Duration, now: Timestamp) -> (AlertState
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Voice {
+pub enum NoticeDelivery {
     Free,
     Silenced,
 }
 
 /// The notice that is still due. `announced` is the last firing that was announced, by its instant; none if its end was
 /// announced too. A firing that began in a silence is announced when the silence ends. Total.
-pub fn owed(state: AlertState, announced: Option<Timestamp>, voice: Voice) -> Option<Notice> {
+pub fn owed(state: AlertState, announced: Option<Timestamp>, voice: NoticeDelivery) -> Option<Notice> {
     match (voice, state) {
-        (Voice::Silenced, _) => None,
-        (Voice::Free, AlertState::Firing { fired_at, .. }) => {
+        (NoticeDelivery::Silenced, _) => None,
+        (NoticeDelivery::Free, AlertState::Firing { fired_at, .. }) => {
             (announced != Some(fired_at)).then_some(Notice::Fired)
         }
-        (Voice::Free, AlertState::Inactive | AlertState::Pending { .. } | AlertState::Resolved { .. }) => {
-            announced.is_some().then_some(Notice::Resolved)
-        }
+        (
+            NoticeDelivery::Free,
+            AlertState::Inactive | AlertState::Pending { .. } | AlertState::Resolved { .. },
+        ) => announced.is_some().then_some(Notice::Resolved),
     }
 }
 

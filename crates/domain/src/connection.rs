@@ -27,7 +27,7 @@ pub struct Bounds {
 
 /// The open connections that may send any request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Crowd {
+pub struct OpenConnections {
     pub open: u32,
     pub waiting: u32,
     pub open_of_address: u32,
@@ -38,13 +38,13 @@ pub struct Crowd {
 pub enum Admission {
     Free,
     /// The connection that has waited longest is closed to make room.
-    InPlaceOf(Whom),
+    InPlaceOf(Displaced),
     /// All places have a request in progress.
     HealthOnly,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whom {
+pub enum Displaced {
     SameAddress,
     Anybody,
 }
@@ -66,13 +66,13 @@ impl Bounds {
         self.places.saturating_add(self.reserve)
     }
 
-    pub fn admit(&self, crowd: Crowd) -> Admission {
+    pub fn admit(&self, crowd: OpenConnections) -> Admission {
         let of_address = crowd.open_of_address >= self.per_address;
         match (of_address, crowd.open < self.places) {
-            (true, _) if crowd.waiting_of_address > 0 => Admission::InPlaceOf(Whom::SameAddress),
+            (true, _) if crowd.waiting_of_address > 0 => Admission::InPlaceOf(Displaced::SameAddress),
             (true, _) => Admission::HealthOnly,
             (false, true) => Admission::Free,
-            (false, false) if crowd.waiting > 0 => Admission::InPlaceOf(Whom::Anybody),
+            (false, false) if crowd.waiting > 0 => Admission::InPlaceOf(Displaced::Anybody),
             (false, false) => Admission::HealthOnly,
         }
     }
@@ -109,13 +109,18 @@ mod tests {
             .prop_map(|(files, per_address)| Bounds::of_files(files, per_address, PATIENCE))
     }
 
-    fn crowd() -> impl Strategy<Value = Crowd> {
+    fn crowd() -> impl Strategy<Value = OpenConnections> {
         (0..20_000_u32, 0..=100_u32, 0..=100_u32, 0..=100_u32).prop_map(|(open, waiting, of, waiting_of)| {
             let share = |whole: u32, percent: u32| u32::try_from(u64::from(whole) * u64::from(percent) / 100);
             let open_of_address = share(open, of).unwrap();
             let waiting_of_address = share(open_of_address, waiting_of).unwrap();
             let others = share(open - open_of_address, waiting).unwrap();
-            Crowd { open, waiting: waiting_of_address + others, open_of_address, waiting_of_address }
+            OpenConnections {
+                open,
+                waiting: waiting_of_address + others,
+                open_of_address,
+                waiting_of_address,
+            }
         })
     }
 
@@ -143,8 +148,8 @@ mod tests {
         #[test]
         fn only_those_give_way_who_wait(bounds in bounds(), crowd in crowd()) {
             match bounds.admit(crowd) {
-                Admission::InPlaceOf(Whom::SameAddress) => prop_assert!(crowd.waiting_of_address > 0),
-                Admission::InPlaceOf(Whom::Anybody) => prop_assert!(crowd.waiting > 0),
+                Admission::InPlaceOf(Displaced::SameAddress) => prop_assert!(crowd.waiting_of_address > 0),
+                Admission::InPlaceOf(Displaced::Anybody) => prop_assert!(crowd.waiting > 0),
                 Admission::Free => prop_assert!(crowd.open < bounds.places),
                 Admission::HealthOnly => {}
             }
@@ -156,13 +161,13 @@ mod tests {
 
             prop_assert!(!matches!(
                 bounds.admit(crowd),
-                Admission::Free | Admission::InPlaceOf(Whom::Anybody)
+                Admission::Free | Admission::InPlaceOf(Displaced::Anybody)
             ));
         }
 
         #[test]
         fn the_fuller_it_is_the_shorter_one_may_wait(bounds in bounds(), fewer in 0..20_000_u32, more in 0..20_000_u32) {
-            let crowd = |open: u32| Crowd { open, ..Crowd::default() };
+            let crowd = |open: u32| OpenConnections { open, ..OpenConnections::default() };
             let timeout = |open: u32| bounds.head_timeout(bounds.admit(crowd(open)), open);
 
             let (calm, busy) = (timeout(fewer), timeout(fewer.saturating_add(more)));

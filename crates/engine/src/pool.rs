@@ -3,7 +3,7 @@
 //! A caller sends a command to the decider and waits for the answer. The decider gathers commands and decides all of
 //! them in one pass, which is one transaction. Several processes may do so on one database; row locks keep them apart.
 
-pub mod ask;
+pub mod acquire_request;
 pub mod hold;
 pub mod pools;
 
@@ -20,7 +20,7 @@ pub(crate) mod metrics;
 
 pub mod error;
 
-pub use ask::{Ask, AskPart};
+pub use acquire_request::{AcquirePart, AcquireRequest};
 pub use error::PoolError;
 pub use hold::Hold;
 pub use metering::Sums;

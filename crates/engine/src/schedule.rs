@@ -19,7 +19,7 @@ use tidemill_domain::job::instance::next_instance;
 use tidemill_domain::poll::Pace;
 use tidemill_domain::schedule::Plan;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::schedule::{DueTick, Room, SCHEDULE_CHANGED, Taken};
+use tidemill_store::schedule::{DueSchedule, DueTick, Room, SCHEDULE_CHANGED};
 use tidemill_store::{StoreError, Tx};
 
 /// How often to look if no wake-up arrives and no tick is near.
@@ -91,7 +91,7 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     let room = if launching.is_full() { Room::Full } else { Room::Free };
     let mut tx = launcher.store().begin().await?;
     let Some(taken) = tx.schedules().take_due(&names, room).await? else { return Ok(Turned::Nothing) };
-    let Taken { schedule, passed, due } = taken;
+    let DueSchedule { schedule, passed, due } = taken;
     let fired = match due {
         DueTick::Fires { tick, job, plan, now } => {
             let made = make(

@@ -79,11 +79,11 @@ impl<'a> Batch<'a> {
         if is_simple {
             return (0..self.records.len()).filter(open).collect();
         }
-        let mut standings: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
+        let mut states: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
         let mut wave = Vec::new();
         for (n, (record, state)) in self.records.iter().zip(&self.states).enumerate() {
-            let standing = standings.get(&record.aggregate).copied();
-            let now = match (state, standing) {
+            let known = states.get(&record.aggregate).copied();
+            let now = match (state, known) {
                 (RecordState::Delivered, _) => continue,
                 (RecordState::Refused(_), _) | (_, Some(AggregateState::Blocked)) => AggregateState::Blocked,
                 (RecordState::Open, None) => AggregateState::Next(self.topic(n)),
@@ -93,7 +93,7 @@ impl<'a> Batch<'a> {
             if matches!(now, AggregateState::Next(_)) {
                 wave.push(n);
             }
-            standings.insert(&record.aggregate, now);
+            states.insert(&record.aggregate, now);
         }
         wave
     }
@@ -115,7 +115,7 @@ impl<'a> Batch<'a> {
     /// The outcome of each record, given why open ones cannot be sent. Records that overtook an earlier one are sent
     /// again after it, so that the aggregate's last event is the right one.
     pub(crate) fn settle(self, why: &str) -> Settled {
-        let mut standings: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
+        let mut states: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
         let mut early = Vec::new();
         let unavailable = || Outcome::Unavailable { why: why.to_owned() };
         let is_whole = self.states.iter().all(|state| *state == RecordState::Delivered);
@@ -124,20 +124,20 @@ impl<'a> Batch<'a> {
         }
         let mut outcomes = Vec::with_capacity(self.records.len());
         for (n, (record, state)) in self.records.iter().zip(self.states).enumerate() {
-            let standing = standings.get(&record.aggregate).copied();
-            outcomes.push(match (state, standing) {
+            let known = states.get(&record.aggregate).copied();
+            outcomes.push(match (state, known) {
                 (RecordState::Delivered, None) => Outcome::Delivered,
                 (state, Some(AggregateState::Blocked)) => {
                     early.extend((state == RecordState::Delivered).then_some(n));
                     Outcome::Held
                 }
                 (RecordState::Refused(why), _) => {
-                    standings.insert(&record.aggregate, AggregateState::Blocked);
+                    states.insert(&record.aggregate, AggregateState::Blocked);
                     Outcome::Refused { why, is_permanent: true }
                 }
                 (state, _) => {
                     early.extend((state == RecordState::Delivered).then_some(n));
-                    standings.insert(&record.aggregate, AggregateState::Waiting);
+                    states.insert(&record.aggregate, AggregateState::Waiting);
                     unavailable()
                 }
             });

@@ -14,4 +14,4 @@ pub mod storage;
 pub use farm::{BadFarm, FarmOptions, NexrenderFarm};
 pub use inspector::{FfmpegInspector, InspectorOptions};
 pub use storage::place::{Mount, Place};
-pub use storage::{NasStorage, ReadBack, ShelfOptions};
+pub use storage::{NasStorage, ReadBack, StorageOptions};

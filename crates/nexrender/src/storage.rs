@@ -31,7 +31,7 @@ use tidemill_engine::render::storage::{Content, Sight};
 use tidemill_engine::render::{Asking, Storage};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ShelfOptions {
+pub struct StorageOptions {
     /// Where render nodes leave files.
     pub staging: Place,
     /// The root of all output.
@@ -52,7 +52,7 @@ pub enum ReadBack {
     Off,
 }
 
-impl ShelfOptions {
+impl StorageOptions {
     pub fn new(staging: Place, output: Place) -> Self {
         Self {
             staging,
@@ -66,14 +66,14 @@ impl ShelfOptions {
 
 #[derive(Clone, Debug)]
 pub struct NasStorage {
-    options: Arc<ShelfOptions>,
+    options: Arc<StorageOptions>,
     blocking_pool: Arc<BlockingPool>,
     clock: Arc<dyn Clock>,
 }
 
 impl NasStorage {
     /// Does no I/O yet. The clock gives the age of parts.
-    pub fn new(options: ShelfOptions, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(options: StorageOptions, clock: Arc<dyn Clock>) -> Self {
         let blocking_pool = Arc::new(BlockingPool::new(options.patience));
         Self { options: Arc::new(options), blocking_pool, clock }
     }
@@ -81,7 +81,7 @@ impl NasStorage {
     fn on_pool<T: Send + 'static>(
         &self,
         what: &LocalPath,
-        work: impl FnOnce(&ShelfOptions, &Pulse) -> Result<T, Trouble> + Send + 'static,
+        work: impl FnOnce(&StorageOptions, &Pulse) -> Result<T, Trouble> + Send + 'static,
     ) -> Asking<'_, T> {
         let (options, what) = (self.options.clone(), what.to_string());
         Box::pin(async move { self.blocking_pool.run(what, move |pulse| work(&options, pulse)).await })

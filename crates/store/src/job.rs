@@ -36,7 +36,7 @@ mod columns;
 pub use chunk::{ChunkSave, ChunkSaved};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
-pub use operate::Operated;
+pub use operate::ExecutionChanged;
 pub use orphan::{DueRestart, Recovered};
 pub use partition::{Claim, Claimed, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart};
 pub use previous_run::{PreviousPosition, PreviousRunRequest};

@@ -100,7 +100,7 @@ tidemill_domain::words! {
 pub struct MigrationStatus {
     pub version: i64,
     pub name: String,
-    pub standing: MigrationState,
+    pub state: MigrationState,
     pub applied_at: Option<Timestamp>,
 }
 
@@ -111,7 +111,7 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
         MigrationStatus {
             version: migration.version,
             name: migration.name.to_owned(),
-            standing: match row {
+            state: match row {
                 None => MigrationState::Pending,
                 Some(row) if row.checksum == migration.checksum() => MigrationState::Applied,
                 Some(_) => MigrationState::Changed,
@@ -125,7 +125,7 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
         .map(|row| MigrationStatus {
             version: row.version,
             name: row.name.clone(),
-            standing: if row.breaking { MigrationState::NewerBreaking } else { MigrationState::Newer },
+            state: if row.breaking { MigrationState::NewerBreaking } else { MigrationState::Newer },
             applied_at: Some(row.applied_at.into()),
         });
     ours.chain(theirs).collect()
@@ -134,7 +134,7 @@ fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus
 pub(crate) fn usable(status: &[MigrationStatus]) -> Result<()> {
     for line in status {
         let (version, name) = (line.version, line.name.clone());
-        match line.standing {
+        match line.state {
             MigrationState::NewerBreaking => return Err(StoreError::SchemaAhead { version, name }),
             MigrationState::Changed => return Err(StoreError::MigrationChanged { version, name }),
             MigrationState::Newer => {
@@ -146,10 +146,10 @@ pub(crate) fn usable(status: &[MigrationStatus]) -> Result<()> {
             MigrationState::Applied | MigrationState::Pending => {}
         }
     }
-    let pending = status.iter().filter(|line| line.standing == MigrationState::Pending).count();
+    let pending = status.iter().filter(|line| line.state == MigrationState::Pending).count();
     if pending > 0 {
         let newer = |line: &&MigrationStatus| {
-            matches!(line.standing, MigrationState::Newer | MigrationState::NewerBreaking)
+            matches!(line.state, MigrationState::Newer | MigrationState::NewerBreaking)
         };
         return Err(StoreError::SchemaBehind {
             pending,

@@ -24,8 +24,8 @@ pub mod audit;
 
 pub mod attached;
 
-pub use attached::{AttachError, AttachedRecord, AttachedStanding, TableLook};
-pub use audit::{AuditFrom, AuditedEvent, AuditedFailedEvent, OutboxStanding};
+pub use attached::{AttachError, AttachedRecord, AttachedStats, TableLook};
+pub use audit::{AuditFrom, AuditedEvent, AuditedFailedEvent, OutboxPosition};
 pub use backlog::{Backlog, FailedEventCounts};
 pub use detail::{EventDetail, RelayDetail};
 pub use event::{EventFilter, EventRecord, publish_on};

@@ -23,7 +23,7 @@ pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
 pub use decision::{Decision, DecisionPlace};
 pub use define::Defined;
-pub use event_summary::PoolStory;
+pub use event_summary::PoolEventSummary;
 pub use list::{PoolRecord, TicketRecord};
 pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};

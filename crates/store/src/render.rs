@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
 //! progress, under its fence), [`reap`] (vanished workers), [`operate`] (operator actions), [`orphan_job`] (nexrender
-//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`standing`] (metrics); [`mapping`] and
+//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`mapping`] and
 //! [`profile`] (compositions); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
 pub mod record;
@@ -19,7 +19,7 @@ pub mod orphan_job;
 
 pub mod attempt;
 pub mod list;
-pub mod standing;
+pub mod metrics;
 pub mod worker;
 
 pub mod mapping;
@@ -36,14 +36,14 @@ pub use attempt::AttemptRecord;
 pub use claim::{ClaimRequest, Claimed, Claims};
 pub use data::Resealed;
 pub use key::{BadKey, Keys};
-pub use list::{FoundRenders, RenderCounts, RenderFilter, TransitionRecord};
+pub use list::{RenderCounts, RenderFilter, RenderSearch, TransitionRecord};
 pub use mapping::Revisions;
-pub use operate::Ordered;
+pub use metrics::{RenderMetrics, WorkerTally};
+pub use operate::RenderChanged;
 pub use orphan_job::OrphanJob;
 pub use profile::RenderGap;
 pub use reap::Reaped;
 pub use record::RenderRecord;
-pub use standing::{RenderStanding, WorkerTally};
 pub use submit::{NewRender, Submitted};
 pub use work::{Notes, Worked};
 pub use worker::{WorkerBeat, WorkerRecord, WorkerState};

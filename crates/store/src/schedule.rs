@@ -13,7 +13,7 @@ pub(crate) mod row;
 
 pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};
-pub use turn::{DueTick, Room, Taken};
+pub use turn::{DueSchedule, DueTick, Room};
 
 /// Wake-up topic: a schedule may be due earlier than before.
 pub const SCHEDULE_CHANGED: &str = "schedule_changed";

@@ -22,10 +22,10 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         all => (false, all),
     };
     let mut stages = Stages::default();
-    let mut found = Found::default();
+    let mut output = RunOutput::default();
     let outcome = match stages.run("services", || Services::start(cancel)) {
         Ok(services) => {
-            let outcome = build_and_test(&mut stages, (arguments, is_long), &services, cancel, &mut found);
+            let outcome = build_and_test(&mut stages, (arguments, is_long), &services, cancel, &mut output);
             let _stopped = stages.run("stop", || -> Result<(), String> {
                 drop(services);
                 Ok(())
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         Err(problem) => Err(problem),
     };
     let summary =
-        Summary::new(report::parse(&found.report), &found.skips, &env::var(skip::SKIP).unwrap_or_default());
+        Summary::new(report::parse(&output.report), &output.skips, &env::var(skip::SKIP).unwrap_or_default());
     print!("\n{}{summary}", stages.table());
     let outcome = summary.verdict().and(outcome);
     if let Err(problem) = &outcome {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
 
 /// What a run left behind.
 #[derive(Default)]
-struct Found {
+struct RunOutput {
     /// The JUnit report of nextest.
     report: String,
     /// The tests that skipped themselves.
@@ -59,7 +59,7 @@ fn build_and_test(
     (arguments, is_long): (&[String], bool),
     services: &Services,
     cancel: &Cancel,
-    found: &mut Found,
+    output: &mut RunOutput,
 ) -> Result<(), String> {
     let nextest = NEXTEST.program(cancel)?;
     let with_services = |mut command: Command| {
@@ -81,8 +81,8 @@ fn build_and_test(
         tests.env(long::LONG, "1");
     }
     let ran = stages.run("tests", || run_in_terminal(tests, cancel));
-    found.report = fs::read_to_string(report).unwrap_or_default();
-    found.skips = log.read();
+    output.report = fs::read_to_string(report).unwrap_or_default();
+    output.skips = log.read();
     if !arguments.is_empty() {
         return ran;
     }

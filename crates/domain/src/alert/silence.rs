@@ -1,7 +1,7 @@
 //! A silence holds back notifications for a while, for a stated reason. Alerts change their state as usual.
 
 use super::rule::is_name;
-use super::{Subject, Voice};
+use super::{NoticeDelivery, Subject};
 use crate::audit::Actor;
 use crate::newtype::check_all;
 use crate::time::Timestamp;
@@ -49,7 +49,7 @@ pub fn quietest<'a>(
     in_force.max_by_key(|silence| silence.until)
 }
 
-impl From<Option<&Silence>> for Voice {
+impl From<Option<&Silence>> for NoticeDelivery {
     fn from(silence: Option<&Silence>) -> Self {
         if silence.is_some() { Self::Silenced } else { Self::Free }
     }

@@ -39,8 +39,8 @@ fn steps() -> impl Strategy<Value = Vec<(Reading, Timestamp)>> {
     prop::collection::vec((reading(), instant()), 1..60)
 }
 
-fn voice() -> impl Strategy<Value = Voice> {
-    prop_oneof![Just(Voice::Free), Just(Voice::Silenced)]
+fn voice() -> impl Strategy<Value = NoticeDelivery> {
+    prop_oneof![Just(NoticeDelivery::Free), Just(NoticeDelivery::Silenced)]
 }
 
 proptest! {
@@ -144,13 +144,13 @@ proptest! {
         for (reading, now, voice) in steps {
             state = next(state, reading, hold, now).0;
             let notice = owed(state, known, voice);
-            prop_assert!(voice == Voice::Free || notice.is_none());
+            prop_assert!(voice == NoticeDelivery::Free || notice.is_none());
             if let Some(notice) = notice {
                 known = announced(state, notice);
                 heard.push((notice, state));
             }
             // All listeners now know the state.
-            if voice == Voice::Free {
+            if voice == NoticeDelivery::Free {
                 let current = match state {
                     AlertState::Firing { fired_at, .. } => Some(fired_at),
                     _ => None,

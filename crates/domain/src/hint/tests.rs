@@ -21,10 +21,10 @@ fn lowered(text: &str, granted: u32) -> Result<String, CannotRewrite> {
 
 #[test]
 fn only_the_first_hint_comment_behind_a_word_that_takes_hints_counts() {
-    let check = |text: &str, standings: &[HintState], degree: Degree| {
+    let check = |text: &str, states: &[HintState], degree: Degree| {
         let hint = parse(text);
         let found: Vec<HintState> = hint.comments().iter().map(|comment| comment.state).collect();
-        assert_eq!((&*found, hint.degree()), (standings, degree), "{text}");
+        assert_eq!((&*found, hint.degree()), (states, degree), "{text}");
     };
     use HintState::{Counts, Misplaced, Second};
     let exact = |n| Degree::Exact(number(n));

@@ -14,7 +14,7 @@ pub fn is_withheld(variable: &str, is_secret: impl Fn(&str) -> bool) -> bool {
 pub const PARAMETER_PREFIX: &str = "TIDEMILL_PARAM_";
 
 /// Set for every command.
-pub const TOLD: [&str; 5] = [
+pub const STEP_VARIABLES: [&str; 5] = [
     "TIDEMILL_JOB",
     "TIDEMILL_EXECUTION_ID",
     "TIDEMILL_STEP",
@@ -33,11 +33,11 @@ pub const UNITS_VARIABLE: &str = "TIDEMILL_UNITS";
 pub const LEASE_VARIABLE: &str = "TIDEMILL_LEASE";
 
 /// Whether a variable passes a value to a command, so that it is no setting: the command may be Tidemill itself.
-pub fn is_told(variable: &str) -> bool {
+pub fn is_step_variable(variable: &str) -> bool {
     let is_or_of_pool = |name: &&str| {
         variable.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     };
-    TOLD.contains(&variable)
+    STEP_VARIABLES.contains(&variable)
         || [PARALLELISM_VARIABLE, HINT_VARIABLE].contains(&variable)
         || [UNITS_VARIABLE, LEASE_VARIABLE].iter().any(is_or_of_pool)
         || variable.starts_with(PARAMETER_PREFIX)
@@ -176,7 +176,7 @@ mod tests {
         #[test]
         fn a_variable_has_nothing_in_it_that_an_environment_refuses(name in ".{1,100}") {
             let variable = variable_of(&name);
-            prop_assert!(is_told(&variable));
+            prop_assert!(is_step_variable(&variable));
             prop_assert!(!variable.contains(['=', '\0']));
         }
 

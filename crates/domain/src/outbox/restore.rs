@@ -83,8 +83,8 @@ mod tests {
             (known(None, Some("00000002")), server(None, "00000001", 90), RestoreState::Restored),
         ];
         for (known, current, expected) in cases {
-            let standing = check(&known, &current, Some(&Snapshot::up_to(50)));
-            assert_eq!(standing, expected, "{known:?} {current:?}");
+            let state = check(&known, &current, Some(&Snapshot::up_to(50)));
+            assert_eq!(state, expected, "{known:?} {current:?}");
         }
     }
 

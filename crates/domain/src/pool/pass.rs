@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use acquire::QUEUE_MAX;
-pub use answer::standing;
+pub use answer::queue_positions;
 pub use lapse::{STOPPED_ASKING, expires_at};
 
 #[derive(Clone, PartialEq, Debug, Default)]

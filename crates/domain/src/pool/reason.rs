@@ -19,7 +19,7 @@ crate::words! {
 
 impl Reason {
     /// The word in the EMR Batch Agent API, which defines only two; the rest are ours.
-    pub const fn document_word(self) -> &'static str {
+    pub const fn emr_agent_word(self) -> &'static str {
         match self {
             Self::PoolFull
             | Self::BehindInQueue

@@ -122,7 +122,7 @@ impl Patience {
 }
 
 /// Whether an alert is sent, because the failure does not resolve itself.
-pub const fn is_told(failure: Failure) -> bool {
+pub const fn needs_alert(failure: Failure) -> bool {
     matches!(
         failure,
         Failure::TemplateMissing
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(waits(&patience, Failure::NasFailed), [30, 30, 30]);
         assert_eq!(waits(&patience, Failure::OutputInvalid), [60, 60, 60]);
         assert_eq!(patience.remedy(Failure::TemplateMissing), Remedy::GiveUp);
-        assert!(is_told(Failure::TemplateMissing) && !is_told(Failure::NexrenderDown));
+        assert!(needs_alert(Failure::TemplateMissing) && !needs_alert(Failure::NexrenderDown));
     }
 
     #[test]

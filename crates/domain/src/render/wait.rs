@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The workers, by their own reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Hands {
+pub struct WorkerCapacity {
     /// Workers that were heard of lately.
     pub workers: u32,
     /// Those of them that take renders.
@@ -15,7 +15,7 @@ pub struct Hands {
     pub free: u32,
 }
 
-impl Hands {
+impl WorkerCapacity {
     #[must_use]
     pub fn with(self, is_working: bool, places: u32, used: u32) -> Self {
         let workers = self.workers.saturating_add(1);
@@ -64,7 +64,7 @@ impl Wait {
 }
 
 /// Why a pending render waits, with `ahead` others before it.
-pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
+pub fn why(render: &Render, ahead: u64, hands: WorkerCapacity, now: Timestamp) -> Wait {
     if render.run_after > now {
         let at = render.run_after;
         return if render.reason.is_some() { Wait::NextAttempt { at } } else { Wait::NotBefore { at } };
@@ -79,7 +79,7 @@ pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
 }
 
 /// When a render starts if each takes as long as earlier ones; none when unknown.
-pub fn estimate(ahead: u64, hands: Hands, each: Option<Duration>) -> Option<Duration> {
+pub fn estimate(ahead: u64, hands: WorkerCapacity, each: Option<Duration>) -> Option<Duration> {
     let each = each?;
     let (free, places) = (u64::from(hands.free), u64::from(hands.places));
     if ahead < free {
@@ -104,15 +104,15 @@ mod tests {
         Render { run_after, ..Render::new(RenderId::new(1), Timestamp::EPOCH) }
     }
 
-    fn hands(working: u32, places: u32, free: u32) -> Hands {
-        Hands { workers: working.max(1), working, places, free }
+    fn hands(working: u32, places: u32, free: u32) -> WorkerCapacity {
+        WorkerCapacity { workers: working.max(1), working, places, free }
     }
 
     #[test]
     fn the_first_thing_in_the_way_is_named() {
         let check = |ahead, hands, expected| assert_eq!(why(&render(NOW), ahead, hands, NOW), expected);
 
-        check(0, Hands::default(), Wait::NoWorker);
+        check(0, WorkerCapacity::default(), Wait::NoWorker);
         check(0, hands(0, 0, 0), Wait::NobodyTakes);
         check(0, hands(1, 4, 0), Wait::NoPlace { places: 4 });
         check(2, hands(1, 4, 2), Wait::Behind { ahead: 2 });
@@ -123,7 +123,7 @@ mod tests {
     fn what_is_put_off_waits_for_its_time_whoever_is_there() {
         let at = NOW.plus(Duration::from_secs(60));
         let mut later = render(at);
-        assert_eq!(why(&later, 0, Hands::default(), NOW), Wait::NotBefore { at });
+        assert_eq!(why(&later, 0, WorkerCapacity::default(), NOW), Wait::NotBefore { at });
 
         later.reason = Some(Reason { code: Code::Unexpected, message: "it broke".into() });
         assert_eq!(why(&later, 0, hands(1, 1, 1), NOW), Wait::NextAttempt { at });
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_worker_that_takes_nothing_has_no_places() {
-        let two = Hands::default().with(true, 4, 1).with(false, 8, 0);
+        let two = WorkerCapacity::default().with(true, 4, 1).with(false, 8, 0);
 
-        assert_eq!(two, Hands { workers: 2, working: 1, places: 4, free: 3 });
-        assert_eq!(Hands::default().with(true, 2, 5).free, 0);
+        assert_eq!(two, WorkerCapacity { workers: 2, working: 1, places: 4, free: 3 });
+        assert_eq!(WorkerCapacity::default().with(true, 2, 5).free, 0);
         assert_eq!((two.without(2).free, two.without(9).free), (1, 0));
     }
 
@@ -144,7 +144,7 @@ mod tests {
         fn whoever_is_behind_others_does_not_begin_sooner(
             ahead in 0_u64..1_000, places in 0_u32..20, used in 0_u32..30, seconds in 0_u64..1_000
         ) {
-            let (hands, each) = (Hands::default().with(true, places, used), Some(Duration::from_secs(seconds)));
+            let (hands, each) = (WorkerCapacity::default().with(true, places, used), Some(Duration::from_secs(seconds)));
             let (first, second) = (estimate(ahead, hands, each), estimate(ahead + 1, hands, each));
 
             prop_assert!(first <= second, "{first:?} {second:?}");
@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn a_render_waits_for_as_many_ends_as_are_before_it() {
-        use crate::render::wait::{Hands, estimate};
+        use crate::render::wait::{WorkerCapacity, estimate};
         use std::time::Duration;
-        let hands = Hands::default().with(true, 2, 2);
+        let hands = WorkerCapacity::default().with(true, 2, 2);
         assert_eq!(estimate(3, hands, Some(Duration::from_secs(60))), Some(Duration::from_secs(120)));
         assert_eq!(estimate(3, hands, None), None);
     }

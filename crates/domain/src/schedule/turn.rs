@@ -74,22 +74,19 @@ impl Passed {
 pub struct Turn {
     pub fires: Option<Timestamp>,
     pub passed: Vec<PassedTick>,
-    pub standing: ScheduleState,
+    pub state: ScheduleState,
 }
 
-pub fn decide(plan: &Plan, standing: ScheduleState, circumstances: Circumstances) -> Turn {
+pub fn decide(plan: &Plan, state: ScheduleState, circumstances: Circumstances) -> Turn {
     let now = circumstances.now;
     let next = |tick| plan.timetable.next_after(tick);
-    let decided = |fires, passed, next_at| Turn {
-        fires,
-        passed,
-        standing: ScheduleState { next_at, is_waiting: false },
-    };
-    let Some(first) = standing.next_at.filter(|next_at| *next_at <= now) else {
-        return Turn { fires: None, passed: Vec::new(), standing };
+    let decided =
+        |fires, passed, next_at| Turn { fires, passed, state: ScheduleState { next_at, is_waiting: false } };
+    let Some(first) = state.next_at.filter(|next_at| *next_at <= now) else {
+        return Turn { fires: None, passed: Vec::new(), state };
     };
     let (mut passed, up) =
-        if standing.is_waiting { (Vec::new(), Some(first)) } else { choose(plan, first, now) };
+        if state.is_waiting { (Vec::new(), Some(first)) } else { choose(plan, first, now) };
     let Some(tick) = up else {
         let last = passed.last().map_or(first, |passed| passed.at);
         return decided(None, passed, next(last));
@@ -100,11 +97,7 @@ pub fn decide(plan: &Plan, standing: ScheduleState, circumstances: Circumstances
     }
     let must_wait = circumstances.is_earlier_running && plan.overlap == Overlap::Wait;
     if must_wait || !circumstances.has_room {
-        return Turn {
-            fires: None,
-            passed,
-            standing: ScheduleState { next_at: Some(tick), is_waiting: true },
-        };
+        return Turn { fires: None, passed, state: ScheduleState { next_at: Some(tick), is_waiting: true } };
     }
     decided(Some(tick), passed, next(tick))
 }

@@ -21,7 +21,7 @@ use supervise::{CommandEnd, Limits};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::command::{
-    CommandExit, ExitCodes, HINT_VARIABLE, PARALLELISM_VARIABLE, TOLD, UNITS_VARIABLE, variables,
+    CommandExit, ExitCodes, HINT_VARIABLE, PARALLELISM_VARIABLE, STEP_VARIABLES, UNITS_VARIABLE, variables,
 };
 use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_store::crash_point;
@@ -208,7 +208,7 @@ impl CommandSpec {
 /// gets.
 fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
     let mut told = variables(scope.parameters()).map_err(|same| same.to_string())?;
-    // In the order of the names in `TOLD`.
+    // In the order of the names in `STEP_VARIABLES`.
     let values = [
         scope.job().to_owned(),
         scope.execution().to_string(),
@@ -216,7 +216,7 @@ fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsStrin
         scope.step_execution().to_string(),
         u8::from(scope.is_resumed()).to_string(),
     ];
-    told.extend(TOLD.map(str::to_owned).into_iter().zip(values));
+    told.extend(STEP_VARIABLES.map(str::to_owned).into_iter().zip(values));
     let mut all = BTreeMap::new();
     if spec.inherits {
         all.extend(passed_on());

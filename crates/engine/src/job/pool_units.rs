@@ -4,7 +4,7 @@
 //! ([`recovery`](crate::job::recovery)).
 
 use crate::job::{ExecutionLost, Outcome, StepResources, StepScope, Urgency};
-use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
+use crate::pool::{AcquirePart, AcquireRequest, Hold, PoolError, Pools};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::pool::{PoolUse, holder};
@@ -60,7 +60,7 @@ struct UnitsRequest<'a> {
     pools: &'a Pools,
     pool_use: &'a PoolUse,
     scope: &'a StepScope,
-    ask: Ask,
+    ask: AcquireRequest,
 }
 
 impl<'a> UnitsRequest<'a> {
@@ -68,13 +68,13 @@ impl<'a> UnitsRequest<'a> {
         pool_use.check().map_err(|error| error.to_string())?;
         let holder = holder(scope.job(), scope.execution(), scope.step())
             .map_err(|error| format!("its name cannot be that of a holder of units: {error}"))?;
-        let part = AskPart {
+        let part = AcquirePart {
             pool: pool_use.pool.clone(),
             parallel: pool_use.units,
             sessions: pool_use.sessions,
             least: pool_use.least,
         };
-        let mut ask = Ask::new(holder, part);
+        let mut ask = AcquireRequest::new(holder, part);
         ask.class = pool_use.class;
         // Estimates are based on earlier runs of the same step.
         ask.table = scope.defined_step().to_owned();

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tidemill_domain::outbox::{RelayId, Tally};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{AttachedStanding, OutboxStats};
+use tidemill_store::outbox::{AttachedStats, OutboxStats};
 use tidemill_store::{Store, StoreError};
 
 const PAUSE: Duration = Duration::from_secs(15);
@@ -34,10 +34,10 @@ pub async fn run(store: Store) {
     }
 }
 
-async fn look(store: &Store) -> Result<(OutboxStats, Vec<AttachedStanding>), StoreError> {
+async fn look(store: &Store) -> Result<(OutboxStats, Vec<AttachedStats>), StoreError> {
     let mut tx = store.read().await?;
     let stats = tx.outbox().stats(COUNT_MAX).await?;
-    let attached = tx.outbox().attached_standings(COUNT_MAX).await?;
+    let attached = tx.outbox().attached_stats(COUNT_MAX).await?;
     Ok((stats, attached))
 }
 

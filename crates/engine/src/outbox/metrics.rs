@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{AttachedStanding, Backlog, OutboxStats};
+use tidemill_store::outbox::{AttachedStats, Backlog, OutboxStats};
 
 const ATTACHED_OLDEST: &str = "tidemill_outbox_attached_oldest_seconds";
 const ATTACHED_ROWS: &str = "tidemill_outbox_attached_rows";
@@ -70,13 +70,13 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<RelayWork>) {
 
 /// Tables of the previous sample that are no longer attached become unknown.
 pub(super) fn attached(
-    standings: &[AttachedStanding],
+    stats: &[AttachedStats],
     now: Timestamp,
     before: &BTreeSet<String>,
 ) -> BTreeSet<String> {
-    let tables: BTreeSet<String> = standings.iter().map(|standing| standing.name.to_string()).collect();
-    for standing in standings {
-        let (table, counts) = (standing.name.to_string(), standing.counts);
+    let tables: BTreeSet<String> = stats.iter().map(|table| table.name.to_string()).collect();
+    for table in stats {
+        let (table, counts) = (table.name.to_string(), table.counts);
         let known = [
             counts.map(|counts| counts.pending),
             counts.map(|counts| counts.sending),

@@ -153,16 +153,16 @@ impl Verifier {
 
     async fn read_table(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
-        let standing = tx.outbox().standing().await?;
+        let position = tx.outbox().position().await?;
         if self.sink.as_ref().is_some_and(|sink| sink.wants_destinations()) {
             self.destinations = tx.outbox().topics().await?;
         }
         self.auditor.begin();
-        self.auditor.lowest(standing.lowest);
-        for (slot, seq) in standing.seqs() {
+        self.auditor.lowest(position.lowest);
+        for (slot, seq) in position.seqs() {
             self.auditor.slot(slot, seq);
         }
-        for failed_event in &standing.failed_events {
+        for failed_event in &position.failed_events {
             self.auditor.failed_event(
                 failed_event.id,
                 failed_event.slot,
@@ -170,10 +170,10 @@ impl Verifier {
                 failed_event.excuse,
             );
         }
-        let mut first_open = standing.first_running();
+        let mut first_open = position.first_running();
         let mut from = self.from;
         loop {
-            let page = tx.outbox().audit_page(&standing, from, AT_ONCE).await?;
+            let page = tx.outbox().audit_page(&position, from, AT_ONCE).await?;
             let Some(last) = page.last() else { break };
             from = AuditFrom::after(last);
             for event in &page {

@@ -1,6 +1,6 @@
 //! Units that this process uses itself, with heartbeats until they are released.
 
-use super::{Ask, PoolError, Pools};
+use super::{AcquireRequest, PoolError, Pools};
 use crate::Service;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,11 @@ pub struct Hold {
 impl Pools {
     /// Acquires units and keeps them alive; any other answer is the error.
     #[crate::boxed]
-    pub async fn hold(&self, mut ask: Ask, wait: Duration) -> Result<Result<Hold, Answer>, PoolError> {
+    pub async fn hold(
+        &self,
+        mut ask: AcquireRequest,
+        wait: Duration,
+    ) -> Result<Result<Hold, Answer>, PoolError> {
         ask.lease_for.get_or_insert(LEASE);
         let lease = ask.lease_for.unwrap_or(LEASE);
         match self.acquire(&ask, wait).await? {

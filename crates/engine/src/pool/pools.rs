@@ -1,6 +1,6 @@
 //! The handle to acquire and release units.
 
-use super::{Ask, PoolError, decider};
+use super::{AcquireRequest, PoolError, decider};
 use crate::pool::decider::Call;
 use crate::pool::metering::{Meter, Sums};
 use crate::pool::watch::Watch;
@@ -69,7 +69,7 @@ impl Pools {
     /// Waits at most `wait` for the units. A request that is still queued then gets its position, and keeps it if it is
     /// repeated in time.
     #[crate::boxed]
-    pub async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Answer, PoolError> {
+    pub async fn acquire(&self, ask: &AcquireRequest, wait: Duration) -> Result<Answer, PoolError> {
         let deadline = self.clock.monotonic().plus(wait);
         // All attempts below are one call of the holder.
         let mut ask = ask.clone();

@@ -7,7 +7,7 @@ use crate::metrics::number;
 use std::time::Duration;
 use tidemill_domain::render::Status;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::render::{RenderCounts, RenderStanding, WorkerRecord};
+use tidemill_store::render::{RenderCounts, RenderMetrics, WorkerRecord};
 use tidemill_store::{Store, StoreError};
 
 const PAUSE: Duration = Duration::from_secs(15);
@@ -18,7 +18,7 @@ pub const WORKER_SEEN_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, PartialEq, Debug)]
 pub struct RenderGauges {
     pub counts: RenderCounts,
-    pub recent: RenderStanding,
+    pub recent: RenderMetrics,
     pub workers: Vec<WorkerRecord>,
     pub at: Timestamp,
 }
@@ -29,7 +29,7 @@ impl RenderGauges {
         let mut tx = store.read().await?;
         let at = tx.now().await?;
         let counts = tx.renders().counts().await?;
-        let recent = tx.renders().standing().await?;
+        let recent = tx.renders().metrics().await?;
         let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
         Ok(Self { counts, recent, workers, at })
     }

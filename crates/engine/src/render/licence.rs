@@ -2,7 +2,7 @@
 //!
 //! The holder is one claim of a render, so cleaning up after a lost claim never releases the units of the next one.
 
-use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
+use crate::pool::{AcquirePart, AcquireRequest, Hold, PoolError, Pools};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -32,8 +32,9 @@ pub(super) enum NoLicence {
 impl Licence {
     /// Waits in the queue of the pool for at most `wait`.
     pub(super) async fn hold(&self, claim: Uid, wait: Duration) -> Result<Hold, NoLicence> {
-        let part = AskPart { least: Some(self.units), ..AskPart::new(self.pool.clone(), Some(self.units)) };
-        let mut ask = Ask::new(holder(claim), part);
+        let part =
+            AcquirePart { least: Some(self.units), ..AcquirePart::new(self.pool.clone(), Some(self.units)) };
+        let mut ask = AcquireRequest::new(holder(claim), part);
         // Estimates are based on earlier renders.
         ask.table = HOLDER.to_owned();
         match self.pools.hold(ask, wait).await {

@@ -87,14 +87,14 @@ pub(super) fn recovered() {
 }
 
 /// None after a failed sample.
-pub(super) fn measured(standing: Option<&RenderGauges>) {
-    let found = |value: fn(&RenderGauges) -> f64| standing.map_or(f64::NAN, value);
+pub(super) fn measured(gauges: Option<&RenderGauges>) {
+    let found = |value: fn(&RenderGauges) -> f64| gauges.map_or(f64::NAN, value);
     for status in Status::ALL.into_iter().filter(|status| !status.is_terminal()) {
-        let count = standing.map_or(f64::NAN, |standing| number(standing.count(status)));
+        let count = gauges.map_or(f64::NAN, |gauges| number(gauges.count(status)));
         gauge!(RENDERS, "status" => status.as_str()).set(count);
     }
-    gauge!(OLDEST).set(found(|standing| standing.oldest_wait().as_secs_f64()));
-    gauge!(LEFTOVERS).set(found(|standing| number(standing.counts.leftovers)));
-    gauge!(WORKERS).set(found(|standing| number(standing.workers.len() as u64)));
-    gauge!(SUCCESS).set(found(|standing| standing.success_ratio().unwrap_or(f64::NAN)));
+    gauge!(OLDEST).set(found(|gauges| gauges.oldest_wait().as_secs_f64()));
+    gauge!(LEFTOVERS).set(found(|gauges| number(gauges.counts.leftovers)));
+    gauge!(WORKERS).set(found(|gauges| number(gauges.workers.len() as u64)));
+    gauge!(SUCCESS).set(found(|gauges| gauges.success_ratio().unwrap_or(f64::NAN)));
 }

@@ -10,7 +10,7 @@ use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::pool::keeper::{self, Tidied};
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_engine::{EngineError, Process};
 
 const HISTORY: Duration = Duration::from_secs(24 * 3600);
@@ -28,8 +28,8 @@ async fn pools(bench: &Bench) -> Pools {
 
 async fn run(pools: &Pools, run: &str) {
     let holder = Holder::run("dag", run).unwrap();
-    let part = AskPart::new(adw(), NonZeroU32::new(8));
-    pools.acquire(&Ask::new(holder.clone(), part), Duration::ZERO).await.unwrap();
+    let part = AcquirePart::new(adw(), NonZeroU32::new(8));
+    pools.acquire(&AcquireRequest::new(holder.clone(), part), Duration::ZERO).await.unwrap();
     let (by, end) = (ReleaseBy::Holder(holder), End::Released { failed: false });
     pools.release(Release { pool: adw(), by, epoch: None, end, call: None }).await.unwrap();
 }

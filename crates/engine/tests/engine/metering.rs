@@ -7,15 +7,16 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::command::{Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 
 fn adw() -> PoolName {
     "ADW".parse().unwrap()
 }
 
-fn ask(run: &str, units: u32) -> Ask {
-    let part = AskPart { least: NonZeroU32::new(units), ..AskPart::new(adw(), NonZeroU32::new(units)) };
-    Ask::new(Holder::run("dag", run).unwrap(), part)
+fn ask(run: &str, units: u32) -> AcquireRequest {
+    let part =
+        AcquirePart { least: NonZeroU32::new(units), ..AcquirePart::new(adw(), NonZeroU32::new(units)) };
+    AcquireRequest::new(Holder::run("dag", run).unwrap(), part)
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::settings::Capacity;
 use tidemill_domain::pool::{Holder, PoolName, Reason, Settings, State};
 use tidemill_domain::time::FakeClock;
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::Store;
 use tidemill_store::pool::Defined;
 use tidemill_store::scratch::Scratch;
@@ -97,13 +97,13 @@ fn pool(name: &str) -> PoolName {
 }
 
 /// All or nothing, so that it waits when it does not fit.
-fn part(name: &str, units: u32) -> AskPart {
+fn part(name: &str, units: u32) -> AcquirePart {
     let units = NonZeroU32::new(units);
-    AskPart { least: units, ..AskPart::new(pool(name), units) }
+    AcquirePart { least: units, ..AcquirePart::new(pool(name), units) }
 }
 
-fn ask(run: &str, name: &str, units: u32) -> Ask {
-    Ask::new(Holder::run("dag", run).unwrap(), part(name, units))
+fn ask(run: &str, name: &str, units: u32) -> AcquireRequest {
+    AcquireRequest::new(Holder::run("dag", run).unwrap(), part(name, units))
 }
 
 fn release(run: &str, name: &str) -> Release {
@@ -207,7 +207,7 @@ async fn what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_drop
     let site = Site::on(scratch).await;
     site.create("adw", 10).await;
     let server = site.server().await;
-    let short = Ask { lease_for: Some(Duration::from_secs(20)), ..ask("a", "adw", 6) };
+    let short = AcquireRequest { lease_for: Some(Duration::from_secs(20)), ..ask("a", "adw", 6) };
     let hold = server.hold(short, Duration::ZERO).await.unwrap().unwrap();
     let expires_at = async || {
         let mut tx = site.store.read().await.unwrap();

@@ -11,7 +11,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::command::{Answer, Command};
 use tidemill_domain::pool::{Holder, PoolName, Settings, State, TicketId};
 use tidemill_engine::pool::probe::{Probe, ProbeError, probe_once};
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
 struct Stand {
@@ -34,8 +34,8 @@ async fn stand() -> Stand {
     let pools = Pools::start(bench.store.clone(), PoolOptions::default());
     let mut suspects = Vec::new();
     for run in ["a", "b", "c"] {
-        let part = AskPart::new(adw(), NonZeroU32::new(8));
-        let mut ask = Ask::new(Holder::run("dag", run).unwrap(), part);
+        let part = AcquirePart::new(adw(), NonZeroU32::new(8));
+        let mut ask = AcquireRequest::new(Holder::run("dag", run).unwrap(), part);
         ask.lease_for = Some(Duration::from_secs(60));
         let Answer::Admitted { parts, .. } = pools.acquire(&ask, Duration::ZERO).await.unwrap() else {
             panic!()

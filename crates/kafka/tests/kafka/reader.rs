@@ -17,7 +17,7 @@ use tidemill_engine::job::{Job, Step};
 use tidemill_engine::testing::{JobBench, TestRun};
 use tidemill_engine::{SystemClock, job::StepScope};
 use tidemill_kafka::{From, Isolation, KafkaOptions, KafkaReader, KafkaRecord, RowFormat};
-use tidemill_store::job::Operated;
+use tidemill_store::job::ExecutionChanged;
 
 /// A job that reads the numbers of a topic, and fails at one of them.
 struct Site {
@@ -161,7 +161,7 @@ async fn behind_an_instance_that_was_given_up_the_next_one_goes_on_after_its_las
     tx.commit().await.unwrap();
     let second = site.run(2, -1).await;
 
-    assert!(matches!(given_up, Operated::Done { .. }), "{given_up:?}");
+    assert!(matches!(given_up, ExecutionChanged::Done { .. }), "{given_up:?}");
     assert!(second.is_completed(), "{}", text(&second));
     assert_eq!(site.numbers(), (0..25).collect::<Vec<_>>());
 }

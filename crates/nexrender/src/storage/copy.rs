@@ -4,7 +4,7 @@ use super::content::{copy, forget_cached, hash};
 use super::errno::{io_trouble, trouble};
 use super::folder::Folder;
 use super::staged::{StagedFile, descend};
-use super::{ReadBack, ShelfOptions};
+use super::{ReadBack, StorageOptions};
 use crate::blocking_pool::Pulse;
 use rustix::fs::fstat;
 use std::fs::File;
@@ -14,7 +14,7 @@ use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Content;
 
 pub(super) fn copy_beside(
-    options: &ShelfOptions,
+    options: &StorageOptions,
     staged: &LocalPath,
     output: &Output,
     pulse: &Pulse,

@@ -16,7 +16,7 @@ use tidemill_domain::render::{Failure, RenderId, Uid};
 use tidemill_engine::SystemClock;
 use tidemill_engine::render::Storage;
 use tidemill_engine::render::storage::Content;
-use tidemill_nexrender::{Mount, NasStorage, Place, ReadBack, ShelfOptions};
+use tidemill_nexrender::{Mount, NasStorage, Place, ReadBack, StorageOptions};
 
 /// A folder for nodes and one that stands for the NAS.
 pub(crate) struct Stage {
@@ -29,7 +29,7 @@ impl Stage {
         Self::with(|_| ())
     }
 
-    fn with(change: impl FnOnce(&mut ShelfOptions)) -> Self {
+    fn with(change: impl FnOnce(&mut StorageOptions)) -> Self {
         let root = tempfile::tempdir().unwrap();
         for name in ["staging", "nas"] {
             fs::create_dir(root.path().join(name)).unwrap();
@@ -67,9 +67,9 @@ impl Stage {
     }
 }
 
-pub(crate) fn storage(staging: &Path, nas: &Path, change: impl FnOnce(&mut ShelfOptions)) -> NasStorage {
+pub(crate) fn storage(staging: &Path, nas: &Path, change: impl FnOnce(&mut StorageOptions)) -> NasStorage {
     let place = |path: &Path| Place { folder: local(path), mount: Mount::Local };
-    let mut options = ShelfOptions::new(place(staging), place(nas));
+    let mut options = StorageOptions::new(place(staging), place(nas));
     options.free_bytes_min = 0;
     change(&mut options);
     NasStorage::new(options, Arc::new(SystemClock::new()))

@@ -31,7 +31,7 @@ pub(crate) async fn stats(
 ) -> Result<Json<OutboxStats>, Problem> {
     let mut tx = state.read().await?;
     let stats = tx.outbox().stats(COUNT_MAX).await?;
-    let attached = tx.outbox().attached_standings(COUNT_MAX).await?;
+    let attached = tx.outbox().attached_stats(COUNT_MAX).await?;
     let mut view = OutboxStats::from((&stats, attached.as_slice()));
     if query.slots {
         view.slots = OutboxSlot::all(&stats);

@@ -22,7 +22,7 @@ use tidemill_api::pool::{ListPools, Pool, PoolEvent, PoolLease, PoolPlace, PoolR
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::Answer;
 use tidemill_domain::pool::{PoolName, State as TicketState};
-use tidemill_engine::pool::Ask;
+use tidemill_engine::pool::AcquireRequest;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
@@ -122,7 +122,7 @@ pub(crate) fn gone() -> Problem {
 }
 
 /// Requests units and waits for them, until this server stops at the latest.
-async fn acquire(state: &State, ask: &Ask, wait: Duration) -> Result<Answer, Problem> {
+async fn acquire(state: &State, ask: &AcquireRequest, wait: Duration) -> Result<Answer, Problem> {
     if wait.is_zero() {
         return Ok(state.pools().acquire(ask, wait).await?);
     }

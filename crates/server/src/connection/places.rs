@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tidemill_domain::connection::{Admission, Bounds, Crowd, Whom, origin};
+use tidemill_domain::connection::{Admission, Bounds, Displaced, OpenConnections, origin};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -133,10 +133,10 @@ impl Places {
         let admission = self.bounds.admit(crowd);
         match admission {
             Admission::Free => {}
-            Admission::InPlaceOf(Whom::SameAddress) => {
+            Admission::InPlaceOf(Displaced::SameAddress) => {
                 book.dismiss(|held| held.counts() && held.origin == origin);
             }
-            Admission::InPlaceOf(Whom::Anybody) => {
+            Admission::InPlaceOf(Displaced::Anybody) => {
                 book.dismiss(OpenConnection::counts);
             }
             Admission::HealthOnly => book.tell_scarcity(&self.bounds, origin, crowd),
@@ -167,9 +167,9 @@ impl Book {
         u32::try_from(self.open.len()).unwrap_or(u32::MAX)
     }
 
-    fn crowd(&self, origin: IpAddr) -> Crowd {
+    fn crowd(&self, origin: IpAddr) -> OpenConnections {
         let of_address = self.origins.get(&origin).copied().unwrap_or_default();
-        Crowd {
+        OpenConnections {
             open: self.total.open,
             waiting: self.total.waiting,
             open_of_address: of_address.open,
@@ -250,7 +250,7 @@ impl Book {
     }
 
     /// Logs once, until places are free again.
-    fn tell_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: Crowd) {
+    fn tell_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: OpenConnections) {
         if !std::mem::replace(&mut self.is_scarce, true) {
             tracing::warn!(
                 connections.open = crowd.open,

@@ -8,7 +8,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::Schedule;
 use tidemill_engine::schedule::Overlap;
-use tidemill_store::schedule::{DueTick, Room, Taken};
+use tidemill_store::schedule::{DueSchedule, DueTick, Room};
 
 /// A server whose database has a schedule with three ticks.
 async fn scheduled() -> App {
@@ -23,7 +23,7 @@ async fn scheduled() -> App {
     for execution in 1..=3 {
         app.clock.advance(Duration::from_secs(3600));
         let taken = tx.schedules().take_due(&["double"], Room::Free).await.unwrap().unwrap();
-        let Taken { due: DueTick::Fires { tick, .. }, .. } = taken else { panic!("{taken:?}") };
+        let DueSchedule { due: DueTick::Fires { tick, .. }, .. } = taken else { panic!("{taken:?}") };
         assert!(tx.schedules().record_tick("hourly", tick, Ok(ExecutionId::new(execution))).await.unwrap());
     }
     tx.commit().await.unwrap();

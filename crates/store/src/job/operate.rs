@@ -12,7 +12,7 @@ use tidemill_domain::outbox::lifecycle_events::ExecutionTransition;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "an order may be refused"]
-pub enum Operated {
+pub enum ExecutionChanged {
     Done {
         from: BatchStatus,
         /// The current status; unchanged if there was nothing to do.
@@ -30,14 +30,14 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: Option<&str>,
-    ) -> Result<Operated> {
+    ) -> Result<ExecutionChanged> {
         let Some(head) = self.job_execution_lock(id).await? else {
-            return Ok(Operated::NoSuchExecution);
+            return Ok(ExecutionChanged::NoSuchExecution);
         };
         let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::RequestStop) {
             Ok(to) => to,
-            Err(refusal) => return Ok(Operated::Refused(refusal)),
+            Err(refusal) => return Ok(ExecutionChanged::Refused(refusal)),
         };
         if to != from {
             let now = self.now().await?;
@@ -51,7 +51,7 @@ impl Jobs<'_> {
         }
         // The first wake-up may have been lost.
         self.wake(&stop_topic(id));
-        Ok(Operated::Done { from, to })
+        Ok(ExecutionChanged::Done { from, to })
     }
 
     /// Abandons an execution for good: its instance is never restarted.
@@ -61,19 +61,19 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: &str,
-    ) -> Result<Operated> {
+    ) -> Result<ExecutionChanged> {
         let Some(head) = self.job_execution_find(id).await? else {
-            return Ok(Operated::NoSuchExecution);
+            return Ok(ExecutionChanged::NoSuchExecution);
         };
         // Wait for a launch that is under way, so that it either counts or sees this.
         self.job_instance_lock_by_id(head.instance).await?;
         let Some(head) = self.job_execution_lock(id).await? else {
-            return Ok(Operated::NoSuchExecution);
+            return Ok(ExecutionChanged::NoSuchExecution);
         };
         let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::Abandon) {
             Ok(to) => to,
-            Err(refusal) => return Ok(Operated::Refused(refusal)),
+            Err(refusal) => return Ok(ExecutionChanged::Refused(refusal)),
         };
         if to != from {
             let now = self.now().await?.into();
@@ -84,7 +84,7 @@ impl Jobs<'_> {
             self.job_orphan_restart_taken(id.get()).await?;
             self.audit_order(&head, actor, ExecutionTransition::Abandoned, to, Some(reason)).await?;
         }
-        Ok(Operated::Done { from, to })
+        Ok(ExecutionChanged::Done { from, to })
     }
 
     /// Declares that nothing runs an execution any more, so that it can be restarted; refused while its process lives.
@@ -95,18 +95,18 @@ impl Jobs<'_> {
         id: ExecutionId,
         actor: &Actor,
         reason: &str,
-    ) -> Result<Operated> {
+    ) -> Result<ExecutionChanged> {
         if self.job_execution_find(id).await?.is_none() {
-            return Ok(Operated::NoSuchExecution);
+            return Ok(ExecutionChanged::NoSuchExecution);
         }
         let (life, held) = self.life_of_owner(id).await?;
         let Some(head) = self.job_execution_lock(id).await? else {
-            return Ok(Operated::NoSuchExecution);
+            return Ok(ExecutionChanged::NoSuchExecution);
         };
         let from = head.status;
         let to = match lifecycle::next(from, ExecutionEvent::Recover(life)) {
             Ok(to) => to,
-            Err(refusal) => return Ok(Operated::Refused(refusal)),
+            Err(refusal) => return Ok(ExecutionChanged::Refused(refusal)),
         };
         // Should its process come back, the fence must reject it.
         match held {
@@ -122,7 +122,7 @@ impl Jobs<'_> {
         self.job_step_fail_unknown(id, &message, now).await?;
         self.save_end(id, to, &exit, now, false).await?;
         self.audit_order(&head, actor, ExecutionTransition::Recovered, to, Some(reason)).await?;
-        Ok(Operated::Done { from, to })
+        Ok(ExecutionChanged::Done { from, to })
     }
 
     /// Whether the process that holds the execution's lease lives, and its fence. Locks the lease, which waits for the

@@ -18,7 +18,7 @@ pub const OUTCOMES_MAX: u32 = 200;
 impl Jobs<'_> {
     /// Jobs that were launched at least once, by name, each with its last execution. Instances are not counted beyond
     /// the first.
-    pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>> {
+    pub async fn latest_executions(&mut self, limit: u32) -> Result<Vec<JobRecord>> {
         Ok(self.job_list_jobs(limit, 1).await?)
     }
 

@@ -1,5 +1,5 @@
 //! Attached tables: existing outboxes that relays also serve. This file attaches them; [`look`] and [`serve`] are for
-//! relays, [`failed`] for operators, and [`standing`] for metrics.
+//! relays, [`failed`] for operators, and [`stats`] for metrics.
 //!
 //! PostgreSQL only. SQLite cannot compute a slot in an index, and its relays have one host and one writer anyway.
 
@@ -7,7 +7,7 @@ pub mod failed;
 pub mod look;
 pub(crate) mod row;
 pub mod serve;
-pub mod standing;
+pub mod stats;
 
 use super::SLOTS;
 use crate::error::{Result, StoreError};
@@ -19,13 +19,13 @@ use crate::tx::Outbox;
 use sqlx::{Connection as _, PgConnection};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::code::Code;
-use tidemill_domain::outbox::attached::check::{Fault, Findings, FoundTable, STATUSES, check};
+use tidemill_domain::outbox::attached::check::{Fault, Findings, STATUSES, TableSchema, check};
 use tidemill_domain::outbox::attached::{AttachedTable, Index, TableName};
 use tidemill_domain::time::Timestamp;
 
 pub use failed::{FailedRecord, RowOrder};
 pub use look::TableLook;
-pub use standing::AttachedStanding;
+pub use stats::AttachedStats;
 
 stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -190,13 +190,13 @@ async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result
 async fn find(
     connection: &mut PgConnection,
     table: &AttachedTable,
-) -> Result<(Option<FoundTable>, Findings), AttachError> {
+) -> Result<(Option<TableSchema>, Findings), AttachError> {
     let name = &table.name;
     let mut found = match statement::find(&mut *connection, name).await? {
         None => None,
         Some(row) => {
             let columns = statement::columns(&mut *connection, name).await?;
-            Some(FoundTable {
+            Some(TableSchema {
                 is_ordinary: row.is_ordinary,
                 columns: columns.into_iter().map(Into::into).collect(),
                 has_unique_id: row.has_unique_id,
@@ -247,7 +247,7 @@ async fn examine(connection: &mut PgConnection, table: &AttachedTable) -> Result
 /// The statuses that a check constraint on the column rejects.
 async fn disallowed(
     connection: &mut PgConnection,
-    found: &FoundTable,
+    found: &TableSchema,
     name: &TableName,
 ) -> Result<Vec<String>, AttachError> {
     let Some(status) = found.columns.iter().find(|column| column.name == "status") else {

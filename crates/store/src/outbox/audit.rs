@@ -14,7 +14,7 @@ use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot, Snapshot, Window};
 
 /// How far the outbox was read, at an instant.
 #[derive(Clone, Debug)]
-pub struct OutboxStanding {
+pub struct OutboxPosition {
     places: HashMap<Slot, (Window, Seq)>,
     /// Below this, snapshots say nothing; events that have not failed count as read.
     floor: EventId,
@@ -74,7 +74,7 @@ impl AuditFrom {
     }
 }
 
-impl OutboxStanding {
+impl OutboxPosition {
     /// The sequence number of the last read event of each slot.
     pub fn seqs(&self) -> impl Iterator<Item = (Slot, Seq)> + '_ {
         self.places.iter().map(|(slot, (_, seq))| (*slot, *seq))
@@ -93,12 +93,12 @@ impl OutboxStanding {
 impl Outbox<'_> {
     /// Needs a transaction with one snapshot.
     #[crate::boxed]
-    pub async fn standing(&mut self) -> Result<OutboxStanding> {
+    pub async fn position(&mut self) -> Result<OutboxPosition> {
         let snapshot = self.outbox_audit_snapshot().await?;
         let snapshot = snapshot.parse().map_err(|_| damaged("outbox_event", "xid", snapshot))?;
         let places = self.places().await?;
         let places = places.into_iter().map(|place| (place.slot, (place.window, place.seq))).collect();
-        Ok(OutboxStanding {
+        Ok(OutboxPosition {
             places,
             floor: self.floor().await?,
             snapshot,
@@ -111,13 +111,13 @@ impl Outbox<'_> {
     #[crate::boxed]
     pub async fn audit_page(
         &mut self,
-        standing: &OutboxStanding,
+        position: &OutboxPosition,
         from: AuditFrom,
         limit: u32,
     ) -> Result<Vec<AuditedEvent>> {
         let rows = self.outbox_audit_events((from.xid, from.id), limit).await?;
         let judge = |mut event: AuditedEvent| {
-            event.is_read = standing.is_read(event.slot, event.id, event.xid);
+            event.is_read = position.is_read(event.slot, event.id, event.xid);
             event
         };
         Ok(rows.into_iter().map(judge).collect())

@@ -17,7 +17,7 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventDetail {
     pub event: StoredEvent,
-    pub fate: EventOutcome,
+    pub outcome: EventOutcome,
     pub owner: Option<RelayId>,
     /// The number of owners the slot has had.
     pub epoch: Epoch,
@@ -56,7 +56,7 @@ impl Outbox<'_> {
         let is_read = id <= floor || place.as_ref().is_some_and(|place| place.window.covers(id, event.xid));
         let state = failed_event.as_ref().map(|failed_event| failed_event.record.failed_event.state.word());
         Ok(Some(EventDetail {
-            fate: EventOutcome::of(is_read, state),
+            outcome: EventOutcome::of(is_read, state),
             owner: place.as_ref().and_then(|place| place.owner),
             epoch: place.map_or(Epoch::ZERO, |place| place.epoch),
             event,

@@ -10,7 +10,7 @@ pub mod operate;
 
 pub use due::{Due, DueEvent};
 pub use list::{Content, FailedEventDetail, FailedEventFilter, FailedEventRecord};
-pub use operate::{Operated, Operation, Selection};
+pub use operate::{Operation, OperationResult, Selection};
 
 use super::{FAILED_EVENT, numbers};
 use crate::error::Result;
@@ -151,7 +151,7 @@ impl Outbox<'_> {
         }
         let slots = self.failed_event_slots(ids).await?;
         self.failed_event_lock(&slots).await?;
-        Ok(self.failed_event_standing(ids).await?)
+        Ok(self.failed_events_known(ids).await?)
     }
 
     /// Makes the first open failed event of each of these aggregates due, if it was held.

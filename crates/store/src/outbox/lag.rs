@@ -87,7 +87,7 @@ impl Outbox<'_> {
     /// server.
     #[crate::boxed]
     pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>> {
-        if self.server_standing().await? == RestoreState::Restored {
+        if self.restore_state().await? == RestoreState::Restored {
             return Ok(None);
         }
         let places = self.places().await?;

@@ -31,7 +31,7 @@ impl Outbox<'_> {
                 unsettled.insert(event.id);
             }
         }
-        for row in self.failed_event_standing(&numbers).await? {
+        for row in self.failed_events_known(&numbers).await? {
             if row.failed_event.state.is_open() {
                 unsettled.insert(EventId::new(row.event_id));
             }

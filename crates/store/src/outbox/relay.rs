@@ -85,7 +85,7 @@ pub struct Looking<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct ClaimedSlots {
     /// All cursors, the new slots included.
     pub cursors: Vec<Cursor>,
     pub epochs: Vec<(Slot, Epoch)>,
@@ -195,7 +195,7 @@ impl Outbox<'_> {
         cursors: Vec<Cursor>,
         wanted: &[Slot],
         unit: Unit,
-    ) -> Result<Option<Taken>> {
+    ) -> Result<Option<ClaimedSlots>> {
         // Everyone locks relays before slots. PostgreSQL keeps the lock of a slot that turns out to be taken, so
         // waiting for our own row afterwards could deadlock with a process that retires both.
         if self.outbox_relay_lock(fence.id).await?.is_none() {
@@ -222,7 +222,7 @@ impl Outbox<'_> {
         let now = self.now().await?;
         self.outbox_slot_take(fence.id, &slots, now).await?;
         crash_point!("outbox_slots_taken");
-        Ok(Some(Taken { cursors, epochs }))
+        Ok(Some(ClaimedSlots { cursors, epochs }))
     }
 
     /// Leaves slots at their position; `None` if the relay has ended: roll back.

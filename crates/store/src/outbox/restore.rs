@@ -14,7 +14,7 @@ use tidemill_domain::outbox::{EventId, Place, Snapshot, Window};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
-    pub standing: RestoreState,
+    pub state: RestoreState,
     pub failed: u64,
 }
 
@@ -35,10 +35,10 @@ impl Store {
     #[crate::boxed]
     pub async fn check_outbox(&self) -> Result<Checked> {
         let mut tx = self.begin().await?;
-        let standing = tx.outbox().server_standing().await?;
-        if standing == RestoreState::Same {
+        let state = tx.outbox().restore_state().await?;
+        if state == RestoreState::Same {
             tx.rollback().await?;
-            return Ok(Checked { standing, failed: 0 });
+            return Ok(Checked { state, failed: 0 });
         }
         let checked = tx.outbox().reconcile().await?;
         tx.commit().await?;
@@ -49,7 +49,7 @@ impl Store {
 impl Outbox<'_> {
     /// Whether the outbox's snapshots are from this server.
     #[crate::boxed]
-    pub async fn server_standing(&mut self) -> Result<RestoreState> {
+    pub async fn restore_state(&mut self) -> Result<RestoreState> {
         // Read the snapshots before the server: in the other order, a relay that advances meanwhile would look like a
         // restore.
         let places = self.places().await?;
@@ -66,12 +66,12 @@ impl Outbox<'_> {
     #[crate::boxed]
     pub async fn reconcile(&mut self) -> Result<Checked> {
         self.outbox_lock().await?;
-        let standing = self.server_standing().await?;
+        let state = self.restore_state().await?;
         let Some(server) = self.server().await? else {
-            return Ok(Checked { standing, failed: 0 });
+            return Ok(Checked { state, failed: 0 });
         };
-        let failed = match standing {
-            RestoreState::Same => return Ok(Checked { standing, failed: 0 }),
+        let failed = match state {
+            RestoreState::Same => return Ok(Checked { state, failed: 0 }),
             RestoreState::First => 0,
             RestoreState::NewTimeline => {
                 self.audit().record(&entry("outbox.new_timeline", &server)).await?;
@@ -87,7 +87,7 @@ impl Outbox<'_> {
         };
         let now = self.now().await?;
         self.outbox_record_server(&server, now).await?;
-        Ok(Checked { standing, failed })
+        Ok(Checked { state, failed })
     }
 
     async fn begin_anew(&mut self) -> Result<u64> {

@@ -38,7 +38,7 @@ impl Store {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
         // Snapshots of another server say nothing about events written here.
-        if tx.outbox().server_standing().await? == RestoreState::Restored {
+        if tx.outbox().restore_state().await? == RestoreState::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
         let before = tx.now().await?.minus(keep_for);

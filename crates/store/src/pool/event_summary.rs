@@ -22,7 +22,7 @@ const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
 const POOLS_MOST: u32 = 1_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PoolStory {
+pub struct PoolEventSummary {
     pub at: Timestamp,
     pub pool: PoolName,
     pub ticket: Option<TicketId>,
@@ -34,7 +34,7 @@ pub struct PoolStory {
 impl Pools<'_> {
     /// Newest first.
     #[crate::boxed]
-    pub async fn events(&mut self, pool: Option<&PoolName>, limit: u32) -> Result<Vec<PoolStory>> {
+    pub async fn events(&mut self, pool: Option<&PoolName>, limit: u32) -> Result<Vec<PoolEventSummary>> {
         let read = i64::from(limit.saturating_mul(READ_PER_STORY).min(READ_MOST));
         let rows = match pool {
             Some(pool) => self.pool_log_latest_of(pool.as_str(), read).await?,
@@ -56,7 +56,13 @@ impl Pools<'_> {
             let ticket = ticket.map(|known| known.ticket);
             if let Some(text) = story(record.at, &record.event, ticket.as_ref()) {
                 let holder = ticket.map(|ticket| ticket.holder);
-                stories.push(PoolStory { at: record.at, pool, ticket: record.event.ticket(), holder, text });
+                stories.push(PoolEventSummary {
+                    at: record.at,
+                    pool,
+                    ticket: record.event.ticket(),
+                    holder,
+                    text,
+                });
                 count += 1;
             }
         }
@@ -66,7 +72,7 @@ impl Pools<'_> {
         Ok(stories)
     }
 
-    async fn peak_stories(&mut self, pool: Option<&PoolName>) -> Result<Vec<PoolStory>> {
+    async fn peak_stories(&mut self, pool: Option<&PoolName>) -> Result<Vec<PoolEventSummary>> {
         let since = self.now().await?.minus(PEAKS_OF);
         let pools = match pool {
             Some(pool) => vec![pool.clone()],
@@ -77,7 +83,7 @@ impl Pools<'_> {
             for step in self.peaks(&pool, since).await? {
                 let text = peak(pool.as_str(), step.most);
                 let at = step.at.plus(STEP);
-                stories.push(PoolStory { at, pool: pool.clone(), ticket: None, holder: None, text });
+                stories.push(PoolEventSummary { at, pool: pool.clone(), ticket: None, holder: None, text });
             }
         }
         Ok(stories)

@@ -27,7 +27,7 @@ pub struct RenderFilter {
 pub const SEARCHED_MAX: u32 = 10_000;
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct FoundRenders {
+pub struct RenderSearch {
     /// Newest first.
     pub records: Vec<RenderRecord>,
     /// The oldest render searched, if there may be older ones.
@@ -121,7 +121,7 @@ impl Renders<'_> {
         text: Option<&str>,
         before: Option<RenderId>,
         limit: u32,
-    ) -> Result<FoundRenders> {
+    ) -> Result<RenderSearch> {
         let status = filter.status.map(Status::as_str);
         let before = before.map_or(i64::MAX, RenderId::get);
         let skipped = i64::from(SEARCHED_MAX) - 1;
@@ -131,7 +131,7 @@ impl Renders<'_> {
         };
         let from = floor.unwrap_or(i64::MIN);
         let rows = self.render_list(filter, text, from, before, limit).await?;
-        Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
+        Ok(RenderSearch { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
     #[crate::boxed]

@@ -13,7 +13,7 @@ use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Debug)]
 #[must_use = "an order may be refused"]
-pub enum Ordered {
+pub enum RenderChanged {
     Done {
         from: Status,
         /// A cancelled render stays in work until its worker notices.
@@ -26,11 +26,16 @@ pub enum Ordered {
 impl Renders<'_> {
     /// Cancels a render. One in work goes on until its worker notices.
     #[crate::boxed]
-    pub async fn cancel(&mut self, id: RenderId, actor: &Actor, reason: Option<&str>) -> Result<Ordered> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+    pub async fn cancel(
+        &mut self,
+        id: RenderId,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<RenderChanged> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
         let before = row.render()?;
         if let Err(refusal) = order::may_cancel(&before) {
-            return Ok(Ordered::Refused(refusal));
+            return Ok(RenderChanged::Refused(refusal));
         }
         let now = self.now().await?;
         let policy = Policy::standard().expect("the numbers of the document are in bounds");
@@ -41,13 +46,18 @@ impl Renders<'_> {
 
     /// Retries a render at once.
     #[crate::boxed]
-    pub async fn retry(&mut self, id: RenderId, actor: &Actor, reason: Option<&str>) -> Result<Ordered> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+    pub async fn retry(
+        &mut self,
+        id: RenderId,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<RenderChanged> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
         let before = row.render()?;
         let now = self.now().await?;
         let decision = match order::retry(&before, now) {
             Ok(decision) => decision,
-            Err(refusal) => return Ok(Ordered::Refused(refusal)),
+            Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
         };
         let order = Order { action: "render.retry", actor, reason, now };
         self.order(row, &before, &decision, order).await
@@ -61,8 +71,8 @@ impl Renders<'_> {
         policy: &Policy,
         actor: &Actor,
         reason: Option<&str>,
-    ) -> Result<Ordered> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+    ) -> Result<RenderChanged> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
         let before = row.render()?;
         let now = self.now().await?;
         let status = before.status;
@@ -70,16 +80,16 @@ impl Renders<'_> {
             Ok(()) => {}
             // Repeating the request, or being later than the reaper, is fine.
             Err(OrderRefusal::NotHeld { status: from @ Status::Pending }) => {
-                return Ok(Ordered::Done { from, record: Box::new(row.record()?) });
+                return Ok(RenderChanged::Done { from, record: Box::new(row.record()?) });
             }
-            Err(refusal) => return Ok(Ordered::Refused(refusal)),
+            Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
         }
         let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else {
-            return Ok(Ordered::Refused(OrderRefusal::NotHeld { status }));
+            return Ok(RenderChanged::Refused(OrderRefusal::NotHeld { status }));
         };
         let order = Order { action: "render.recover", actor, reason, now };
         self.audit_order_of_render(status, &reaped.record, order).await?;
-        Ok(Ordered::Done { from: status, record: Box::new(reaped.record) })
+        Ok(RenderChanged::Done { from: status, record: Box::new(reaped.record) })
     }
 
     /// The same for at most `limit` renders of vanished workers: the status before, and the current row. Needs a
@@ -109,15 +119,15 @@ impl Renders<'_> {
         before: &Render,
         decision: &Decision,
         order: Order<'_>,
-    ) -> Result<Ordered> {
+    ) -> Result<RenderChanged> {
         let change = Change::new(&order.actor.name, order.now);
         let saved = self.save_render(row, before, decision, change).await?;
         let record = match saved {
             Some(row) => row.record()?,
-            None => return Ok(Ordered::NoSuchRender),
+            None => return Ok(RenderChanged::NoSuchRender),
         };
         self.audit_order_of_render(before.status, &record, order).await?;
-        Ok(Ordered::Done { from: before.status, record: Box::new(record) })
+        Ok(RenderChanged::Done { from: before.status, record: Box::new(record) })
     }
 
     async fn audit_order_of_render(

@@ -30,7 +30,7 @@ pub enum Room {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Taken {
+pub struct DueSchedule {
     pub schedule: String,
     /// Ticks that did not fire; they are recorded.
     pub passed: Vec<PassedTick>,
@@ -59,7 +59,7 @@ impl Schedules<'_> {
     /// Takes one due schedule of these jobs, and lets the domain decide. Records ticks that do not fire; launch and
     /// record the one that fires.
     #[crate::boxed]
-    pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>> {
+    pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<DueSchedule>> {
         let now = self.now().await?;
         let Some(mut row) = self.schedule_lock_due(now, jobs).await? else { return Ok(None) };
         let plan = match &row.schedule {
@@ -82,9 +82,9 @@ impl Schedules<'_> {
                 passed.push(tick);
             }
         }
-        row.next_at = decided.standing.next_at;
-        row.is_waiting = decided.standing.is_waiting;
-        row.look_at = match decided.standing {
+        row.next_at = decided.state.next_at;
+        row.is_waiting = decided.state.is_waiting;
+        row.look_at = match decided.state {
             ScheduleState { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE)),
             ScheduleState { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE)),
             ScheduleState { next_at, .. } => next_at,
@@ -101,7 +101,7 @@ impl Schedules<'_> {
             }
             Some(tick) => DueTick::Fires { tick, job: row.job.clone(), plan: Box::new(plan), now },
         };
-        Ok(Some(Taken { schedule: row.name, passed, due }))
+        Ok(Some(DueSchedule { schedule: row.name, passed, due }))
     }
 
     /// Records the outcome of a tick that was to fire. False if another process has recorded it: then roll back.
@@ -124,10 +124,15 @@ impl Schedules<'_> {
         Ok(is_first)
     }
 
-    async fn put_aside(&mut self, mut row: ScheduleRow, now: Timestamp, bad: BadSchedule) -> Result<Taken> {
+    async fn put_aside(
+        &mut self,
+        mut row: ScheduleRow,
+        now: Timestamp,
+        bad: BadSchedule,
+    ) -> Result<DueSchedule> {
         row.look_at = Some(now.plus(DAMAGED_PAUSE));
         self.schedule_save_state(&row).await?;
-        Ok(Taken { schedule: row.name, passed: Vec::new(), due: DueTick::Damaged(bad) })
+        Ok(DueSchedule { schedule: row.name, passed: Vec::new(), due: DueTick::Damaged(bad) })
     }
 
     async fn insert_tick(

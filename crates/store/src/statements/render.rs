@@ -2,10 +2,10 @@
 
 pub(crate) mod attempt;
 pub(crate) mod composition;
+pub(crate) mod metrics;
 pub(crate) mod orphan_job;
 pub(crate) mod queue;
 pub(crate) mod save;
-pub(crate) mod standing;
 
 use crate::codec::{DbId, DbTime};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! With many leases and a long audit log, the lists of them find their rows by an index.
 
-use crate::told::{plans_of, reads_a_whole_table};
+use crate::event_recorder::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use tidemill_domain::lease::LeaseKey;
 use tidemill_store::audit::AuditFilter;

@@ -37,6 +37,7 @@ mod cancel;
 mod connect;
 mod demo;
 mod dice;
+mod event_recorder;
 mod foundation_plan;
 mod inbox;
 mod item;
@@ -55,7 +56,6 @@ mod render;
 mod schedule;
 mod step_back;
 mod token;
-mod told;
 mod wakeup;
 
 /// An empty database with its schema, and a clock that the test moves.
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     async fn postgres() -> Option<Self> {
-        told::prepare();
+        event_recorder::prepare();
         Some(Self::on(Scratch::postgres_with_schema().await?).await)
     }
 

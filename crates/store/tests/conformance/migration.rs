@@ -34,7 +34,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
     let store = open(&scratch).await;
     assert!(matches!(store.initialise(Init::Never).await, Err(StoreError::SchemaBehind { .. })));
     let status = store.migration_status().await.unwrap();
-    assert!(status.iter().all(|line| line.standing == MigrationState::Pending));
+    assert!(status.iter().all(|line| line.state == MigrationState::Pending));
 
     let mut told = Vec::new();
     let count = store.migrate(&Actor::system(), |migration| told.push(migration.version)).await.unwrap();
@@ -43,7 +43,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
     assert_eq!(told.len(), count);
     store.initialise(Init::Never).await.unwrap();
     let status = store.migration_status().await.unwrap();
-    assert!(status.iter().all(|line| line.standing == MigrationState::Applied && line.applied_at.is_some()));
+    assert!(status.iter().all(|line| line.state == MigrationState::Applied && line.applied_at.is_some()));
 }
 
 async fn migrating_twice_changes_nothing(bench: Bench) {

@@ -6,7 +6,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{MissedRuns, Schedule, TickOutcome};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::schedule::{Defined, DueTick, Room, ScheduleRecord, TICKS_KEPT, Taken, TickRecord};
+use tidemill_store::schedule::{Defined, DueSchedule, DueTick, Room, ScheduleRecord, TICKS_KEPT, TickRecord};
 
 crate::on_both![
     a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause,
@@ -58,19 +58,19 @@ async fn ticks(bench: &Bench, name: &str) -> Vec<TickRecord> {
 }
 
 /// One turn; what is up counts as launched by the execution of this number.
-async fn turn(bench: &Bench, room: Room, execution: i64) -> Option<Taken> {
+async fn turn(bench: &Bench, room: Room, execution: i64) -> Option<DueSchedule> {
     let mut tx = bench.begin().await;
     let taken = tx.schedules().take_due(&["load"], room).await.unwrap();
-    if let Some(Taken { schedule, due: DueTick::Fires { tick, .. }, .. }) = &taken {
+    if let Some(DueSchedule { schedule, due: DueTick::Fires { tick, .. }, .. }) = &taken {
         assert!(tx.schedules().record_tick(schedule, *tick, Ok(ExecutionId::new(execution))).await.unwrap());
     }
     tx.commit().await.unwrap();
     taken
 }
 
-fn fires(taken: &Option<Taken>) -> Option<Timestamp> {
+fn fires(taken: &Option<DueSchedule>) -> Option<Timestamp> {
     match taken {
-        Some(Taken { due: DueTick::Fires { tick, .. }, .. }) => Some(*tick),
+        Some(DueSchedule { due: DueTick::Fires { tick, .. }, .. }) => Some(*tick),
         _ => None,
     }
 }

@@ -68,10 +68,10 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
     context.list("tidemill.migration/v1", "No migrations.", &status).columns(&[
         ("version", |line| json!(line.version)),
         ("name", |line| json!(line.name)),
-        ("status", |line| json!(line.standing.as_str())),
+        ("status", |line| json!(line.state.as_str())),
         ("applied_at", |line| json!(line.applied_at.map(|at| at.to_string()))),
     ])?;
     let usable =
-        status.iter().all(|line| matches!(line.standing, MigrationState::Applied | MigrationState::Newer));
+        status.iter().all(|line| matches!(line.state, MigrationState::Applied | MigrationState::Newer));
     Ok(if usable { Exit::Ok } else { Exit::Conflict })
 }

@@ -111,7 +111,7 @@ fn is_for_others(name: &str, text: &str) -> bool {
         || CRASH_AT.contains(&name)
         || name.starts_with("TIDEMILL_TEST_")
         // Tidemill may run as the command of a step.
-        || command::is_told(name)
+        || command::is_step_variable(name)
         || is_from_kubernetes(name, text)
 }
 

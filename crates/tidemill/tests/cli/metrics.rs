@@ -30,7 +30,7 @@ impl fmt::Display for Metric {
 
 /// What was found, and what is wrong with it.
 #[derive(Default, Debug)]
-struct Found {
+struct MetricNames {
     metrics: BTreeSet<Metric>,
     problems: Vec<String>,
 }
@@ -131,8 +131,8 @@ fn names(code: &str) -> BTreeSet<&str> {
 }
 
 /// The metrics of a file that is named after them.
-fn of_code(code: &str) -> Found {
-    let (constants, mut found, mut described) = (constants(code), Found::default(), BTreeSet::new());
+fn of_code(code: &str) -> MetricNames {
+    let (constants, mut found, mut described) = (constants(code), MetricNames::default(), BTreeSet::new());
     for call in calls(code) {
         let Some(name) =
             call.arguments.first().and_then(|first| literal(first).or(constants.get(&**first).copied()))
@@ -181,8 +181,8 @@ fn is_id(word: &str) -> bool {
 }
 
 /// The metrics of the page: the rows of its tables.
-fn of_page(page: &str) -> Found {
-    let mut found = Found::default();
+fn of_page(page: &str) -> MetricNames {
+    let mut found = MetricNames::default();
     for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, labels, meaning] = cells[..] else {

@@ -95,9 +95,9 @@ async fn a_table_is_attached_looked_at_and_given_up() {
     );
 
     let stats = json_of(&stage.run(&["outbox", "stats", "-o", "json"]));
-    let standing = find(&stats, "attached");
+    let attached = find(&stats, "attached");
     assert_eq!(
-        (&standing[0]["failed"]["at_least"], &standing[0]["sending"]["at_least"]),
+        (&attached[0]["failed"]["at_least"], &attached[0]["sending"]["at_least"]),
         (&1.into(), &1.into())
     );
     let dead = ["outbox", "failed", "--table", "transfer_events", "-o", "json"];

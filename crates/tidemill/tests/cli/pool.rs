@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::{Answer, Holder};
-use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::scratch::Scratch;
 
 tidemill_store::on_both![
@@ -40,11 +40,14 @@ pub(crate) fn in_use(stage: &Stage, pool: &str) -> u64 {
 
 /// Asks in this process, without waiting.
 async fn ask(pools: &Pools, run: &str, units: u32, least: u32) -> Answer {
-    let part = AskPart {
+    let part = AcquirePart {
         least: NonZeroU32::new(least),
-        ..AskPart::new("etl".parse().unwrap(), NonZeroU32::new(units))
+        ..AcquirePart::new("etl".parse().unwrap(), NonZeroU32::new(units))
     };
-    let ask = Ask { table: "SALES".into(), ..Ask::new(Holder::run("batch", run).unwrap(), part) };
+    let ask = AcquireRequest {
+        table: "SALES".into(),
+        ..AcquireRequest::new(Holder::run("batch", run).unwrap(), part)
+    };
     pools.acquire(&ask, Duration::ZERO).await.unwrap()
 }
 

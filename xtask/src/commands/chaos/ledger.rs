@@ -11,14 +11,14 @@ pub(super) struct Entry {
 
 /// What a copy has to come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Wanted {
+pub(super) struct Expected {
     pub(super) rows: u64,
     /// How many of them the target refuses.
     pub(super) refused: u64,
 }
 
 /// What is wrong with a copy that has come to its end.
-pub(super) fn faults(entries: &[Entry], wanted: Wanted) -> Vec<String> {
+pub(super) fn faults(entries: &[Entry], wanted: Expected) -> Vec<String> {
     let mut faults = Vec::new();
     let written: u64 = entries.iter().map(|entry| entry.written).sum();
     let skipped: u64 = entries.iter().map(|entry| entry.skipped).sum();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn faults(entries: &[Entry], rows: u64) -> Vec<String> {
-        super::faults(entries, Wanted { rows, refused: 0 })
+        super::faults(entries, Expected { rows, refused: 0 })
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn rows_that_are_refused_are_skipped_once_and_not_written() {
         let skipping = |skipped| Entry { skipped, ..entry("COMPLETED", 90) };
-        let wanted = Wanted { rows: 100, refused: 10 };
+        let wanted = Expected { rows: 100, refused: 10 };
 
         assert_eq!(super::faults(&[skipping(10)], wanted), [""; 0]);
         assert_eq!(super::faults(&[skipping(11)], wanted), ["11 rows were counted as skipped, not 10"]);

@@ -1,7 +1,7 @@
 //! One round: a copy on an empty database, killed at random times until it is complete, and then looked at.
 
 use super::Limits;
-use super::ledger::{self, Wanted};
+use super::ledger::{self, Expected};
 use super::stand::{LEASE, Place, Program, Stand};
 use crate::stages::now;
 use fastrand::Rng;
@@ -82,7 +82,7 @@ pub(super) fn play(
     stand.succeed(&["job", "run", "verify"])?;
     let entries = stand.entries()?;
     dealt.hits = entries.iter().map(|entry| u32::from(entry.status == "FAILED")).sum();
-    let faults = ledger::faults(&entries, Wanted { rows, refused: rows / every });
+    let faults = ledger::faults(&entries, Expected { rows, refused: rows / every });
     if faults.is_empty() { Ok(dealt) } else { Err(faults.join("; ")) }
 }
 

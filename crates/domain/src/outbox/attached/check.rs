@@ -5,7 +5,7 @@ use super::{AttachedTable, Index, TableName, quote};
 pub const STATUSES: [&str; 4] = ["PENDING", "SENDING", "PUBLISHED", "FAILED"];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FoundColumn {
+pub struct ColumnSchema {
     pub name: String,
     /// Without length, as PostgreSQL writes it.
     pub type_name: String,
@@ -15,10 +15,10 @@ pub struct FoundColumn {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FoundTable {
+pub struct TableSchema {
     /// No view, no partitioned table.
     pub is_ordinary: bool,
-    pub columns: Vec<FoundColumn>,
+    pub columns: Vec<ColumnSchema>,
     /// `event_id` alone is unique.
     pub has_unique_id: bool,
     pub may_enter: bool,
@@ -73,7 +73,7 @@ const NEEDED: [Needed; 7] = [
 ];
 
 /// `found` is none when there is no such table.
-pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
+pub fn check(name: &TableName, found: Option<&TableSchema>) -> Findings {
     let mut findings = Findings::default();
     let Some(found) = found else {
         findings.fault(
@@ -150,7 +150,7 @@ pub fn lost_index(table: &AttachedTable, index: Index) -> Fault {
     }
 }
 
-fn check_column(name: &TableName, needed: &Needed, column: &FoundColumn, findings: &mut Findings) {
+fn check_column(name: &TableName, needed: &Needed, column: &ColumnSchema, findings: &mut Findings) {
     let (table, word) = (name.quoted(), needed.name);
     let is_status = word == "status";
     match &column.labels {
@@ -205,14 +205,14 @@ mod tests {
         TableName::new("public", "transfer_events").unwrap()
     }
 
-    fn column(name: &str, type_name: &str) -> FoundColumn {
+    fn column(name: &str, type_name: &str) -> ColumnSchema {
         let type_name = type_name.to_owned();
-        FoundColumn { name: name.to_owned(), type_name, is_nullable: false, chars_max: None, labels: None }
+        ColumnSchema { name: name.to_owned(), type_name, is_nullable: false, chars_max: None, labels: None }
     }
 
     /// The table of the document.
-    fn table() -> FoundTable {
-        FoundTable {
+    fn table() -> TableSchema {
+        TableSchema {
             is_ordinary: true,
             columns: vec![
                 column("event_id", "bigint"),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn privileges_that_are_missing_are_named_with_the_statements_that_give_them() {
-        let found = FoundTable {
+        let found = TableSchema {
             may_enter: false,
             lacking: vec!["select".to_owned(), "update".to_owned()],
             user: "app".to_owned(),

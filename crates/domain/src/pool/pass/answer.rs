@@ -16,7 +16,7 @@ pub(super) struct Queue {
 }
 
 /// All waiting requests in order, with reason and estimate.
-pub fn standing(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
+pub fn queue_positions(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
     let queue = Queue::of(ledger, now);
     let mut places: Vec<_> = queue.places.iter().collect();
     places.sort_by_key(|(_, (position, _))| *position);

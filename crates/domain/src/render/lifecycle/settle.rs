@@ -1,6 +1,6 @@
 //! Claims, returns, retries, recoveries and ends of a render.
 
-use super::super::retry_rules::{Job, Remedy, is_told, jitter};
+use super::super::retry_rules::{Job, Remedy, jitter, needs_alert};
 use super::super::{Failure, Phase, Progress, Status, Trouble};
 use super::{Act, Concern, Decision, File, Policy, Reason, Render, Slot};
 use crate::lease::{Epoch, Fence, Lease};
@@ -120,7 +120,7 @@ pub(super) fn troubled(
             next.run_after = now.plus(backoff.delay(count, jitter(render.id, count)));
             next.reason = Some(reason(trouble));
             let mut decision = Decision::write(next, act);
-            if is_told(failure) {
+            if needs_alert(failure) {
                 decision.concerns.push(Concern::Failure(failure));
             }
             add_if_late(decision)
@@ -145,7 +145,7 @@ fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     let file = if next.phase >= Phase::Copying { File::Keep } else { File::Delete };
     let act = drop_job(next.job, slot, file);
     let mut decision = Decision::write(next, act);
-    if is_told(trouble.failure) {
+    if needs_alert(trouble.failure) {
         decision.concerns.push(Concern::Failure(trouble.failure));
     }
     decision

@@ -34,13 +34,13 @@ fn missed(ticks: &[&str]) -> Vec<PassedTick> {
 
 #[test]
 fn nothing_happens_before_its_time() {
-    let standing = due(at("15T03:00:00"));
+    let state = due(at("15T03:00:00"));
 
-    let turn = decide(&plan(&hourly()), standing, free(at("15T02:59:59")));
+    let turn = decide(&plan(&hourly()), state, free(at("15T02:59:59")));
 
-    assert_eq!(turn, Turn { fires: None, passed: Vec::new(), standing });
+    assert_eq!(turn, Turn { fires: None, passed: Vec::new(), state });
     let over = ScheduleState { next_at: None, is_waiting: false };
-    assert_eq!(decide(&plan(&hourly()), over, free(at("15T02:59:59"))).standing, over);
+    assert_eq!(decide(&plan(&hourly()), over, free(at("15T02:59:59"))).state, over);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_tick_fires_up_to_the_end_of_its_grace() {
         let turn = decide(&plan(&hourly()), due(at("15T03:00:00")), free(at(now)));
 
         assert_eq!(turn.fires, Some(at("15T03:00:00")), "{now}");
-        assert_eq!(turn.standing, due(at("15T04:00:00")));
+        assert_eq!(turn.state, due(at("15T04:00:00")));
     }
 }
 
@@ -58,7 +58,7 @@ fn missed_ticks_are_recorded_or_made_up_for_as_the_policy_says() {
     let late = |policy, now| decide(&plan(&hourly().missed(policy)), due(at("15T03:00:00")), free(at(now)));
 
     let skip = late(MissedRuns::Skip, "15T05:30:00");
-    assert_eq!((skip.fires, skip.standing), (None, due(at("15T06:00:00"))));
+    assert_eq!((skip.fires, skip.state), (None, due(at("15T06:00:00"))));
     assert_eq!(skip.passed, missed(&["15T03:00:00", "15T04:00:00", "15T05:00:00"]));
 
     let skip_then_fire = late(MissedRuns::Skip, "15T05:00:30");
@@ -66,14 +66,14 @@ fn missed_ticks_are_recorded_or_made_up_for_as_the_policy_says() {
     assert_eq!(skip_then_fire.passed, missed(&["15T03:00:00", "15T04:00:00"]));
 
     let latest = late(MissedRuns::Latest, "15T05:30:00");
-    assert_eq!((latest.fires, latest.standing), (Some(at("15T05:00:00")), due(at("15T06:00:00"))));
+    assert_eq!((latest.fires, latest.state), (Some(at("15T05:00:00")), due(at("15T06:00:00"))));
     assert_eq!(latest.passed, missed(&["15T03:00:00", "15T04:00:00"]));
 
     let all = late(MissedRuns::All { limit: 2 }, "15T05:30:00");
-    assert_eq!((all.fires, all.standing), (Some(at("15T04:00:00")), due(at("15T05:00:00"))));
+    assert_eq!((all.fires, all.state), (Some(at("15T04:00:00")), due(at("15T05:00:00"))));
     assert_eq!(all.passed, missed(&["15T03:00:00"]));
     let rest =
-        decide(&plan(&hourly().missed(MissedRuns::All { limit: 2 })), all.standing, free(at("15T05:30:00")));
+        decide(&plan(&hourly().missed(MissedRuns::All { limit: 2 })), all.state, free(at("15T05:30:00")));
     assert_eq!((rest.fires, rest.passed), (Some(at("15T05:00:00")), Vec::new()));
 }
 
@@ -98,13 +98,13 @@ fn an_earlier_execution_lets_a_tick_fire_be_skipped_or_wait() {
     assert_eq!(turn(Overlap::Allow).fires, Some(tick));
     let skipped = turn(Overlap::Skip);
     assert_eq!(skipped.passed, [PassedTick { at: tick, why: Passed::Skipped }]);
-    assert_eq!(skipped.standing, due(at("15T04:00:00")));
+    assert_eq!(skipped.state, due(at("15T04:00:00")));
     let waits = turn(Overlap::Wait);
     assert_eq!((waits.fires, waits.passed), (None, Vec::new()));
-    assert_eq!(waits.standing, ScheduleState { next_at: Some(tick), is_waiting: true });
+    assert_eq!(waits.state, ScheduleState { next_at: Some(tick), is_waiting: true });
 
     let hours_later = free(at("15T08:30:00"));
-    let fires = decide(&plan(&hourly().overlap(Overlap::Wait)), waits.standing, hours_later);
+    let fires = decide(&plan(&hourly().overlap(Overlap::Wait)), waits.state, hours_later);
     assert_eq!(fires.fires, Some(tick), "who waits is not missed");
 }
 
@@ -114,8 +114,8 @@ fn a_tick_waits_where_there_is_no_room() {
 
     let turn = decide(&plan(&hourly()), due(at("15T03:00:00")), full);
 
-    assert_eq!((turn.fires, turn.standing.is_waiting), (None, true));
-    let later = decide(&plan(&hourly()), turn.standing, free(at("15T03:59:00")));
+    assert_eq!((turn.fires, turn.state.is_waiting), (None, true));
+    let later = decide(&plan(&hourly()), turn.state, free(at("15T03:59:00")));
     assert_eq!(later.fires, Some(at("15T03:00:00")));
 }
 
@@ -164,15 +164,15 @@ proptest! {
     ) {
         let plan = plan(&schedule);
         let start: Timestamp = "2026-10-24T12:00:00Z".parse().unwrap();
-        let mut standing = ScheduleState { next_at: plan.timetable.next_after(start), is_waiting: false };
-        let first = standing.next_at.unwrap();
+        let mut state = ScheduleState { next_at: plan.timetable.next_after(start), is_waiting: false };
+        let first = state.next_at.unwrap();
         let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
         let (mut now, mut decided) = (start, Vec::<Timestamp>::new());
         for (pause, is_earlier_running, has_room) in looks {
             // The clock may also go back by up to an hour.
             now = now.plus(Duration::from_secs(pause)).minus(Duration::from_secs(pause % HOUR));
             for _ in 0..100 {
-                let turn = decide(&plan, standing, Circumstances { now, is_earlier_running, has_room });
+                let turn = decide(&plan, state, Circumstances { now, is_earlier_running, has_room });
                 for passed in &turn.passed {
                     while passed.why == Passed::MissedMany && following(decided.last().unwrap()) != Some(passed.at) {
                         decided.push(following(decided.last().unwrap()).unwrap());
@@ -180,15 +180,15 @@ proptest! {
                     decided.push(passed.at);
                 }
                 decided.extend(turn.fires);
-                if turn.standing == standing {
+                if turn.state == state {
                     break;
                 }
-                standing = turn.standing;
+                state = turn.state;
             }
-            prop_assert!(standing.is_waiting || standing.next_at.unwrap() > now, "nothing that is due is left");
+            prop_assert!(state.is_waiting || state.next_at.unwrap() > now, "nothing that is due is left");
         }
         let all: Vec<Timestamp> =
-            std::iter::successors(Some(first), following).take_while(|tick| *tick < standing.next_at.unwrap()).collect();
+            std::iter::successors(Some(first), following).take_while(|tick| *tick < state.next_at.unwrap()).collect();
         prop_assert_eq!(decided, all);
     }
 
@@ -197,11 +197,11 @@ proptest! {
         let plan = plan(&hourly().missed(MissedRuns::All { limit }).overlap(Overlap::Allow));
         let first = at("01T00:00:00");
         let now = first.plus(Duration::from_secs(hours * HOUR + 30 * MINUTE));
-        let (mut standing, mut fired) = (due(first), Vec::new());
-        while standing.next_at.unwrap() <= now {
-            let turn = decide(&plan, standing, free(now));
+        let (mut state, mut fired) = (due(first), Vec::new());
+        while state.next_at.unwrap() <= now {
+            let turn = decide(&plan, state, free(now));
             fired.extend(turn.fires);
-            standing = turn.standing;
+            state = turn.state;
         }
         let expected = u64::from(limit).min(hours + 1);
         prop_assert_eq!(fired.len() as u64, expected);

@@ -4,7 +4,7 @@ use super::{Observing, Signal, number, whole};
 use crate::render::gauge::RenderGauges;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::render::retry_rules::is_told;
+use tidemill_domain::render::retry_rules::needs_alert;
 use tidemill_domain::render::{Failure, Status};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::render::WorkerState;
@@ -93,7 +93,7 @@ impl RenderSignal {
                 let lasting = |code: &str| {
                     Failure::ALL
                         .into_iter()
-                        .any(|failure| is_told(failure) && failure.code().to_string() == code)
+                        .any(|failure| needs_alert(failure) && failure.code().to_string() == code)
                 };
                 let lasting = recent.failures.iter().filter(|(code, _)| lasting(code));
                 Some(number(lasting.map(|(_, count)| count).sum()))

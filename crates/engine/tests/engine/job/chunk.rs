@@ -208,14 +208,14 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
 #[tokio::test]
 async fn transient_errors_are_tried_again_after_a_pause_and_told() {
     #[derive(Clone, Default)]
-    struct Told(Arc<Mutex<Vec<String>>>);
-    impl RetryListener for Told {
+    struct Recorder(Arc<Mutex<Vec<String>>>);
+    impl RetryListener for Recorder {
         fn on_retry(&self, phase: Phase, error: &ItemError) {
             self.0.lock().unwrap().push(format!("{} {error}", phase.as_str()));
         }
     }
     let bench = JobBench::new().await.unwrap();
-    let (attempts, told) = (Arc::new(AtomicUsize::new(0)), Told::default());
+    let (attempts, told) = (Arc::new(AtomicUsize::new(0)), Recorder::default());
     let counted = attempts.clone();
     let step = Step::chunk("s", 10)
         .reader(numbers())
@@ -457,8 +457,8 @@ async fn the_clock_of_a_bench_can_be_moved_by_days() {
 #[tokio::test]
 async fn a_scan_is_no_retry() {
     #[derive(Clone, Default)]
-    struct Told(Arc<AtomicUsize>);
-    impl RetryListener for Told {
+    struct Recorder(Arc<AtomicUsize>);
+    impl RetryListener for Recorder {
         fn on_retry(&self, _: Phase, _: &ItemError) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -471,7 +471,7 @@ async fn a_scan_is_no_retry() {
             if items.contains(&4) { Err(ItemError::new(ErrorKind::WRITE, "four")) } else { Ok(()) }
         }
     }
-    let (bench, told) = (JobBench::new().await.unwrap(), Told::default());
+    let (bench, told) = (JobBench::new().await.unwrap(), Recorder::default());
     let long = Duration::from_secs(3600);
     let step = Step::chunk("s", 10)
         .reader(numbers())

@@ -12,7 +12,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_engine::job::{PoolUse, Step, TaskletScope};
-use tidemill_engine::pool::{Ask, AskPart, Hold, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, Hold, PoolOptions, Pools};
 use tidemill_store::pool::PoolRecord;
 use tidemill_store::scratch::Scratch;
 use tokio::sync::watch;
@@ -53,7 +53,8 @@ async fn other(stand: &Stand, units: u32) -> Hold {
 /// Somebody else whose run is called like this.
 async fn stranger(stand: &Stand, run: &str, units: u32) -> Hold {
     let pools = Pools::start(stand.bench.store().clone(), PoolOptions::default());
-    let ask = Ask::new(Holder::run("other", run).unwrap(), AskPart::new(adw(), Some(some(units))));
+    let ask =
+        AcquireRequest::new(Holder::run("other", run).unwrap(), AcquirePart::new(adw(), Some(some(units))));
     pools.hold(ask, Duration::ZERO).await.unwrap().unwrap()
 }
 

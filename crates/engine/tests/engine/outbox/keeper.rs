@@ -40,9 +40,9 @@ async fn on_postgres_a_round_does_all_of_it() {
     run(&store, &format!("update tidemill_outbox_slot set place = '{place}'")).await;
     let read = keep(&store, &KeeperOptions::default()).await.unwrap();
 
-    assert_eq!(first.checked.standing, RestoreState::First);
+    assert_eq!(first.checked.state, RestoreState::First);
     assert_eq!(first.extended.made.len(), 2);
-    assert_eq!((waiting.checked.standing, waiting.retained.dropped), (RestoreState::Same, Vec::new()));
+    assert_eq!((waiting.checked.state, waiting.retained.dropped), (RestoreState::Same, Vec::new()));
     assert_eq!(read.retained.dropped, [Range { from: 1, to: 1_000_001 }]);
 }
 

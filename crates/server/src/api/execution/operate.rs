@@ -16,7 +16,7 @@ use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_engine::job::JobError;
 use tidemill_store::Tx;
-use tidemill_store::job::Operated;
+use tidemill_store::job::ExecutionChanged;
 
 /// Stops, abandons or recovers an execution and answers with its new state. Scopes name the job.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
@@ -37,11 +37,11 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
 }
 
 /// The status before and after an action, or why it was refused.
-pub fn change(id: ExecutionId, operated: Operated) -> Result<(BatchStatus, BatchStatus), JobError> {
+pub fn change(id: ExecutionId, operated: ExecutionChanged) -> Result<(BatchStatus, BatchStatus), JobError> {
     match operated {
-        Operated::Done { from, to } => Ok((from, to)),
-        Operated::Refused(refusal) => Err(JobError::NotAllowed { id, refusal }),
-        Operated::NoSuchExecution => Err(JobError::UnknownExecution(id)),
+        ExecutionChanged::Done { from, to } => Ok((from, to)),
+        ExecutionChanged::Refused(refusal) => Err(JobError::NotAllowed { id, refusal }),
+        ExecutionChanged::NoSuchExecution => Err(JobError::UnknownExecution(id)),
     }
 }
 

@@ -16,7 +16,7 @@ use tidemill_api::pool::{CancelledRequest, GrantedLease, PoolLease, PoolRequest,
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Admitted, Answer, Release};
 use tidemill_domain::pool::{Class, End, Holder, PoolName, Reason, ReleaseBy, UnitRequest};
-use tidemill_engine::pool::{Ask, AskPart};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::TicketRecord;
 
 /// Maximum time to wait for units before answering, in seconds: clients time out after 60.
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     }
     let (parts, hints) = parts(&state, &principal, &body).await?;
     let holder = &body.holder;
-    let ask = Ask {
+    let ask = AcquireRequest {
         parts,
         holder: Holder::new(&holder.dag_id, &holder.run_id, &holder.task, holder.map_index)
             .map_err(|error| bad("holder", error.to_string()))?,
@@ -132,12 +132,12 @@ async fn parts(
     state: &State,
     principal: &Principal,
     body: &RequestUnits,
-) -> Result<(Vec<AskPart>, Vec<(PoolName, UnitRequest)>), Problem> {
+) -> Result<(Vec<AcquirePart>, Vec<(PoolName, UnitRequest)>), Problem> {
     if !(1..=POOLS_MAX).contains(&body.pools.len()) {
         return Err(bad("pools", "name 1 to 16 pools"));
     }
     let hint = text("hint", body.hint.as_deref(), HINT_CHARS_MAX)?;
-    let (mut parts, mut hints): (Vec<AskPart>, Vec<_>) = (Vec::new(), Vec::new());
+    let (mut parts, mut hints): (Vec<AcquirePart>, Vec<_>) = (Vec::new(), Vec::new());
     let mut tx = state.read().await?;
     for request in &body.pools {
         let mut part = part(request)?;
@@ -157,8 +157,8 @@ async fn parts(
     Ok((parts, hints))
 }
 
-fn part(request: &RequestPool) -> Result<AskPart, Problem> {
-    let part = AskPart {
+fn part(request: &RequestPool) -> Result<AcquirePart, Problem> {
+    let part = AcquirePart {
         pool: named(&request.pool)?,
         parallel: number("parallel", request.parallel)?,
         sessions: number("sessions", request.sessions)?,

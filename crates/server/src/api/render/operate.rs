@@ -9,7 +9,7 @@ use tidemill_api::render::Render;
 use tidemill_domain::action::Action;
 use tidemill_domain::render::RenderId;
 use tidemill_store::Tx;
-use tidemill_store::render::{Ordered, RENDER_WAITING};
+use tidemill_store::render::{RENDER_WAITING, RenderChanged};
 
 /// Cancels, retries or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
 /// limited to some compositions.
@@ -28,15 +28,15 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         _ => return Err(request.mistaken()),
     };
     match ordered {
-        Ordered::Done { record, .. } => {
+        RenderChanged::Done { record, .. } => {
             let is_done = record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();
             let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
             Ok((status, json!(Render::from(&*record))))
         }
-        Ordered::Refused(refusal) => {
+        RenderChanged::Refused(refusal) => {
             Err(Problem::new(refusal.code(), format!("render {id}: {refusal}"), refusal.fix()))
         }
-        Ordered::NoSuchRender => Err(unknown(id)),
+        RenderChanged::NoSuchRender => Err(unknown(id)),
     }
 }
 

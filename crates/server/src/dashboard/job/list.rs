@@ -128,7 +128,7 @@ impl Jobs {
         view: &JobsView,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let known = tx.jobs().standings(JOBS_MAX).await?;
+        let known = tx.jobs().latest_executions(JOBS_MAX).await?;
         let is_cut = known.len() >= JOBS_MAX as usize;
         let all = with_registered(known, state.launcher().jobs());
         let is_any = !all.is_empty();

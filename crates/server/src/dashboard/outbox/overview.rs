@@ -4,7 +4,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, state};
 use maud::{Markup, html};
 use tidemill_domain::outbox::{Count, LiveRelay, RelayId, missing_shares};
-use tidemill_store::outbox::{AttachedStanding, Backlog, FailedEventCounts, RelayDetail, SlotLag};
+use tidemill_store::outbox::{AttachedStats, Backlog, FailedEventCounts, RelayDetail, SlotLag};
 use tidemill_store::{StoreError, Tx};
 
 /// Counts stop here: an open page counts every second.
@@ -16,7 +16,7 @@ pub(crate) struct OutboxOverview {
     pub(super) lag: Option<Vec<SlotLag>>,
     pub(super) failed: FailedEventCounts,
     pub(super) relays: Vec<RelayDetail>,
-    pub(super) attached: Vec<AttachedStanding>,
+    pub(super) attached: Vec<AttachedStats>,
     missing: Vec<u32>,
 }
 
@@ -27,7 +27,7 @@ impl OutboxOverview {
         Ok(Self {
             lag: tx.outbox().lag(COUNT_MAX).await?,
             failed: tx.outbox().failed_event_counts(COUNT_MAX).await?,
-            attached: tx.outbox().attached_standings(COUNT_MAX).await?,
+            attached: tx.outbox().attached_stats(COUNT_MAX).await?,
             missing: missing_shares(&live),
             relays,
         })

@@ -14,7 +14,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::failed_event::StateWord;
-use tidemill_store::outbox::{AttachedStanding, Backlog, RelayDetail};
+use tidemill_store::outbox::{AttachedStats, Backlog, RelayDetail};
 
 const FAILED_COLUMNS: &[(&str, bool)] =
     &[("State", false), ("Events", true), ("Oldest", false), ("Meaning", false)];
@@ -30,15 +30,15 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(state: &State, standing: &OutboxOverview, times: &Times) -> Self {
+    pub(crate) fn new(state: &State, overview: &OutboxOverview, times: &Times) -> Self {
         let here = Audience::On(&[Page::Outbox]);
-        let head = html! { div.body data-live="outbox-head" { (standing.markup(times)) } };
+        let head = html! { div.body data-live="outbox-head" { (overview.markup(times)) } };
         Self {
             head: Region::whole("outbox-head", here, head),
-            failed: failed(state, standing, times),
-            relays: relay_region(&standing.relays, times),
-            slots: slot::region(standing, times),
-            attached: table_region(&standing.attached, times),
+            failed: failed(state, overview, times),
+            relays: relay_region(&overview.relays, times),
+            slots: slot::region(overview, times),
+            attached: table_region(&overview.attached, times),
         }
     }
 
@@ -47,9 +47,9 @@ impl Regions {
     }
 }
 
-fn failed(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
+fn failed(state: &State, overview: &OutboxOverview, times: &Times) -> Region {
     let row = |word: StateWord, health: Health, means: &str| {
-        let backlog @ Backlog { rows, .. } = standing.failed.of(word);
+        let backlog @ Backlog { rows, .. } = overview.failed.of(word);
         let health = if rows.least() == 0 { Health::Idle } else { health };
         let address = state.path(&format!("/outbox/failed?state={word}"));
         html! {
@@ -74,8 +74,8 @@ fn failed(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
 
 pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let standing = OutboxOverview::read(&mut tx).await?;
-    let regions = Regions::new(&visit.state, &standing, &visit.times(common.now));
+    let overview = OutboxOverview::read(&mut tx).await?;
+    let regions = Regions::new(&visit.state, &overview, &visit.times(common.now));
     let content = content(&visit, &regions);
     let frame =
         Frame { visit: &visit, common: &common, section: Section::Outbox, title: None, page: Page::Outbox };
@@ -87,7 +87,7 @@ fn content(visit: &PageContext, regions: &Regions) -> Markup {
     let all = html! { a href=(visit.state.path("/outbox/failed")) { "Show all" } };
     html! {
         h1 { "Outbox" }
-        (panel("standing", "Status", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
+        (panel("status", "Status", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
         (panel("failed", "Failed events", &all,
             &wide_table("Failed events", FAILED_COLUMNS, &regions.failed.markup())))
         (panel("relays", "Relays", &nothing, &wide_table("Relays", RELAY_COLUMNS, &regions.relays.markup())))
@@ -151,17 +151,17 @@ fn relay_row(detail: &RelayDetail, times: &Times) -> Markup {
 const TABLE_COLUMNS: &[(&str, bool)] =
     &[("Table", false), ("Pending", true), ("Oldest", false), ("Sending", true), ("Failed", true)];
 
-fn table_region(tables: &[AttachedStanding], times: &Times) -> Region {
+fn table_region(tables: &[AttachedStats], times: &Times) -> Region {
     let rows = tables.iter().map(|table| Row::new(table_name(table), table_row(table, times))).collect();
     let without = empty_row(TABLE_COLUMNS.len(), &html! { "No table is attached." });
     Region::table_body("outbox-attached", Audience::On(&[Page::Outbox]), rows, without, html! {})
 }
 
-fn table_name(table: &AttachedStanding) -> String {
+fn table_name(table: &AttachedStats) -> String {
     format!("attached:{}", table.name)
 }
 
-fn table_row(table: &AttachedStanding, times: &Times) -> Markup {
+fn table_row(table: &AttachedStats, times: &Times) -> Markup {
     html! {
         tr data-live=(table_name(table)) {
             th.long scope="row" { (table.name) }

@@ -30,15 +30,15 @@ enum Load {
     Failed,
 }
 
-pub(super) fn region(standing: &OutboxOverview, times: &Times) -> Region {
-    let owners = owners(standing);
+pub(super) fn region(overview: &OutboxOverview, times: &Times) -> Region {
+    let owners = owners(overview);
     let markup = html! {
         div data-live="outbox-slots" {
-            @match &standing.lag {
+            @match &overview.lag {
                 None => p.body { (unknown()) },
                 Some(slots) => {
-                    div.body { (strip(standing, slots, &owners)) }
-                    (wide_table("Slots by owner", COLUMNS, &rows(standing, slots, &owners, times)))
+                    div.body { (strip(overview, slots, &owners)) }
+                    (wide_table("Slots by owner", COLUMNS, &rows(overview, slots, &owners, times)))
                 }
             }
         }
@@ -47,9 +47,9 @@ pub(super) fn region(standing: &OutboxOverview, times: &Times) -> Region {
 }
 
 /// Each owner with a number: live relays in the order they joined, then relays that are gone.
-fn owners(standing: &OutboxOverview) -> BTreeMap<RelayId, usize> {
-    let live = standing.relays.iter().map(|relay| relay.relay.id);
-    let all = live.chain(standing.lag.iter().flatten().filter_map(|slot| slot.owner));
+fn owners(overview: &OutboxOverview) -> BTreeMap<RelayId, usize> {
+    let live = overview.relays.iter().map(|relay| relay.relay.id);
+    let all = live.chain(overview.lag.iter().flatten().filter_map(|slot| slot.owner));
     let mut owners = BTreeMap::new();
     for id in all {
         let next = owners.len();
@@ -58,8 +58,8 @@ fn owners(standing: &OutboxOverview) -> BTreeMap<RelayId, usize> {
     owners
 }
 
-fn load(standing: &OutboxOverview, slot: &SlotLag) -> Load {
-    match (standing.failed.of_slot(slot.slot).rows.least(), slot.rows.least()) {
+fn load(overview: &OutboxOverview, slot: &SlotLag) -> Load {
+    match (overview.failed.of_slot(slot.slot).rows.least(), slot.rows.least()) {
         (0, 0) => Load::None,
         (0, _) => Load::Waits,
         _ => Load::Failed,
@@ -78,14 +78,14 @@ fn runs<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)>
     runs
 }
 
-fn named(standing: &OutboxOverview, owner: Option<RelayId>) -> String {
+fn named(overview: &OutboxOverview, owner: Option<RelayId>) -> String {
     match owner {
         None => "no owner".to_owned(),
-        Some(id) => standing.relay(id).map_or_else(|| format!("{id} (gone)"), |relay| relay.name.clone()),
+        Some(id) => overview.relay(id).map_or_else(|| format!("{id} (gone)"), |relay| relay.name.clone()),
     }
 }
 
-fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
+fn strip(overview: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
     let colour = |owner: Option<RelayId>| match owner.and_then(|id| owners.get(&id)) {
         Some(number) => format!("k{}", number % COLOURS),
         None => "free".to_owned(),
@@ -96,10 +96,10 @@ fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId
             desc { "Top: owner of each slot. Bottom: slots with waiting events. The table below has the same data." }
             @for (from, to, owner) in runs(slots.iter().map(|slot| slot.owner)) {
                 rect class=(colour(owner)) x=(from) width=(to - from + 1) height="9" {
-                    title { (range(from, to)) ": " (named(standing, owner)) }
+                    title { (range(from, to)) ": " (named(overview, owner)) }
                 }
             }
-            @for (from, to, load) in runs(slots.iter().map(|slot| load(standing, slot))) {
+            @for (from, to, load) in runs(slots.iter().map(|slot| load(overview, slot))) {
                 @match load {
                     Load::None => {}
                     Load::Waits => rect.waits x=(from) y="10" width=(to - from + 1) height="4" {
@@ -122,7 +122,7 @@ fn range(from: usize, to: usize) -> String {
 }
 
 fn rows(
-    standing: &OutboxOverview,
+    overview: &OutboxOverview,
     slots: &[SlotLag],
     owners: &BTreeMap<RelayId, usize>,
     times: &Times,
@@ -135,14 +135,14 @@ fn rows(
             @if slots.is_empty() { (empty_row(COLUMNS.len(), &html! { "There are no slots." })) }
             @for owner in groups {
                 @let own: Vec<&SlotLag> = slots.iter().filter(|slot| slot.owner == owner).collect();
-                @if !own.is_empty() { (row(standing, owner, &own, owners, times)) }
+                @if !own.is_empty() { (row(overview, owner, &own, owners, times)) }
             }
         }
     }
 }
 
 fn row(
-    standing: &OutboxOverview,
+    overview: &OutboxOverview,
     owner: Option<RelayId>,
     slots: &[&SlotLag],
     owners: &BTreeMap<RelayId, usize>,
@@ -152,16 +152,16 @@ fn row(
     let epochs: Vec<i64> = slots.iter().map(|slot| slot.epoch.get()).collect();
     let (least, most) =
         (epochs.iter().min().copied().unwrap_or(0), epochs.iter().max().copied().unwrap_or(0));
-    let backlog = slots.iter().map(|slot| slot.unread().plus(standing.failed.of_slot(slot.slot)));
+    let backlog = slots.iter().map(|slot| slot.unread().plus(overview.failed.of_slot(slot.slot)));
     let backlog = backlog.fold(Backlog::NONE, Backlog::plus);
-    let is_gone = owner.is_some_and(|id| standing.relay(id).is_none());
+    let is_gone = owner.is_some_and(|id| overview.relay(id).is_none());
     html! {
         tr {
             th.long scope="row" {
                 @if let Some(number) = owner.and_then(|id| owners.get(&id)) {
                     span.key.{ "k" (number % COLOURS) } aria-hidden="true" {} " "
                 }
-                @if owner.is_none() || is_gone { (state(Health::Warn, &named(standing, owner))) } @else { (named(standing, owner)) }
+                @if owner.is_none() || is_gone { (state(Health::Warn, &named(overview, owner))) } @else { (named(overview, owner)) }
             }
             td.number { (slots.len()) }
             td.long { (ranges(&numbers)) }

@@ -24,10 +24,10 @@ pub(super) fn region(state: &State, latency: Duration, migrations: &[MigrationSt
 }
 
 fn schema(migrations: &[MigrationStatus]) -> Markup {
-    let count = |standing| migrations.iter().filter(|line| line.standing == standing).count();
+    let count = |state| migrations.iter().filter(|line| line.state == state).count();
     let (applied, pending) = (count(MigrationState::Applied), count(MigrationState::Pending));
     let odd = migrations.len() - applied - pending;
-    let last = migrations.iter().rfind(|line| line.standing != MigrationState::Pending);
+    let last = migrations.iter().rfind(|line| line.state != MigrationState::Pending);
     html! {
         @if pending > 0 {
             (state_word(Health::Bad, &format!("{pending} pending")))

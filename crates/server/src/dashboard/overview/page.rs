@@ -22,7 +22,7 @@ use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::job::{ExecutionTally, Failure};
 use tidemill_store::migration::MigrationStatus;
-use tidemill_store::pool::{PoolLevel, PoolStory};
+use tidemill_store::pool::{PoolEventSummary, PoolLevel};
 use tidemill_store::render::RenderCounts;
 
 const EVENTS: u32 = 20;
@@ -41,7 +41,7 @@ pub(crate) struct Snapshot {
     failures: Vec<Failure>,
     has_jobs: bool,
     pools: Vec<PoolLevel>,
-    stories: Vec<PoolStory>,
+    stories: Vec<PoolEventSummary>,
     busiest: Option<Busiest>,
     outbox: Outbox,
     renders: RenderCounts,

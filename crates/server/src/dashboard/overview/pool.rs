@@ -10,7 +10,7 @@ use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::{PoolLevel, PoolStory};
+use tidemill_store::pool::{PoolEventSummary, PoolLevel};
 use tidemill_store::{StoreError, Tx};
 
 /// Maximum number of pools, by name.
@@ -33,7 +33,7 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "Decision"];
 
 /// The newest first.
-pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolStory>, StoreError> {
+pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolEventSummary>, StoreError> {
     tx.pools().events(None, EVENTS).await
 }
 
@@ -43,8 +43,8 @@ pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
     Region::table_body("pools", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
-pub(crate) fn event_region(stories: &[PoolStory], times: &Times) -> Region {
-    let row = |story: &PoolStory| {
+pub(crate) fn event_region(stories: &[PoolEventSummary], times: &Times) -> Region {
+    let row = |story: &PoolEventSummary| {
         let ticket = story.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
         let name = format!("pool-event:{}/{}/{ticket}/{}", story.pool, story.at, story.text.len());
         let markup = html! {

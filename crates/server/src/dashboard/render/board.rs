@@ -9,7 +9,7 @@ use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::render::Status;
-use tidemill_domain::render::wait::Hands;
+use tidemill_domain::render::wait::WorkerCapacity;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::list::COUNTED_MAX;
 use tidemill_store::render::{RenderCounts, RenderFilter, RenderRecord, WorkerRecord, WorkerState};
@@ -39,8 +39,8 @@ impl RenderSummary {
         })
     }
 
-    pub(crate) fn hands(&self) -> Hands {
-        let hands = self.workers.iter().fold(Hands::default(), |hands, worker| {
+    pub(crate) fn hands(&self) -> WorkerCapacity {
+        let hands = self.workers.iter().fold(WorkerCapacity::default(), |hands, worker| {
             hands.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
         });
         // A node that still renders a cancelled render keeps its place.

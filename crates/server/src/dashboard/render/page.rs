@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use tidemill_domain::access::Permission;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::list::SEARCHED_MAX;
-use tidemill_store::render::{FoundRenders, RenderRecord};
+use tidemill_store::render::{RenderRecord, RenderSearch};
 use tidemill_store::{StoreError, Tx};
 
 /// Search results show their place in the queue if it is one of the first.
@@ -127,7 +127,7 @@ fn pages(visit: &PageContext, query: &RenderQuery, older: Option<&str>, note: &M
 
 struct SearchResults {
     at_work: Vec<RenderRecord>,
-    others: FoundRenders,
+    others: RenderSearch,
     has_more: bool,
     /// How many renders are ahead of each one in the queue.
     ahead: HashMap<RenderId, u64>,

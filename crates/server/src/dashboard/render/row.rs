@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidemill_domain::action::Action;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::order;
-use tidemill_domain::render::wait::{Hands, Wait, estimate, why};
+use tidemill_domain::render::wait::{Wait, WorkerCapacity, estimate, why};
 use tidemill_domain::render::{Render, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
@@ -25,7 +25,7 @@ pub(crate) struct RowContext<'a> {
     pub(crate) state: &'a State,
     pub(crate) times: &'a Times,
     pub(crate) buttons: Buttons,
-    pub(crate) hands: Hands,
+    pub(crate) hands: WorkerCapacity,
     /// How long a render takes on average.
     pub(crate) pace: Option<Duration>,
     /// The address of the page, to return to after an action.

@@ -142,7 +142,7 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
     let app = App::open().await;
     let get = async |path: &str| app.ask(Method::GET, path, &[], "").await.text;
     let empty = get("/outbox").await;
-    assert!(panel(&empty, "standing").contains("Unpublished 0 events Oldest none Published unknown"));
+    assert!(panel(&empty, "status").contains("Unpublished 0 events Oldest none Published unknown"));
     assert!(panel(&empty, "relays").contains("No relay is running. Start one: tidemill relay"));
     assert!(panel(&empty, "slots").contains("▲ no owner 256 0–255"), "{}", panel(&empty, "slots"));
     assert!(panel(&empty, "attached").contains("No table is attached."));
@@ -169,11 +169,8 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
     .await;
     let page = get("/outbox").await;
 
-    let standing = panel(&page, "standing");
-    assert!(
-        standing.contains("Unpublished 1 events Oldest 0 s Published 12.0 events per second"),
-        "{standing}"
-    );
+    let status = panel(&page, "status");
+    assert!(status.contains("Unpublished 1 events Oldest 0 s Published 12.0 events per second"), "{status}");
     assert!(
         panel(&page, "relays").contains("● live keeper host (7) kafka://k:9092 even"),
         "{}",
@@ -195,11 +192,9 @@ async fn what_nobody_can_say_is_unknown_and_not_nothing() {
 
     let page = Browser::log_in(&app, Role::Viewer).await.get("/outbox").await.text;
 
-    let standing = panel(&page, "standing");
-    assert!(standing.contains("Unpublished unknown Oldest unknown"), "{standing}");
-    assert!(
-        standing.contains("Slots with an owner unknown") && standing.contains("restored to another server")
-    );
+    let status = panel(&page, "status");
+    assert!(status.contains("Unpublished unknown Oldest unknown"), "{status}");
+    assert!(status.contains("Slots with an owner unknown") && status.contains("restored to another server"));
     assert!(panel(&page, "slots").contains("unknown"));
 }
 

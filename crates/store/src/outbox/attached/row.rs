@@ -6,7 +6,7 @@ use crate::item::position::bytes_of_hex;
 use crate::statement::stored;
 use serde::Deserialize;
 use tidemill_domain::outbox::EventId;
-use tidemill_domain::outbox::attached::check::FoundColumn;
+use tidemill_domain::outbox::attached::check::ColumnSchema;
 use tidemill_domain::outbox::attached::row::{ClaimedRow, HEADERS_TEXT_BYTES_MAX, RowHeaders, RowPayload};
 use tidemill_domain::outbox::attached::{AttachedTable, TableName};
 use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
@@ -43,7 +43,7 @@ pub(crate) fn named(text: &str) -> Result<Vec<AttachedTable>> {
 }
 
 crate::statement::row! {
-    pub(crate) struct FoundRow {
+    pub(crate) struct TableAccessRow {
         pub(crate) is_ordinary: bool,
         pub(crate) user_name: String,
         pub(crate) may_enter: bool,
@@ -62,7 +62,7 @@ crate::statement::row! {
     }
 }
 
-impl From<ColumnRow> for FoundColumn {
+impl From<ColumnRow> for ColumnSchema {
     fn from(row: ColumnRow) -> Self {
         Self {
             name: row.name,

@@ -1,5 +1,5 @@
 //! Operator actions on failed events: skip, edit, replay, redirect. One transaction changes a bounded number of them,
-//! with an audit entry each; continue with [`Operated::next`].
+//! with an audit entry each; continue with [`OperationResult::next`].
 
 use super::{FailedEventFilter, FailedEventRecord};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub struct Operation<'a> {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "an order may be refused"]
-pub struct Operated {
+pub struct OperationResult {
     pub changed: Vec<EventId>,
     /// Events left unchanged, and why.
     pub refused: Vec<(EventId, FailedEventRefusal)>,
@@ -44,9 +44,13 @@ pub struct Operated {
 impl Outbox<'_> {
     /// Wakes relays.
     #[crate::boxed]
-    pub async fn operate(&mut self, selection: &Selection, operation: &Operation<'_>) -> Result<Operated> {
+    pub async fn operate(
+        &mut self,
+        selection: &Selection,
+        operation: &Operation<'_>,
+    ) -> Result<OperationResult> {
         let (ids, next) = self.select_failed_events(selection, operation).await?;
-        let mut operated = Operated { next, ..Operated::default() };
+        let mut operated = OperationResult { next, ..OperationResult::default() };
         if ids.is_empty() {
             return Ok(operated);
         }

@@ -1,11 +1,11 @@
 //! Statements on attached tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. PostgreSQL only.
 
 pub(crate) mod look;
-pub(crate) mod standing;
+pub(crate) mod stats;
 mod text;
 
 use crate::codec::DbTime;
-use crate::outbox::attached::row::{AttemptRow, ClaimRow, ColumnRow, FoundRow};
+use crate::outbox::attached::row::{AttemptRow, ClaimRow, ColumnRow, TableAccessRow};
 use crate::outbox::attached::{AttachedRecord, FailedRecord};
 use crate::statement::{One, column, postgres_statements};
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -70,7 +70,7 @@ postgres_statements! {
     }
 
     /// `None` if there is no such table.
-    fn find(name: &TableName) -> Option<FoundRow> {
+    fn find(name: &TableName) -> Option<TableAccessRow> {
         bind(name.schema(), name.table())
         "select c.relkind = 'r' as is_ordinary, current_user::text as user_name,
                 has_schema_privilege(n.oid, 'usage') as may_enter,

@@ -279,7 +279,7 @@ statements! {
         }
     }
 
-    fn failed_event_standing(ids: &[i64]) -> Vec<KnownFailedEvent> {
+    fn failed_events_known(ids: &[i64]) -> Vec<KnownFailedEvent> {
         bind(list(ids))
         "select event_id, slot, aggregate_type, aggregate_id, state, revision, attempts, next_attempt_at
          from tidemill_outbox_exception where event_id {in $1} order by slot, seq"

@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::job::{Counters, ExecutionContext};
 use tidemill_domain::lease::Fence;
-use tidemill_store::job::{ChunkSave, ChunkSaved, Operated, StoredContext};
+use tidemill_store::job::{ChunkSave, ChunkSaved, ExecutionChanged, StoredContext};
 use tidemill_testkit::CommitProxy;
 
 crate::on_both![
@@ -112,7 +112,7 @@ async fn a_wish_to_stop_is_seen_at_the_end_of_the_chunk(bench: Bench) {
         writing.commit().await.unwrap();
     }
 
-    assert!(matches!(stopped, Operated::Done { .. }));
+    assert!(matches!(stopped, ExecutionChanged::Done { .. }));
     let saved = save(&bench, &launched, step, &COUNTERS, None).await;
     assert!(matches!(saved, ChunkSaved::Saved { stop_requested: true, .. }), "{saved:?}");
 }

@@ -7,7 +7,7 @@ use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionId, ExitStatus};
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::job::{ChunkSaved, Operated, stop_topic};
+use tidemill_store::job::{ChunkSaved, ExecutionChanged, stop_topic};
 use tidemill_store::wakeup::Woken;
 
 crate::on_both![
@@ -54,8 +54,8 @@ async fn a_stop_is_recorded_with_who_and_why_and_wakes_the_process(bench: Bench)
     let again = tx.jobs().request_stop(launched.execution, &ann(), Some("really")).await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(stopped, Operated::Done { from: BatchStatus::Started, to: BatchStatus::Stopping });
-    assert_eq!(again, Operated::Done { from: BatchStatus::Stopping, to: BatchStatus::Stopping });
+    assert_eq!(stopped, ExecutionChanged::Done { from: BatchStatus::Started, to: BatchStatus::Stopping });
+    assert_eq!(again, ExecutionChanged::Done { from: BatchStatus::Stopping, to: BatchStatus::Stopping });
     assert_eq!(wakeup.wait(crate::SOON).await, Woken::Called);
     let found = detail(&bench, launched.execution).await;
     let stop = found.stop.unwrap();
@@ -74,7 +74,7 @@ async fn a_stop_before_the_beginning_is_not_forgotten(bench: Bench) {
     let mut tx = bench.begin().await;
     assert!(matches!(
         tx.jobs().request_stop(launched.execution, &ann(), None).await.unwrap(),
-        Operated::Done { from: BatchStatus::Starting, .. }
+        ExecutionChanged::Done { from: BatchStatus::Starting, .. }
     ));
 
     let begun =
@@ -92,7 +92,10 @@ async fn what_has_ended_cannot_be_stopped(bench: Bench) {
 
     let refused = bench.begin().await.jobs().request_stop(launched.execution, &ann(), None).await.unwrap();
 
-    assert_eq!(refused, Operated::Refused(ExecutionRefusal::NotRunning { status: BatchStatus::Failed }));
+    assert_eq!(
+        refused,
+        ExecutionChanged::Refused(ExecutionRefusal::NotRunning { status: BatchStatus::Failed })
+    );
 }
 
 async fn only_what_has_ended_unwell_is_abandoned(bench: Bench) {
@@ -107,8 +110,11 @@ async fn only_what_has_ended_unwell_is_abandoned(bench: Bench) {
     let failed = tx.jobs().abandon_execution(launched.execution, &ann(), "no").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(running, Operated::Refused(ExecutionRefusal::StillRunning { status: BatchStatus::Started }));
-    assert_eq!(failed, Operated::Done { from: BatchStatus::Failed, to: BatchStatus::Abandoned });
+    assert_eq!(
+        running,
+        ExecutionChanged::Refused(ExecutionRefusal::StillRunning { status: BatchStatus::Started })
+    );
+    assert_eq!(failed, ExecutionChanged::Done { from: BatchStatus::Failed, to: BatchStatus::Abandoned });
     let relaunched = try_launch(&bench, &request(&day("1"), one, &ann())).await;
     assert_eq!(relaunched, Err(LaunchRefusal::AlreadyComplete));
 }
@@ -122,7 +128,7 @@ async fn recovery_is_refused_while_the_owner_lives(bench: Bench) {
     let refused = tx.jobs().recover_execution(launched.execution, &ann(), "looks stuck").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(refused, Operated::Refused(ExecutionRefusal::OwnerAlive));
+    assert_eq!(refused, ExecutionChanged::Refused(ExecutionRefusal::OwnerAlive));
     assert_eq!(status(&bench, launched.execution).await, BatchStatus::Started);
 }
 
@@ -137,7 +143,7 @@ async fn recovery_shuts_out_a_process_that_comes_back(bench: Bench) {
     let recovered = tx.jobs().recover_execution(launched.execution, &ann(), "host is gone").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(recovered, Operated::Done { from: BatchStatus::Started, to: BatchStatus::Failed });
+    assert_eq!(recovered, ExecutionChanged::Done { from: BatchStatus::Started, to: BatchStatus::Failed });
     let found = detail(&bench, launched.execution).await.execution;
     assert_eq!((found.ended_at, found.exit.code.as_str()), (Some(bench.now()), "FAILED"));
     assert_eq!(found.exit.description, "recovered by ann: host is gone");
@@ -165,7 +171,7 @@ async fn what_nobody_knows_the_end_of_is_recovered_on_an_operators_word(bench: B
         tx.jobs().recover_execution(launched.execution, &ann(), "nothing was written").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(recovered, Operated::Done { from: BatchStatus::Unknown, to: BatchStatus::Failed });
+    assert_eq!(recovered, ExecutionChanged::Done { from: BatchStatus::Unknown, to: BatchStatus::Failed });
     assert!(try_launch(&bench, &request(&day("1"), one, &ann())).await.is_ok());
 }
 
@@ -173,9 +179,18 @@ async fn nobody_acts_on_an_execution_that_is_not_there(bench: Bench) {
     let nowhere = ExecutionId::new(4711);
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.jobs().request_stop(nowhere, &ann(), None).await.unwrap(), Operated::NoSuchExecution);
-    assert_eq!(tx.jobs().abandon_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
-    assert_eq!(tx.jobs().recover_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
+    assert_eq!(
+        tx.jobs().request_stop(nowhere, &ann(), None).await.unwrap(),
+        ExecutionChanged::NoSuchExecution
+    );
+    assert_eq!(
+        tx.jobs().abandon_execution(nowhere, &ann(), "no").await.unwrap(),
+        ExecutionChanged::NoSuchExecution
+    );
+    assert_eq!(
+        tx.jobs().recover_execution(nowhere, &ann(), "no").await.unwrap(),
+        ExecutionChanged::NoSuchExecution
+    );
     assert_eq!(tx.jobs().execution(nowhere).await.unwrap(), None);
     assert_eq!(tx.jobs().job_context(nowhere).await.unwrap(), None);
     assert!(tx.jobs().steps(nowhere).await.unwrap().is_empty());
@@ -187,14 +202,14 @@ async fn every_order_is_in_the_audit_log(bench: Bench) {
     let mut tx = bench.begin().await;
     assert!(matches!(
         tx.jobs().request_stop(first.execution, &ann(), Some("why")).await.unwrap(),
-        Operated::Done { .. }
+        ExecutionChanged::Done { .. }
     ));
     tx.commit().await.unwrap();
     end(&bench, &first, BatchStatus::Stopped).await;
     let mut tx = bench.begin().await;
     assert!(matches!(
         tx.jobs().abandon_execution(first.execution, &ann(), "old").await.unwrap(),
-        Operated::Done { .. }
+        ExecutionChanged::Done { .. }
     ));
     tx.commit().await.unwrap();
 

@@ -8,7 +8,7 @@ use crate::{Bench, TTL};
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, Counters, ExitStatus};
 use tidemill_domain::process::ProcessId;
-use tidemill_store::job::{ChunkSaved, Launched, Operated, RESTART_DUE, Recovered};
+use tidemill_store::job::{ChunkSaved, ExecutionChanged, Launched, RESTART_DUE, Recovered};
 use tidemill_store::wakeup::Woken;
 
 crate::on_both![
@@ -108,7 +108,7 @@ async fn what_spring_has_written_is_never_recovered(bench: Bench) {
     let mut tx = bench.begin().await;
     let recovered = tx.jobs().recover_execution(launched.execution, &ann(), "the host is off").await.unwrap();
     tx.commit().await.unwrap();
-    assert!(matches!(recovered, Operated::Done { to: BatchStatus::Failed, .. }));
+    assert!(matches!(recovered, ExecutionChanged::Done { to: BatchStatus::Failed, .. }));
 }
 
 async fn many_are_recovered_in_small_shares(bench: Bench) {
@@ -220,7 +220,7 @@ async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
     let abandoned = tx.jobs().abandon_execution(launched.execution, &ann(), "enough").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert!(matches!(abandoned, Operated::Done { .. }));
+    assert!(matches!(abandoned, ExecutionChanged::Done { .. }));
     assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
@@ -236,7 +236,7 @@ async fn what_somebody_wanted_to_stop_is_not_restarted(bench: Bench) {
 
     let recovered = lose_all(&bench).await;
 
-    assert!(matches!(stopping, Operated::Done { .. }));
+    assert!(matches!(stopping, ExecutionChanged::Done { .. }));
     assert!(!recovered[0].is_restart_due);
     assert_eq!(status(&bench, launched.execution).await, BatchStatus::Failed);
 }

@@ -4,7 +4,7 @@
 //! cases run. SQLite's plans do not depend on values, so there every statement is taken from the source text.
 
 use super::{ann, day, end, end_step, launch, request, run_step, try_launch};
-use crate::told::{self, plans_of};
+use crate::event_recorder::{self, plans_of};
 use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -93,7 +93,7 @@ async fn look_at_everything(store: &Store) {
         tx.jobs().executions(&filter, middle, 50).await.unwrap();
     }
     assert_eq!(tx.jobs().list(100).await.unwrap().len(), 10);
-    assert_eq!(tx.jobs().standings(100).await.unwrap().len(), 10);
+    assert_eq!(tx.jobs().latest_executions(100).await.unwrap().len(), 10);
     let since = "2020-01-01T00:00:00Z".parse().unwrap();
     assert_eq!(tx.jobs().recent_runs(&["load_2", "load_3"], 20).await.unwrap()["load_3"].len(), 20);
     assert!(tx.jobs().outcomes(&["load_2", "load_3"], since).await.unwrap()["load_3"].total() > 100);
@@ -120,7 +120,9 @@ async fn purge(store: &Store) {
 }
 
 fn reads_a_whole_table(plan: &str) -> bool {
-    told::reads_a_whole_table(plan, |table| table.starts_with("batch_") || table == "tidemill_job_history")
+    event_recorder::reads_a_whole_table(plan, |table| {
+        table.starts_with("batch_") || table == "tidemill_job_history"
+    })
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::{ann, day, end, end_step, launch, run_step, save};
 use crate::Bench;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus};
 use tidemill_domain::process::ProcessId;
-use tidemill_store::job::{Launched, Operated, PreviousPosition, PreviousRunRequest};
+use tidemill_store::job::{ExecutionChanged, Launched, PreviousPosition, PreviousRunRequest};
 
 crate::on_both![
     without_an_earlier_instance_there_is_nothing_to_go_on_from,
@@ -80,7 +80,7 @@ async fn one_that_can_be_restarted_has_to_be_waited_for_until_it_is_given_up(ben
     tx.commit().await.unwrap();
     let given_up = ask(&bench, &launched, "copy").await;
 
-    assert!(matches!(abandoned, Operated::Done { .. }));
+    assert!(matches!(abandoned, ExecutionChanged::Done { .. }));
     assert_eq!(waiting, PreviousPosition::Open(failed));
     assert_eq!(given_up, PreviousPosition::Behind(position(15)));
 }

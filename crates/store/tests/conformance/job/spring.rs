@@ -64,9 +64,9 @@ struct Ids {
 const AT: &str = "\"2026-11-15 02:00:00\"";
 
 /// What Spring Batch 5 asks, with the values that it binds, and what it has to find.
-type Asked = Vec<(String, Vec<String>)>;
+type Queries = Vec<(String, Vec<String>)>;
 
-fn of_instances(ids: &Ids) -> Asked {
+fn of_instances(ids: &Ids) -> Queries {
     let Ids { key, instance, first, .. } = ids;
     let found = format!("({instance},load)");
     vec![
@@ -109,7 +109,7 @@ fn of_instances(ids: &Ids) -> Asked {
     ]
 }
 
-fn of_executions(ids: &Ids) -> Asked {
+fn of_executions(ids: &Ids) -> Queries {
     let Ids { instance, first, second, .. } = ids;
     vec![
         (
@@ -160,7 +160,7 @@ fn of_executions(ids: &Ids) -> Asked {
     ]
 }
 
-fn of_steps(ids: &Ids) -> Asked {
+fn of_steps(ids: &Ids) -> Queries {
     let Ids { instance, first, second, failed, running, .. } = ids;
     vec![
         (

@@ -9,7 +9,7 @@ use tidemill_domain::job::track::Outcomes;
 crate::on_both![
     the_last_runs_of_each_job_are_told_newest_first,
     outcomes_are_counted_since_an_instant_and_no_further_than_the_limit,
-    standings_tell_the_last_execution_of_each_job,
+    latest_executions_has_the_last_execution_of_each_job,
 ];
 
 async fn the_last_runs_of_each_job_are_told_newest_first(bench: Bench) {
@@ -70,14 +70,14 @@ async fn outcomes_are_counted_since_an_instant_and_no_further_than_the_limit(ben
     assert!(tx.jobs().outcomes(&["load"], since(10)).await.unwrap().is_empty());
 }
 
-async fn standings_tell_the_last_execution_of_each_job(bench: Bench) {
+async fn latest_executions_has_the_last_execution_of_each_job(bench: Bench) {
     let one = bench.process(1).await;
     let first = launch(&bench, &day("1"), one).await;
     end(&bench, &first, BatchStatus::Failed).await;
     let second = launch(&bench, &day("2"), one).await;
     let mut tx = bench.begin().await;
 
-    let standings = tx.jobs().standings(10).await.unwrap();
+    let latest = tx.jobs().latest_executions(10).await.unwrap();
 
-    assert_eq!((standings[0].name.as_str(), standings[0].last.unwrap().id), ("load", second.execution));
+    assert_eq!((latest[0].name.as_str(), latest[0].last.unwrap().id), ("load", second.execution));
 }

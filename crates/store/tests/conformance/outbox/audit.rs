@@ -64,10 +64,10 @@ async fn leave(bench: &Bench, slot: Slot, window: &Window, seq: i64) {
 /// All events, a few at a time.
 async fn look(bench: &Bench, from: AuditFrom) -> Vec<AuditedEvent> {
     let mut tx = bench.store.read().await.unwrap();
-    let standing = tx.outbox().standing().await.unwrap();
+    let position = tx.outbox().position().await.unwrap();
     let (mut events, mut from) = (Vec::new(), from);
     loop {
-        let page = tx.outbox().audit_page(&standing, from, 2).await.unwrap();
+        let page = tx.outbox().audit_page(&position, from, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         from = AuditFrom::after(last);
         events.extend(page);
@@ -124,7 +124,7 @@ async fn of_a_slot_with_an_owner_the_cursor_of_the_owner_counts(bench: Bench) {
     execute(&bench, &insert("b")).await;
 
     let mut tx = bench.store.read().await.unwrap();
-    let seqs: BTreeMap<Slot, Seq> = tx.outbox().standing().await.unwrap().seqs().collect();
+    let seqs: BTreeMap<Slot, Seq> = tx.outbox().position().await.unwrap().seqs().collect();
     tx.rollback().await.unwrap();
 
     assert_eq!(read(&look(&bench, AuditFrom::START).await), [(1, true), (2, false)]);
@@ -172,7 +172,7 @@ async fn failed_events_are_told_with_why(bench: Bench) {
     }
 
     let mut tx = bench.store.read().await.unwrap();
-    let mut failed_events = tx.outbox().standing().await.unwrap().failed_events;
+    let mut failed_events = tx.outbox().position().await.unwrap().failed_events;
     tx.rollback().await.unwrap();
 
     failed_events.sort_unstable_by_key(|failed_event| failed_event.id);
@@ -189,12 +189,12 @@ async fn what_commits_late_is_seen_by_the_next_look() {
     late.execute_for_test(&insert("a")).await.unwrap();
     execute(&bench, &insert("b")).await;
     let mut tx = bench.store.read().await.unwrap();
-    let standing = tx.outbox().standing().await.unwrap();
-    let first = tx.outbox().audit_page(&standing, AuditFrom::START, 10).await.unwrap();
+    let position = tx.outbox().position().await.unwrap();
+    let first = tx.outbox().audit_page(&position, AuditFrom::START, 10).await.unwrap();
     tx.rollback().await.unwrap();
 
     late.commit().await.unwrap();
-    let second = look(&bench, AuditFrom::before(standing.first_running())).await;
+    let second = look(&bench, AuditFrom::before(position.first_running())).await;
 
     assert_eq!(read(&first), [(2, false)]);
     assert_eq!(read(&second), [(1, false), (2, false)]);

@@ -68,7 +68,7 @@ async fn after_a_crash_no_number_is_given_out_again_that_a_position_has_passed()
         let (newest, next) = numbers(&store).await;
         assert_eq!(newest, passed, "the position was put to disk");
         assert!(newest <= next, "{newest} was passed, and {next} is given out next");
-        assert_eq!(store.check_outbox().await.unwrap().standing, RestoreState::Same);
+        assert_eq!(store.check_outbox().await.unwrap().state, RestoreState::Same);
         write(&store, &MANY).await;
         bench.advance(LEASE);
         assert_eq!(super::reader::retire(&store).await.len(), 1);

@@ -23,7 +23,7 @@ async fn what_became_of_an_event_is_told(bench: Bench) {
     publish(&bench, &[paid("a"), paid("b")]).await;
     let [first, second] = super::events(&bench).await.try_into().unwrap();
     let before = detail(&bench, first.id).await.unwrap();
-    assert_eq!((before.fate, before.owner, before.epoch), (EventOutcome::Pending, None, Epoch::ZERO));
+    assert_eq!((before.outcome, before.owner, before.epoch), (EventOutcome::Pending, None, Epoch::ZERO));
     assert_eq!((before.event, before.failed_event), (first.clone(), None));
 
     let read = Window::at(snapshot(&bench.store).await);
@@ -31,17 +31,17 @@ async fn what_became_of_an_event_is_told(bench: Bench) {
     publish(&bench, &[paid("a")]).await;
 
     let published = detail(&bench, first.id).await.unwrap();
-    assert_eq!((published.fate, published.epoch), (EventOutcome::Published, Epoch::new(1)));
+    assert_eq!((published.outcome, published.epoch), (EventOutcome::Published, Epoch::new(1)));
     assert_eq!(published.owner, Some(RelayId::new(Uuid::from_u128(1))));
     // Nobody has read this slot, and not what came later.
-    assert_eq!(detail(&bench, second.id).await.unwrap().fate, EventOutcome::Pending);
+    assert_eq!(detail(&bench, second.id).await.unwrap().outcome, EventOutcome::Pending);
     let later = super::events(&bench).await.pop().unwrap();
-    assert_eq!(detail(&bench, later.id).await.unwrap().fate, EventOutcome::Pending);
+    assert_eq!(detail(&bench, later.id).await.unwrap().outcome, EventOutcome::Pending);
 
     rest_all(&bench.store, &read).await;
     except(&bench, second.id, "b", "parked").await;
     let parked = detail(&bench, second.id).await.unwrap();
-    assert_eq!(parked.fate, EventOutcome::Failed(StateWord::Parked));
+    assert_eq!(parked.outcome, EventOutcome::Failed(StateWord::Parked));
     assert_eq!(parked.failed_event.unwrap().record.id, second.id);
 }
 

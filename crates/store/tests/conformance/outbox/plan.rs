@@ -4,7 +4,7 @@
 use super::reader::Reader;
 use super::stage::{TABLES, Writer};
 use crate::Bench;
-use crate::told::{Told, explaining};
+use crate::event_recorder::{EventRecorder, explaining};
 use serde_json::Value;
 
 /// Events that are kept.
@@ -54,7 +54,7 @@ async fn a_page_does_not_touch_its_whole_window_before_the_server_knows_how_much
     let mut writer = Writer::new(bench.scratch.url()).await;
     writer.run(TABLES).await;
     writer.run(&many(FEWER, "pg_current_xact_id()")).await;
-    let (explaining, told) = (analysing(&bench, &mut writer).await, Told::default());
+    let (explaining, told) = (analysing(&bench, &mut writer).await, EventRecorder::default());
     let listening = told.listen();
     let mut relay = Reader::of_all(&explaining.store, 1, 200).await;
 
@@ -112,7 +112,7 @@ async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
         .run("update tidemill_outbox_slot set place = '{\"from\":\"' || pg_current_snapshot()::text || '\"}'")
         .await;
     let explaining = analysing(bench, &mut quick).await;
-    let told = Told::default();
+    let told = EventRecorder::default();
     let listening = told.listen();
     let mut relay = Reader::of_all(&explaining.store, 1, 5).await;
     for _ in 0..10 {
@@ -153,7 +153,7 @@ async fn analysing(bench: &Bench, writer: &mut Writer) -> Bench {
 }
 
 /// The plans of the statements about events.
-fn about_events(told: &Told) -> Vec<Value> {
+fn about_events(told: &EventRecorder) -> Vec<Value> {
     let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
     let is_about_events = |plan: &Value| plan.to_string().contains("\"outbox_event_p1\"");
     told.messages().iter().filter_map(json).filter(is_about_events).collect()

@@ -14,8 +14,8 @@ use tidemill_testkit::{PostgresOptions, PrivatePostgres, skip};
 
 crate::on_both![a_check_without_a_restore_changes_nothing];
 
-fn found(standing: RestoreState) -> Checked {
-    Checked { standing, failed: 0 }
+fn found(state: RestoreState) -> Checked {
+    Checked { state, failed: 0 }
 }
 
 async fn a_check_without_a_restore_changes_nothing(bench: Bench) {
@@ -78,7 +78,7 @@ async fn after_a_restore_new_events_have_numbers_above_the_floor() {
     let checked = bench.store.check_outbox().await.unwrap();
     let written = write(&bench.store, "a", bench.now()).await;
 
-    assert_eq!(checked, Checked { standing: RestoreState::Restored, failed: 1 });
+    assert_eq!(checked, Checked { state: RestoreState::Restored, failed: 1 });
     assert_eq!(written.get(), 6);
     assert_eq!(read_on(&bench.store).await, [written]);
 }
@@ -200,7 +200,7 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     // Who goes on as if nothing had happened would never read what was written with numbers that are taken for old.
     let lost: Vec<EventId> = written.into_iter().filter(|id| !naive.contains(id)).collect();
     assert_eq!(lost, if numbers == Numbers::Behind { written.to_vec() } else { Vec::new() });
-    assert_eq!(checked, Checked { standing: RestoreState::Restored, failed: 5 });
+    assert_eq!(checked, Checked { state: RestoreState::Restored, failed: 5 });
     let told = "select event_id || ' ' || aggregate_id || ' ' || state || ' ' || seq
                 from tidemill_outbox_exception order by event_id";
     let expected = [

@@ -3,7 +3,7 @@
 //! As for jobs: PostgreSQL tells the plans of what really runs, and of SQLite every statement is taken from the source.
 
 use super::{acquire, adw, ann, ask, create, give_back, pass, release};
-use crate::told::{plans_of, reads_a_whole_table};
+use crate::event_recorder::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::pool::command::{Acquire, Answer, Command, Release};

@@ -2,7 +2,7 @@
 //! for. With a long history each is found by an index.
 
 use super::{MINUTE, bring_to, claim, claim_by, find, new_render, ordered, say, submit};
-use crate::told::{Told, explaining, reads_a_whole_table};
+use crate::event_recorder::{EventRecorder, explaining, reads_a_whole_table};
 use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::render::{Failure, Phase, RenderId, Status, Trouble, Work};
@@ -143,7 +143,7 @@ async fn look_at_everything(bench: &Bench) {
 async fn no_page_of_renders_on_postgresql_reads_a_whole_history() {
     let Some(bench) = Bench::postgres().await else { return };
     super::execute(&bench, FILL).await;
-    let (explaining, told) = (explaining(&bench).await, Told::default());
+    let (explaining, told) = (explaining(&bench).await, EventRecorder::default());
     let listening = told.listen();
 
     look_at_everything(&explaining).await;

@@ -5,7 +5,7 @@ use crate::Bench;
 use tidemill_domain::render::order::OrderRefusal;
 use tidemill_domain::render::{Act, Failure, Phase, RenderId, Status, Trouble, Work};
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::render::{Ordered, WorkerBeat, WorkerState};
+use tidemill_store::render::{RenderChanged, WorkerBeat, WorkerState};
 
 crate::on_both![
     what_waits_is_cancelled_at_once,
@@ -20,21 +20,21 @@ crate::on_both![
     workers_are_listed_while_they_are_heard_of,
 ];
 
-async fn cancel(bench: &Bench, id: RenderId) -> Ordered {
+async fn cancel(bench: &Bench, id: RenderId) -> RenderChanged {
     let mut tx = bench.begin().await;
     let done = tx.renders().cancel(id, &ann(), Some("not on air")).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
 
-async fn retry(bench: &Bench, id: RenderId) -> Ordered {
+async fn retry(bench: &Bench, id: RenderId) -> RenderChanged {
     let mut tx = bench.begin().await;
     let done = tx.renders().retry(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
 
-async fn recover(bench: &Bench, id: RenderId) -> Ordered {
+async fn recover(bench: &Bench, id: RenderId) -> RenderChanged {
     let mut tx = bench.begin().await;
     let done = tx.renders().recover(id, &policy(), &ann(), Some("stuck")).await.unwrap();
     tx.commit().await.unwrap();
@@ -53,9 +53,9 @@ async fn audited(bench: &Bench, id: RenderId) -> Vec<(String, String, String, St
         .collect()
 }
 
-fn status(ordered: &Ordered) -> (Status, Status) {
+fn status(ordered: &RenderChanged) -> (Status, Status) {
     match ordered {
-        Ordered::Done { from, record } => (*from, record.render.status),
+        RenderChanged::Done { from, record } => (*from, record.render.status),
         other => panic!("{other:?}"),
     }
 }
@@ -96,11 +96,11 @@ async fn what_has_ended_or_is_published_is_not_cancelled(bench: Bench) {
     let claimed = bring_to(&bench, Phase::Publishing).await;
     let id = claimed.record.id();
 
-    assert_eq!(cancel(&bench, id).await, Ordered::Refused(OrderRefusal::TooLate));
+    assert_eq!(cancel(&bench, id).await, RenderChanged::Refused(OrderRefusal::TooLate));
     say(&bench, &claimed, Work::Published).await;
     let ended = OrderRefusal::Ended { status: Status::Completed };
-    assert_eq!(cancel(&bench, id).await, Ordered::Refused(ended));
-    assert_eq!(retry(&bench, id).await, Ordered::Refused(OrderRefusal::Completed));
+    assert_eq!(cancel(&bench, id).await, RenderChanged::Refused(ended));
+    assert_eq!(retry(&bench, id).await, RenderChanged::Refused(OrderRefusal::Completed));
     assert_eq!(audited(&bench, id).await.len(), 1, "only that it was ordered");
 }
 
@@ -149,7 +149,7 @@ async fn a_render_is_recovered_by_hand_once_its_lease_has_lapsed(bench: Bench) {
     let claimed = bring_to(&bench, Phase::Rendering).await;
     let id = claimed.record.id();
     let at_work = OrderRefusal::AtWork { status: Status::Rendering };
-    assert_eq!(recover(&bench, id).await, Ordered::Refused(at_work));
+    assert_eq!(recover(&bench, id).await, RenderChanged::Refused(at_work));
     bench.advance(MINUTE);
 
     assert_eq!(status(&recover(&bench, id).await), (Status::Rendering, Status::Pending));
@@ -198,9 +198,9 @@ async fn all_whose_workers_have_vanished_are_recovered_in_somebodys_name(bench: 
 async fn an_order_for_a_render_that_is_not_there_says_so(bench: Bench) {
     let id = RenderId::new(404);
 
-    assert_eq!(cancel(&bench, id).await, Ordered::NoSuchRender);
-    assert_eq!(retry(&bench, id).await, Ordered::NoSuchRender);
-    assert_eq!(recover(&bench, id).await, Ordered::NoSuchRender);
+    assert_eq!(cancel(&bench, id).await, RenderChanged::NoSuchRender);
+    assert_eq!(retry(&bench, id).await, RenderChanged::NoSuchRender);
+    assert_eq!(recover(&bench, id).await, RenderChanged::NoSuchRender);
 }
 
 async fn workers_are_listed_while_they_are_heard_of(bench: Bench) {

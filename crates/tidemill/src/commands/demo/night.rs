@@ -15,7 +15,7 @@ use tidemill_domain::pool::command::{Admitted, Answer, Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, Settings};
 use tidemill_domain::time::{FakeClock, Timestamp};
-use tidemill_engine::pool::{Ask, AskPart, PoolError, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 use tidemill_store::{Init, Store, StoreOptions};
 use tokio::task::JoinSet;
 use workload::Batch;
@@ -154,13 +154,16 @@ impl Totals {
     }
 }
 
-fn ask(batch: &Batch, run: &str) -> Result<Ask, Failure> {
+fn ask(batch: &Batch, run: &str) -> Result<AcquireRequest, Failure> {
     let pool = batch.database.parse().map_err(unexpected)?;
     let holder = Holder::run(&batch.dag_id, run).map_err(unexpected)?;
-    Ok(Ask { table: batch.table.clone(), ..Ask::new(holder, AskPart::new(pool, Some(batch.parallel))) })
+    Ok(AcquireRequest {
+        table: batch.table.clone(),
+        ..AcquireRequest::new(holder, AcquirePart::new(pool, Some(batch.parallel)))
+    })
 }
 
-async fn release(pools: &Pools, ask: Ask) -> Result<Answer, PoolError> {
+async fn release(pools: &Pools, ask: AcquireRequest) -> Result<Answer, PoolError> {
     let Some(part) = ask.parts.into_iter().next() else { return Ok(Answer::Gone) };
     let (by, end) = (ReleaseBy::Holder(ask.holder), End::Released { failed: false });
     pools.release(Release { pool: part.pool, by, epoch: None, end, call: None }).await
@@ -189,7 +192,7 @@ pub(super) async fn play(pools: &Pools, round: u32) -> Result<(), Failure> {
 }
 
 /// One batch: arrives, waits, works and releases.
-async fn run(pools: Pools, ask: Ask, batch: Batch) -> Result<(), PoolError> {
+async fn run(pools: Pools, ask: AcquireRequest, batch: Batch) -> Result<(), PoolError> {
     tokio::time::sleep(batch.arrives / SPEED).await;
     let granted = loop {
         match pools.acquire(&ask, WAIT).await? {

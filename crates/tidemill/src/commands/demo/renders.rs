@@ -24,7 +24,7 @@ use tidemill_domain::render::{
 };
 use tidemill_engine::SystemClock;
 use tidemill_engine::render::{Asking, Backends, Farm, Places, Worker, WorkerOptions};
-use tidemill_nexrender::{Mount, NasStorage, Place, ShelfOptions};
+use tidemill_nexrender::{Mount, NasStorage, Place, StorageOptions};
 use tidemill_store::Store;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord};
 use tokio::sync::watch;
@@ -139,7 +139,7 @@ impl Nas {
         let clock = Arc::new(SystemClock::new());
         let local = |folder: &LocalPath| Place { folder: folder.clone(), mount: Mount::Local };
         let storage =
-            NasStorage::new(ShelfOptions::new(local(&self.staging), local(&self.output)), clock.clone());
+            NasStorage::new(StorageOptions::new(local(&self.staging), local(&self.output)), clock.clone());
         let backends = Backends {
             farm: Arc::new(farm.clone()),
             inspector: Arc::new(BoxInspector),

@@ -53,7 +53,7 @@ async fn now(store: &Store) -> Result<Timestamp, StoreError> {
 
 async fn schema(store: &Store) -> Result<Verdict, StoreError> {
     let status = store.migration_status().await?;
-    let count = |standing| status.iter().filter(|line| line.standing == standing).count();
+    let count = |state| status.iter().filter(|line| line.state == state).count();
     let pending = count(MigrationState::Pending);
     Ok(if count(MigrationState::Changed) + count(MigrationState::NewerBreaking) > 0 {
         Verdict::bad("the schema was made by another version of Tidemill", "see `tidemill db status`")

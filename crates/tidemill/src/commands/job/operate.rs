@@ -14,7 +14,7 @@ use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::process::ProcessState;
 use tidemill_server::api::execution::operate::change;
-use tidemill_store::job::Operated;
+use tidemill_store::job::ExecutionChanged;
 use tidemill_store::{Store, StoreError, Tx};
 
 pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
@@ -42,14 +42,14 @@ pub(super) async fn recover(action: &ExecutionAction, context: &Context) -> Resu
 async fn perform(
     id: ExecutionId,
     context: &Context,
-    act: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
+    act: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<ExecutionChanged, StoreError>,
 ) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let operated = act(&mut tx, &context.actor()).await?;
     tx.commit().await?;
     let advice = match operated {
-        Operated::Refused(ExecutionRefusal::OwnerAlive) => advice_if_dead(id, &store).await,
+        ExecutionChanged::Refused(ExecutionRefusal::OwnerAlive) => advice_if_dead(id, &store).await,
         _ => None,
     };
     let (from, to) = change(id, operated).map_err(|error| {

@@ -28,7 +28,7 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
         let empty = "Unknown: the database was restored to another server, and no relay has run since.";
         return context.print_list::<OutboxSlot, _>("tidemill.outbox_slot/v1", empty, slots, columns);
     }
-    let attached = tx.outbox().attached_standings(arguments.count).await?;
+    let attached = tx.outbox().attached_stats(arguments.count).await?;
     let stats = OutboxStats::from((&stats, attached.as_slice()));
     match (context.output(), json!(stats)) {
         (Output::Table, Value::Object(fields)) => {

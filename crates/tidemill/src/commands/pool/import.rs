@@ -15,7 +15,7 @@ use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::command::Release;
 use tidemill_domain::pool::{Answer, End, ReleaseBy};
-use tidemill_engine::pool::{Ask, AskPart, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, Pools};
 use tidemill_store::Store;
 
 pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure> {
@@ -130,8 +130,8 @@ async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Resul
     let Some(pool) = pools.by_external_id(batch.external_id).await? else {
         return Ok(Err(format!("there is no pool with the external id {}", batch.external_id)));
     };
-    let part = AskPart { least: Some(parallel), ..AskPart::new(pool.clone(), Some(parallel)) };
-    let ask = Ask { table: batch.table, ..Ask::new(batch.holder.clone(), part) };
+    let part = AcquirePart { least: Some(parallel), ..AcquirePart::new(pool.clone(), Some(parallel)) };
+    let ask = AcquireRequest { table: batch.table, ..AcquireRequest::new(batch.holder.clone(), part) };
     let why = match pools.acquire(&ask, Duration::ZERO).await? {
         Answer::Admitted { parts, .. } => return Ok(Ok(parts.iter().map(|part| part.ticket.units()).sum())),
         Answer::Waits(waits) => waits.reason.sentence().to_owned(),

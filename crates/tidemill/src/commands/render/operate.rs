@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::{RenderId, Status};
-use tidemill_store::render::{Ordered, RENDER_WAITING};
+use tidemill_store::render::{RENDER_WAITING, RenderChanged};
 use tidemill_store::url::Dialect;
 use tidemill_store::{StoreError, Tx};
 
@@ -98,7 +98,7 @@ fn row(id: RenderId, change: Option<(Status, Status)>, refusal: Option<String>) 
 async fn order(
     run: Run<'_>,
     context: &Context,
-    give: impl AsyncFn(&mut Tx, RenderId) -> Result<Ordered, StoreError>,
+    give: impl AsyncFn(&mut Tx, RenderId) -> Result<RenderChanged, StoreError>,
 ) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let (mut listing, mut refusals) = (changes(), Vec::new());
@@ -111,13 +111,13 @@ async fn order(
             tx.commit().await?;
         }
         let (change, refusal) = match ordered {
-            Ordered::Done { from, record } => (Some((from, record.render.status)), None),
-            Ordered::Refused(refusal) => {
+            RenderChanged::Done { from, record } => (Some((from, record.render.status)), None),
+            RenderChanged::Refused(refusal) => {
                 let what = format!("render {id}: {refusal}");
                 refusals.push(Failure::new(Code::RenderOrderRefused, what, refusal.fix()));
                 (None, Some(refusal.to_string()))
             }
-            Ordered::NoSuchRender => {
+            RenderChanged::NoSuchRender => {
                 refusals.push(unknown(id));
                 (None, Some("there is no such render".to_owned()))
             }

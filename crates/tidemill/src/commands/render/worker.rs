@@ -20,7 +20,7 @@ use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Backends, Licence, Worker, WorkerOptions};
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_nexrender::{
-    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasStorage, NexrenderFarm, Place, ShelfOptions,
+    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasStorage, NexrenderFarm, Place, StorageOptions,
 };
 use tidemill_server::health::WorkerHealth;
 use tidemill_store::Store;
@@ -206,7 +206,7 @@ impl WorkerSetup {
 }
 
 /// The NAS: where nodes write files, and where files are published.
-fn storage(setup: &Setup, settings: &Render) -> ShelfOptions {
+fn storage(setup: &Setup, settings: &Render) -> StorageOptions {
     let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
         (true, true) => Mount::At(setup.mount.clone()),
         _ => Mount::Local,
@@ -217,7 +217,7 @@ fn storage(setup: &Setup, settings: &Render) -> ShelfOptions {
         None => (at(&setup.staging), at(&setup.output)),
     };
     let staging = Place { folder: setup.staging.clone(), mount: staging };
-    ShelfOptions::new(staging, Place { folder: setup.output.clone(), mount: output })
+    StorageOptions::new(staging, Place { folder: setup.output.clone(), mount: output })
 }
 
 fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {

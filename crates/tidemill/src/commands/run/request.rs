@@ -12,7 +12,7 @@ use tidemill_domain::pool::command::Admitted;
 use tidemill_domain::pool::weight::Lever;
 use tidemill_domain::pool::{Holder, PoolName, UnitRequest};
 use tidemill_engine::SystemIds;
-use tidemill_engine::pool::{Ask, AskPart};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
 
 /// Minimum heartbeat timeout.
@@ -45,14 +45,14 @@ impl FromStr for PoolSpec {
 }
 
 pub(super) struct Request {
-    pub(super) ask: Ask,
+    pub(super) ask: AcquireRequest,
     /// The request as each pool reads it.
     by_pool: BTreeMap<PoolName, UnitRequest>,
 }
 
 impl Request {
     pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self, Failure> {
-        let mut parts: Vec<AskPart> = Vec::with_capacity(pools.len());
+        let mut parts: Vec<AcquirePart> = Vec::with_capacity(pools.len());
         let mut by_pool = BTreeMap::new();
         for (spec, record) in arguments.pools.iter().zip(pools) {
             let settings = record.settings;
@@ -75,9 +75,9 @@ impl Request {
                     let fix = "give the hint comment alone, without the rest of the statement";
                     Failure::new(Code::HintTooLong, too_long.to_string(), fix)
                 })?;
-            parts.push(AskPart {
+            parts.push(AcquirePart {
                 least: asked.least,
-                ..AskPart::new(settings.name.clone(), Some(asked.parallel))
+                ..AcquirePart::new(settings.name.clone(), Some(asked.parallel))
             });
             by_pool.insert(settings.name, asked);
         }
@@ -85,7 +85,7 @@ impl Request {
             let what = format!("--lease is shorter than {LEASE_MIN_SECONDS}s");
             return Err(Failure::new(Code::Usage, what, "use a longer time, such as 60s"));
         }
-        let ask = Ask {
+        let ask = AcquireRequest {
             parts,
             holder: holder(arguments)?,
             class: arguments.class,

@@ -91,14 +91,14 @@ async fn relays(store: &Store) {
 fn what_has_to_be_published_is_seen_as_it_comes() {
     let Some(scene) = Scene::usual() else { return };
     let page = scene.visit("/outbox");
-    assert!(page.text("#standing").unwrap().contains("0 events"));
+    assert!(page.text("#status").unwrap().contains("0 events"));
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     page.execute("window.isTheSamePage = true").unwrap();
     let (runtime, store) = open(&scene);
 
     runtime.block_on(write(&store, "a", "orders"));
 
-    page.wait_until(SOON, |page| Ok(page.text("#standing")?.contains("1 events"))).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("#status")?.contains("1 events"))).unwrap();
     page.wait_until(SOON, |page| has_row(page, "#slots tbody tr", &["no owner", "256", "0–255", "1", "min"]))
         .unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);

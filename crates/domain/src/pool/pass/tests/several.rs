@@ -52,7 +52,7 @@ fn who_does_not_fit_in_one_gets_nothing_in_the_others() {
     assert_eq!((told.pool.as_str(), told.reason), ("ERP", Reason::PoolFull), "the one that keeps it waiting");
     assert_eq!(told.tickets.len(), 2);
     assert_eq!(bench.usage("ADW"), 0);
-    let reasons = standing(&bench.ledgers[&pool("ADW")], bench.now);
+    let reasons = queue_positions(&bench.ledgers[&pool("ADW")], bench.now);
     assert_eq!(reasons[0].1, Reason::OtherPool);
 }
 

@@ -10,7 +10,7 @@ use tidemill_domain::pool::{End, State};
 use tidemill_engine::job::{Job, Partition, PoolUse, Step, StepScope};
 use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::{EngineError, reaper};
-use tidemill_store::job::Operated;
+use tidemill_store::job::ExecutionChanged;
 use tidemill_store::scratch::Scratch;
 
 tidemill_store::on_both![
@@ -50,7 +50,7 @@ async fn who_is_stopped_in_the_queue_leaves_it(scratch: Scratch) {
     becomes(&stand, (10, 1)).await;
     let mut tx = stand.bench.store().begin().await.unwrap();
     let asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
-    assert!(matches!(asked, Operated::Done { .. }), "{asked:?}");
+    assert!(matches!(asked, ExecutionChanged::Done { .. }), "{asked:?}");
     tx.commit().await.unwrap();
 
     let end = tokio::time::timeout(LONG, running.ended()).await.unwrap().unwrap();

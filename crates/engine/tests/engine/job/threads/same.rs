@@ -173,7 +173,7 @@ struct World {
     folder: Arc<Path>,
     is_healed: Arc<AtomicBool>,
     attempts: Arc<Mutex<HashMap<(ExecutionId, i64), u32>>>,
-    told: Told,
+    told: Recorder,
 }
 
 impl World {
@@ -182,7 +182,7 @@ impl World {
             folder: folder.into(),
             is_healed: Arc::default(),
             attempts: Arc::default(),
-            told: Told::default(),
+            told: Recorder::default(),
         }
     }
 
@@ -220,15 +220,15 @@ impl ItemProcessor<i64> for Faulty {
 
 /// All that listeners hear, but for reads, which are ahead.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+struct Recorder(Arc<Mutex<Vec<String>>>);
 
-impl Told {
+impl Recorder {
     fn note(&self, what: &str, whom: impl Debug) {
         self.0.lock().unwrap().push(format!("{what} {whom:?}"));
     }
 }
 
-impl ChunkListener for Told {
+impl ChunkListener for Recorder {
     fn before_chunk(&self, _: &StepScope) {
         self.note("begin", ());
     }
@@ -240,7 +240,7 @@ impl ChunkListener for Told {
     }
 }
 
-impl ItemListener<i64, i64> for Told {
+impl ItemListener<i64, i64> for Recorder {
     fn before_process(&self, item: &i64) {
         self.note("process", item);
     }
@@ -261,7 +261,7 @@ impl ItemListener<i64, i64> for Told {
     }
 }
 
-impl SkipListener<i64, i64> for Told {
+impl SkipListener<i64, i64> for Recorder {
     fn on_skip_in_read(&self, error: &ItemError) {
         self.note("skip in read", error.text());
     }
@@ -273,7 +273,7 @@ impl SkipListener<i64, i64> for Told {
     }
 }
 
-impl RetryListener for Told {
+impl RetryListener for Recorder {
     fn on_retry(&self, phase: tidemill_domain::item::Phase, error: &ItemError) {
         self.note("retry", (phase, error.text()));
     }

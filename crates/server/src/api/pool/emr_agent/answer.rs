@@ -121,7 +121,7 @@ impl AcquireAnswer {
 
     fn because(self, reason: Reason) -> Self {
         Self {
-            reason: Some(reason.document_word()),
+            reason: Some(reason.emr_agent_word()),
             detail: Some(reason.as_str()),
             message: Some(reason.sentence()),
             ..self
@@ -151,7 +151,7 @@ pub(super) struct ReleaseAnswer {
 impl ReleaseAnswer {
     pub(super) fn unknown_pool() -> Self {
         let reason = Reason::UnknownPool;
-        Self { reason: Some(reason.document_word()), message: Some(reason.sentence()), ..Self::default() }
+        Self { reason: Some(reason.emr_agent_word()), message: Some(reason.sentence()), ..Self::default() }
     }
 
     /// A newer attempt of the holder has the lease.

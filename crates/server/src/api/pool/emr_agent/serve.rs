@@ -14,7 +14,7 @@ use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Admitted, Answer, Level, Release as Command};
 use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
-use tidemill_engine::pool::{Ask, AskPart};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
 
 /// Maximum number of pools in a status.
@@ -44,7 +44,7 @@ impl Caller<'_> {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireAnswer, Problem> {
         let Some(pool) = self.find(&request.pool).await? else { return Ok(self.unknown(request)) };
-        let mut part = AskPart::new(pool.clone(), request.parallel_hint);
+        let mut part = AcquirePart::new(pool.clone(), request.parallel_hint);
         (part.sessions, part.least) = (request.partitions, request.min_parallel);
         let mut hinted = None;
         if let Some(text) = &request.hint {
@@ -55,13 +55,13 @@ impl Caller<'_> {
             hinted = Some(read);
         }
         let degree = part.parallel;
-        let ask = Ask {
+        let ask = AcquireRequest {
             class: request.class,
             table: request.table_name.clone().unwrap_or_default(),
             hint: request.hint.clone(),
             lease_for: request.heartbeat_seconds.map(lease_for),
             call: self.call.clone(),
-            ..Ask::new(request.holder.clone(), part)
+            ..AcquireRequest::new(request.holder.clone(), part)
         };
         let wait = if self.is_present { request.wait_seconds } else { 0 };
         match acquire(self.state, &ask, Duration::from_secs(wait.into())).await? {

@@ -37,7 +37,7 @@ pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result
     let nothing = html! {};
     let content = html! {
         h1 { "Event " (id) }
-        (panel("standing", "Status", &nothing, &status(&visit, &detail.record, &times)))
+        (panel("status", "Status", &nothing, &status(&visit, &detail.record, &times)))
         (panel("content", "Payload", &nothing, &content_of(&visit, &detail, &times)))
     };
     let title = format!("Event {id}");

@@ -130,13 +130,13 @@ async fn what_was_left_of_an_attaching_of_before_does_not_count() {
 async fn what_stands_where_is_counted_and_a_table_that_is_gone_is_unknown() {
     let Some((bench, _relay)) = poisoned().await else { return };
 
-    let standing = bench.begin().await.outbox().attached_standings(100).await.unwrap().remove(0);
+    let stats = bench.begin().await.outbox().attached_stats(100).await.unwrap().remove(0);
 
-    let counts = standing.counts.unwrap();
+    let counts = stats.counts.unwrap();
     assert_eq!((counts.pending.least(), counts.sending.least(), counts.failed.least()), (1, 0, 1));
     assert_eq!(counts.oldest, Some(bench.now()));
     crate::outbox::run(&bench.store, "drop table transfer_events").await;
-    assert_eq!(bench.begin().await.outbox().attached_standings(100).await.unwrap()[0].counts, None);
+    assert_eq!(bench.begin().await.outbox().attached_stats(100).await.unwrap()[0].counts, None);
 }
 
 /// For how long something has been due, and how many rows nobody tries any more.

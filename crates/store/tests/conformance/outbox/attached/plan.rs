@@ -3,10 +3,10 @@
 
 use super::{attached, claim, look, mark, number, numbers, table};
 use crate::Bench;
+use crate::event_recorder::{EventRecorder, explaining};
 use crate::outbox::plan::touched_of;
 use crate::outbox::reader::{LEASE, Reader, retire};
 use crate::outbox::run;
-use crate::told::{Told, explaining};
 use serde_json::Value;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::EventId;
@@ -113,7 +113,7 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
         run(&bench.store, &format!("alter database {database} set auto_explain.{setting}")).await;
     }
     let explaining = explaining(bench).await;
-    let told = Told::default();
+    let told = EventRecorder::default();
     let listening = told.listen();
     let mut dead = Reader::of_all(&explaining.store, 1, 10).await;
     for _ in 0..8 {
@@ -133,7 +133,7 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
     let recovered = claim(&mut heir, &slots, BATCH).await.unwrap();
     assert_eq!((recovered.rows.len(), recovered.unrecovered.len()), (BATCH as usize, 0));
     let mut tx = explaining.begin().await;
-    let counts = tx.outbox().attached_standings(10_000).await.unwrap()[0].counts.unwrap();
+    let counts = tx.outbox().attached_stats(10_000).await.unwrap()[0].counts.unwrap();
     assert_eq!(counts.sending.least(), u64::from(BATCH));
     let failed = tx.outbox().attached_failed(&table(), EventId::ZERO, 5, Skipped::Not).await.unwrap();
     let first = [failed[0].id];

@@ -2,7 +2,7 @@
 //! correct program does, two instances that serve the table, and what was heard of them.
 
 use super::attached;
-use super::scheme::{Fate, Row, Scheme, Service};
+use super::scheme::{Outcome, Row, Scheme, Service};
 use crate::Bench;
 use crate::outbox::stage::{TABLES, Verdict, Version, Writer, are_in_causal_order};
 use std::collections::BTreeSet;
@@ -43,13 +43,13 @@ impl Scene {
     pub(super) async fn publish(&mut self, instance: usize) {
         let rows = std::mem::take(&mut self.in_hand[instance]);
         self.heard.extend(rows.iter().map(|row| row.version.clone()));
-        self.service.settle(instance, &rows, Fate::Published).await;
+        self.service.settle(instance, &rows, Outcome::Published).await;
     }
 
     /// What an instance has is refused for good.
     pub(super) async fn refuse(&mut self, instance: usize) {
         let rows = std::mem::take(&mut self.in_hand[instance]);
-        self.service.settle(instance, &rows, Fate::Failed).await;
+        self.service.settle(instance, &rows, Outcome::Failed).await;
     }
 
     /// What was refused is tried again.

@@ -41,7 +41,7 @@ pub(super) struct Row {
 
 /// What became of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum Outcome {
     Published,
     Failed,
 }
@@ -94,17 +94,17 @@ impl Service {
     }
 
     /// Says what became of what it got.
-    pub(super) async fn settle(&mut self, instance: usize, rows: &[Row], fate: Fate) {
+    pub(super) async fn settle(&mut self, instance: usize, rows: &[Row], outcome: Outcome) {
         match self {
             Self::Product(relays) => {
-                let become_of = |row: &Row| match fate {
-                    Fate::Published => (row.id, RowOutcome::Published),
-                    Fate::Failed => (row.id, failed()),
+                let become_of = |row: &Row| match outcome {
+                    Outcome::Published => (row.id, RowOutcome::Published),
+                    Outcome::Failed => (row.id, failed()),
                 };
                 let marks: Vec<(i64, RowOutcome)> = rows.iter().map(become_of).collect();
                 assert_eq!(mark(&mut relays[instance], &marks).await, Some(rows.len() as u64));
             }
-            Self::Naive(naive) => naive.settle(rows, fate).await,
+            Self::Naive(naive) => naive.settle(rows, outcome).await,
         }
     }
 }
@@ -191,13 +191,13 @@ impl Naive {
         rows(found.fetch_all(&mut self.connection).await.unwrap())
     }
 
-    async fn settle(&mut self, rows: &[Row], fate: Fate) {
+    async fn settle(&mut self, rows: &[Row], outcome: Outcome) {
         if matches!(self.scheme, Scheme::AfterLast | Scheme::Gapless) {
             return;
         }
-        let status = match fate {
-            Fate::Published => "PUBLISHED",
-            Fate::Failed => "FAILED",
+        let status = match outcome {
+            Outcome::Published => "PUBLISHED",
+            Outcome::Failed => "FAILED",
         };
         let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
         sqlx::query("update transfer_events set status = $2 where event_id = any($1)")

@@ -9,7 +9,7 @@ use tidemill_domain::outbox::failed_event::{
 };
 use tidemill_domain::outbox::{Count, EventId, Payload, Slot};
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::outbox::failed_event::{FailedEventFilter, Operated, Operation, Selection};
+use tidemill_store::outbox::failed_event::{FailedEventFilter, Operation, OperationResult, Selection};
 use tidemill_store::wakeup::Woken;
 
 crate::on_both![
@@ -27,7 +27,12 @@ pub(super) fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: Some("r7".into()) }
 }
 
-pub(super) async fn operate(bench: &Bench, selection: &Selection, verb: &Verb, limit: u32) -> Operated {
+pub(super) async fn operate(
+    bench: &Bench,
+    selection: &Selection,
+    verb: &Verb,
+    limit: u32,
+) -> OperationResult {
     let mut tx = bench.begin().await;
     let operation = Operation { verb, actor: &ann(), reason: "it was asked for", limit };
     let operated = tx.outbox().operate(selection, &operation).await.unwrap();
@@ -221,7 +226,7 @@ async fn an_order_about_all_goes_page_by_page(bench: Bench) {
     let skipped = Selection::Matching { filter: FailedEventFilter::default(), after: EventId::ZERO };
     assert_eq!(operate(&bench, &skipped, &Verb::Skip, 100).await.changed.len(), 6);
     assert!(states(&bench).await.iter().all(|(_, state)| *state == "skipped"));
-    assert_eq!(operate(&bench, &skipped, &Verb::Skip, 100).await, Operated::default());
+    assert_eq!(operate(&bench, &skipped, &Verb::Skip, 100).await, OperationResult::default());
 }
 
 async fn every_change_leaves_an_audit_entry_and_wakes_the_relays(bench: Bench) {

@@ -4,7 +4,7 @@
 
 use super::operate::{edit, order};
 use super::{delivered, due, new, settle, waiting};
-use crate::told::{plans_of, reads_a_whole_table};
+use crate::event_recorder::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use tidemill_domain::outbox::failed_event::{FailedEventState, StateWord, Verb};
 use tidemill_domain::outbox::{EventId, Slot};

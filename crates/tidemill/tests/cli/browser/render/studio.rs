@@ -20,7 +20,7 @@ use tidemill_domain::render::{
 };
 use tidemill_engine::render::{Asking, Backends, Farm, Places, Worker, WorkerOptions};
 use tidemill_engine::{SystemClock, SystemIds};
-use tidemill_nexrender::{FfmpegInspector, InspectorOptions, Mount, NasStorage, Place, ShelfOptions};
+use tidemill_nexrender::{FfmpegInspector, InspectorOptions, Mount, NasStorage, Place, StorageOptions};
 use tidemill_store::Store;
 use tidemill_store::render::NewRender;
 use tokio::sync::watch;
@@ -203,7 +203,7 @@ pub(in super::super) fn start_worker(store: &Store, nas: &Nas, farm: &TestFarm) 
     };
     let clock = Arc::new(SystemClock::new());
     let place = |name: &str| Place { folder: nas.local(name), mount: Mount::Local };
-    let storage = NasStorage::new(ShelfOptions::new(place(".staging"), place("output")), clock.clone());
+    let storage = NasStorage::new(StorageOptions::new(place(".staging"), place("output")), clock.clone());
     let world = Backends {
         farm: Arc::new(farm.clone()),
         inspector: Arc::new(FfmpegInspector::new(InspectorOptions::default())),

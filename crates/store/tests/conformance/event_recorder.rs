@@ -12,16 +12,16 @@ use tracing::{Event, Metadata, Subscriber};
 
 /// Collects the notices that arrive on the thread that listens.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+pub(crate) struct EventRecorder(Arc<Mutex<Vec<String>>>);
 
 /// Makes every thread hear notices, whether or not somebody collects them. Otherwise a thread that meets the first notice
 /// while another one begins to listen may decide for all threads that nobody does. Call it before the first connection.
 pub(crate) fn prepare() {
     static PREPARED: Once = Once::new();
-    PREPARED.call_once(|| tracing::subscriber::set_global_default(Told::default()).unwrap());
+    PREPARED.call_once(|| tracing::subscriber::set_global_default(EventRecorder::default()).unwrap());
 }
 
-impl Told {
+impl EventRecorder {
     pub(crate) fn listen(&self) -> DefaultGuard {
         tracing::subscriber::set_default(self.clone())
     }
@@ -34,7 +34,7 @@ impl Told {
 /// The plans of all that is done with this database meanwhile.
 pub(crate) async fn plans_of(bench: &Bench, act: impl AsyncFnOnce(&Bench)) -> Vec<String> {
     let explaining = explaining(bench).await;
-    let told = Told::default();
+    let told = EventRecorder::default();
     let listening = told.listen();
     act(&explaining).await;
     drop(listening);
@@ -80,7 +80,7 @@ fn has_scan(node: &Value, is_one: fn(&str) -> bool) -> bool {
     }
 }
 
-impl Subscriber for Told {
+impl Subscriber for EventRecorder {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

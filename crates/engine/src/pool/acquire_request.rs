@@ -7,8 +7,8 @@ use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName};
 
 /// A request for units of one pool, or of several at once: it gets all of them or waits for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ask {
-    pub parts: Vec<AskPart>,
+pub struct AcquireRequest {
+    pub parts: Vec<AcquirePart>,
     pub holder: Holder,
     pub class: Class,
     /// The table that will be read; the duration is estimated from its earlier runs.
@@ -21,7 +21,7 @@ pub struct Ask {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AskPart {
+pub struct AcquirePart {
     pub pool: PoolName,
     /// Degree of parallelism; the pool's default otherwise.
     pub parallel: Option<NonZeroU32>,
@@ -31,14 +31,14 @@ pub struct AskPart {
     pub least: Option<NonZeroU32>,
 }
 
-impl AskPart {
+impl AcquirePart {
     pub fn new(pool: PoolName, parallel: Option<NonZeroU32>) -> Self {
         Self { pool, parallel, sessions: None, least: None }
     }
 }
 
-impl Ask {
-    pub fn new(holder: Holder, part: AskPart) -> Self {
+impl AcquireRequest {
+    pub fn new(holder: Holder, part: AcquirePart) -> Self {
         Self {
             parts: vec![part],
             holder,
@@ -53,7 +53,7 @@ impl Ask {
     /// `stays` is how long the caller waits for the answer.
     pub(super) fn command(&self, stays: Duration) -> Acquire {
         let request = SystemIds.ticket();
-        let part = |part: &AskPart| Part {
+        let part = |part: &AcquirePart| Part {
             pool: part.pool.clone(),
             ticket: if self.parts.len() == 1 { request } else { SystemIds.ticket() },
             parallel: part.parallel,

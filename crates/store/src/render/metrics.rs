@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 stored! {
     #[derive(Clone, PartialEq, Debug, Default)]
-    pub struct RenderStanding in ("render_queue", "completed") {
+    pub struct RenderMetrics in ("render_queue", "completed") {
         /// In the last 24 hours.
         pub completed: u64,
         /// In the last 24 hours.
@@ -47,7 +47,7 @@ impl Renders<'_> {
     #[crate::boxed]
     pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>> {
         let since = self.now().await?.minus(DAY);
-        let rows = self.render_standing_workers(since, WORKERS_MAX).await?;
+        let rows = self.render_metrics_workers(since, WORKERS_MAX).await?;
         let tally = |(worker, completed, failed): (String, i64, i64)| WorkerTally {
             worker,
             completed: completed.unsigned_abs(),
@@ -57,15 +57,15 @@ impl Renders<'_> {
     }
 
     #[crate::boxed]
-    pub async fn standing(&mut self) -> Result<RenderStanding> {
+    pub async fn metrics(&mut self) -> Result<RenderMetrics> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);
         let (day, recoveries) = (now.minus(DAY), RECOVERIES_TOLD_AFTER.into());
-        let mut standing = self.render_standing_of(day, hour, now, recoveries).await?;
+        let mut metrics = self.render_metrics_of(day, hour, now, recoveries).await?;
         // Another worker continues it.
         let passing = Code::RenderWorkerLost.to_string();
-        let failures = self.render_standing_failures(hour, &passing).await?;
-        standing.failures = failures.into_iter().map(|(code, count)| (code, count.unsigned_abs())).collect();
-        Ok(standing)
+        let failures = self.render_metrics_failures(hour, &passing).await?;
+        metrics.failures = failures.into_iter().map(|(code, count)| (code, count.unsigned_abs())).collect();
+        Ok(metrics)
     }
 }

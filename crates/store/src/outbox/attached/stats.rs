@@ -3,7 +3,7 @@
 use super::AttachedRecord;
 use crate::error::Result;
 use crate::outbox::attached::row::CountRow;
-use crate::statements::outbox::attached::{prepare, standing as statement};
+use crate::statements::outbox::attached::{prepare, stats as statement};
 use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::outbox::Count;
@@ -14,7 +14,7 @@ use tidemill_domain::time::Timestamp;
 const WATCH_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AttachedStanding {
+pub struct AttachedStats {
     pub name: TableName,
     /// `None` if the table cannot be read.
     pub counts: Option<AttachedCounts>,
@@ -33,15 +33,15 @@ pub struct AttachedCounts {
 impl Outbox<'_> {
     /// Each status is counted up to `count_max`.
     #[crate::boxed]
-    pub async fn attached_standings(&mut self, count_max: u32) -> Result<Vec<AttachedStanding>> {
-        let mut standings = Vec::new();
+    pub async fn attached_stats(&mut self, count_max: u32) -> Result<Vec<AttachedStats>> {
+        let mut all = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
             self.savepoint().await?;
             let counted = self.attached_counts(&table, count_max).await;
             let counts = self.known_since_savepoint(counted).await?;
-            standings.push(AttachedStanding { name: table.name, counts });
+            all.push(AttachedStats { name: table.name, counts });
         }
-        Ok(standings)
+        Ok(all)
     }
 
     /// How long the oldest due row of each attached table has waited: zero if none is due, `None` if unknown. Rows

@@ -1,12 +1,12 @@
 //! Statements for metrics of renders.
 
-use crate::render::RenderStanding;
+use crate::render::RenderMetrics;
 use crate::statement::{One, statements};
 use tidemill_domain::time::Timestamp;
 
 statements! {
     /// By the index on `ended_at`, and on `status` for those that have not ended.
-    fn render_standing_of(day: Timestamp, hour: Timestamp, now: Timestamp, recoveries: i64) -> One<RenderStanding> {
+    fn render_metrics_of(day: Timestamp, hour: Timestamp, now: Timestamp, recoveries: i64) -> One<RenderMetrics> {
         postgres {
             "select ended.completed, ended.failed, greatest(ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
                     going.waiting_since
@@ -50,7 +50,7 @@ statements! {
 
     /// Error codes of renders that failed since then or wait for a retry, with their number. Waiting with the code
     /// `passing` is not a failure.
-    fn render_standing_failures(since: Timestamp, passing: &str) -> Vec<(String, i64)> {
+    fn render_metrics_failures(since: Timestamp, passing: &str) -> Vec<(String, i64)> {
         "select error_code, count(*) from render_queue
          where error_code is not null
            and ((status = 'pending' and error_code <> $2) or (status = 'failed' and ended_at > $1))
@@ -59,7 +59,7 @@ statements! {
     }
 
     /// Completed and failed renders per worker. Needs `render_queue_ended`.
-    fn render_standing_workers(since: Timestamp, limit: u32) -> Vec<(String, i64, i64)> {
+    fn render_metrics_workers(since: Timestamp, limit: u32) -> Vec<(String, i64, i64)> {
         "select worker_name, count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed')
          from render_queue {indexed by render_queue_ended} where ended_at > $1 and worker_name is not null
          group by worker_name
