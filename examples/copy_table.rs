@@ -1,8 +1,8 @@
-//! Copies one table into another: each row once, however often the copying is interrupted. Rows that the other table
-//! refuses are left out: `prepare -p refused=1000` makes every thousandth such a row.
+//! Copies one table into another. Each row is copied once, however often the job is interrupted. The job skips rows
+//! that the target table refuses: with `prepare -p refused=1000`, every thousandth row is refused.
 //!
 //! ```text
-//! cargo run --example copy_table -- job run prepare -p rows=100000,long   # makes the tables and fills the first
+//! cargo run --example copy_table -- job run prepare -p rows=100000,long   # creates the tables and fills the first
 //! cargo run --example copy_table -- job run copy                          # kill it, and run it again
 //! cargo run --example copy_table -- job run verify                        # compares the two
 //! ```
@@ -12,12 +12,12 @@ use tidemill::prelude::*;
 
 const CHUNK: usize = 500;
 
-/// Rows that may be left out.
+/// The maximum number of skipped rows.
 const SKIPS_MAX: u64 = 1000;
 
 const TABLES: [&str; 2] = [
     "create table source (id bigint primary key, name text not null, amount bigint not null)",
-    // Without a primary key: a row that came twice would be there twice, and be found.
+    // There is no primary key, so `verify` can find rows that were copied twice.
     "create table target (id bigint not null, name text not null, amount bigint not null check (amount >= 0))",
 ];
 
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     // A tasklet has one transaction, which commits when it returns `Ok`.
     let prepare = Step::tasklet("tables", |mut scope| async move {
         let rows: i64 = scope.step().text("rows")?.parse()?;
-        // Every so many-th row is one that the target refuses.
+        // The target refuses every row whose id is a multiple of this number.
         let refused = scope.step().text("refused").map_or(Ok(i64::MAX), |text| text.parse())?;
         let tx = scope.tx().await?;
         for table in TABLES {
@@ -47,17 +47,17 @@ fn main() -> ExitCode {
         Ok(())
     });
     let copy = Step::chunk("rows", CHUNK)
-        // Reads page by page behind the last key, so a restart finds its place by the index.
+        // Reads page by page after the last key, so a restart finds its position by the index.
         .reader_with(|scope| {
             let query = SqlQuery::new("select id, name, amount from source");
             Ok(KeysetReader::new("source", Database::of(scope.store()), query, ["id"], CHUNK).count_total())
         })
-        // Writes in the transaction of the chunk, in which the position of the reader is saved, too.
+        // Writes in the transaction of the chunk, which also saves the position of the reader.
         .writer_with(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name", "amount"])))
-        // A chunk with a row that the target refuses is written again, row by row, without that row.
+        // If the target refuses a row, the chunk is written again, row by row, without that row.
         .skip([ErrorKind::CONSTRAINT], SKIPS_MAX)
         .build();
-    // A step that has completed is passed over when its job is run again, unless it says otherwise.
+    // When a job is run again, it skips completed steps, except those with `allow_start_if_complete`.
     let verify = Step::tasklet("compare", |mut scope| async move {
         let differences: i64 = scope.tx().await?.fetch(DIFFERENCES, ()).await?[0].get("differences")?;
         match differences {

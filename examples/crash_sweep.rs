@@ -1,9 +1,9 @@
-//! Jobs that are made to be killed: the crash tests let this program die at every point there is, run it again, and
-//! look for rows that are missing or there twice.
+//! Jobs for the crash tests. The tests kill this program at every crash point, run it again, and look for missing and
+//! duplicate rows.
 //!
-//! All jobs write the numbers from 1 into the table `swept (run, id)`, under the name of the run, which is a
-//! parameter. `pause` says how long the processor takes for one of them. In the environment, `SWEEP_THREADS` says how many
-//! threads a step has, and `SWEEP_CRON` lets a server run one by itself.
+//! All jobs write the numbers from 1 into the table `swept (run, id)`. The parameter `run` is the name of the run. The
+//! parameter `pause` is the time in milliseconds that the processor takes for one number. The environment variable
+//! `SWEEP_THREADS` sets the number of threads of a step. `SWEEP_CRON` adds a schedule, so that a server runs `sweep`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const CHUNK: usize = 10;
 
 const INSERT: &str = "insert into swept (run, id) values ($1, $2)";
 
-/// Takes its time, and passes on what it gets.
+/// Waits, and then passes each number on.
 #[derive(Clone)]
 struct Slow(Duration);
 
@@ -28,12 +28,12 @@ impl ItemProcessor<i64> for Slow {
     }
 }
 
-/// Which transaction the rows are written in.
+/// The transaction in which the rows are written.
 #[derive(Clone, Copy)]
 enum In {
-    /// That of the chunk, so that both commit or neither does.
+    /// The transaction of the chunk, so that rows and position commit together.
     ChunksOwn,
-    /// One that commits at once. That is the mistake that the tests have to find.
+    /// A separate transaction that commits at once. This is a deliberate bug, which the tests must find.
     Another,
 }
 
@@ -70,7 +70,7 @@ impl ItemWriter<i64> for Swept {
     }
 }
 
-/// Each number by a statement of the author's own.
+/// Inserts each number with a separate statement.
 async fn insert(tx: &mut Tx, run: &str, numbers: &[i64]) -> Result<(), ItemError> {
     for number in numbers {
         tx.execute(INSERT, (run, *number)).await?;
@@ -82,7 +82,7 @@ fn threads() -> usize {
     std::env::var("SWEEP_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// The step that most of them have. Rows that the table refuses are skipped, which makes the step write one by one.
+/// The step of most jobs. It skips rows that the table refuses, and then writes the chunk row by row.
 fn numbers(transaction: In) -> Step {
     Step::chunk("numbers", CHUNK)
         .reader(ItemsReader::new("numbers", 1..=ROWS))
@@ -98,8 +98,8 @@ fn numbers(transaction: In) -> Step {
         .build()
 }
 
-/// The same numbers into a file and the table at once, and those that the table refuses into another file. The file
-/// comes first, so that it has to forget what the table refuses.
+/// Writes the same numbers into a file and the table, and the numbers that the table refuses into another file. The
+/// file is written first, so the step has to remove refused numbers from it.
 fn numbers_and_files() -> Step {
     Step::chunk("numbers", CHUNK)
         .reader(ItemsReader::new("numbers", 1..=ROWS))

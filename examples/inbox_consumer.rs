@@ -1,4 +1,4 @@
-//! A consumer that deals with each message once, though some come twice.
+//! A consumer that handles each message once, although some arrive twice.
 //!
 //! ```text
 //! cargo run --example inbox_consumer                                     # in a database in memory
@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use tidemill::prelude::*;
 use tidemill::{Init, StoreOptions};
 
-/// What a client of Kafka would bring: ids and what they say. The second one comes again, as after a crash.
+/// Messages as a Kafka client would deliver them: ids and amounts. The second one is delivered twice, as after a crash.
 const MESSAGES: [(&str, i64); 4] = [("1", 500), ("2", 700), ("2", 700), ("3", 900)];
 
 const ADD: &str = "update balance set cents = cents + $1";
 
-/// Adds the cents of a message, unless that was done before. Both commit, or neither does.
+/// Adds the cents of a message, unless it was handled before. The inbox row and the new balance commit together.
 async fn deal_with(store: &Store, id: &str, cents: i64) -> Result<bool, ItemError> {
     let mut tx = store.begin().await?;
     let is_first = tx.first_time("balance", id).await?;
@@ -24,12 +24,12 @@ async fn deal_with(store: &Store, id: &str, cents: i64) -> Result<bool, ItemErro
         tx.execute(ADD, (cents,)).await?;
     }
     tx.commit().await?;
-    Ok(is_first) // only now may the offset be committed
+    Ok(is_first) // commit the Kafka offset only after this
 }
 
 async fn run(url: &str) -> Result<(), ItemError> {
     let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
-    store.initialise(Init::Always).await?; // elsewhere `tidemill db migrate` does this
+    store.initialise(Init::Always).await?; // in production, run `tidemill db migrate`
     let mut tx = store.begin().await?;
     for statement in ["create table balance (cents bigint not null)", "insert into balance values (0)"] {
         tx.execute(statement, ()).await?;

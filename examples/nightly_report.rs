@@ -1,17 +1,18 @@
-//! A report of the night: SQL collects, a script of your own makes the report, and its exit code says how to go on.
+//! A nightly report. SQL collects the data, and your script writes the report. The exit code of the script decides which
+//! step runs next.
 //!
 //! ```text
 //! printf '#!/bin/sh\necho "report of $1" > report.txt\n' > report.sh; chmod +x report.sh
 //! cargo run --example nightly_report -- job run nightly -p date=2026-11-15,date
 //! ```
 //!
-//! A script that ends with 3 says that there was nothing to report, and the job completes without the last step.
+//! If the script exits with code 3, there is nothing to report, and the job completes without the last step.
 
 use std::process::ExitCode;
 use std::time::Duration;
 use tidemill::prelude::*;
 
-/// Tables and rows by statements, all in one transaction.
+/// Creates the table and inserts a row, in one transaction.
 fn collect() -> Step {
     Step::sql("collect", |scope| {
         Ok(SqlStatements::new([
@@ -22,7 +23,7 @@ fn collect() -> Step {
     })
 }
 
-/// The script gets the date as its argument, and all parameters as variables.
+/// Runs the script. It gets the date as its argument, and all parameters as environment variables.
 fn report() -> Step {
     Step::command("report", |scope| {
         Ok(CommandSpec::new("./report.sh")

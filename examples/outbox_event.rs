@@ -1,4 +1,4 @@
-//! A payment and its event: both are there, or neither is.
+//! Writes a payment and its event in one transaction: both commit, or neither does.
 //!
 //! ```text
 //! cargo run --example outbox_event                                     # in a database in memory
@@ -21,14 +21,14 @@ fn paid(id: i64, cents: i64) -> NewEvent {
     event.expect("the names are short, the key is a number, and the payload is JSON")
 }
 
-/// The row first, then the event: under the lock of its row, the events of a payment are in order.
+/// Writes the row first and then the event. The lock on the row keeps the events of a payment in order.
 async fn pay(tx: &mut Tx, id: i64, cents: i64) -> Result<(), ItemError> {
     tx.execute(PAY, (id, cents)).await?;
     tx.publish(&paid(id, cents)).await?;
     Ok(())
 }
 
-/// The same in a transaction that Tidemill knows nothing of.
+/// Does the same in your own sqlx transaction.
 async fn pay_by_sqlx(url: &str, id: i64, cents: i64) -> Result<(), StoreError> {
     let mut connection = sqlx::PgConnection::connect(url).await?;
     let mut transaction = connection.begin().await?;
@@ -39,7 +39,7 @@ async fn pay_by_sqlx(url: &str, id: i64, cents: i64) -> Result<(), StoreError> {
 
 async fn run(url: &str) -> Result<(), ItemError> {
     let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
-    store.initialise(Init::Always).await?; // elsewhere `tidemill db migrate` does this
+    store.initialise(Init::Always).await?; // in production, run `tidemill db migrate`
     let mut tx = store.begin().await?;
     let table = "create table if not exists payment (id bigint not null primary key, cents bigint not null)";
     tx.execute(table, ()).await?;
@@ -51,7 +51,7 @@ async fn run(url: &str) -> Result<(), ItemError> {
 
     let mut tx = store.begin().await?;
     pay(&mut tx, 2, 700).await?;
-    tx.rollback().await?; // neither the payment nor its event has ever been there
+    tx.rollback().await?; // neither the payment nor its event is stored
 
     if url.starts_with("postgres") {
         pay_by_sqlx(url, 3, 900).await?;

@@ -1,10 +1,10 @@
-//! Copies a table in parts that run at the same time, in every process that has the job. Kill any of them: its parts go
-//! on elsewhere, and each row is there once.
+//! Copies a table in partitions that run at the same time, in every process that has the job. You can kill any of these
+//! processes: another process resumes its partitions, and each row is copied once.
 //!
 //! ```text
-//! cargo run --example partitions -- job run prepare -p rows=100000,long   # makes the tables and fills the first
+//! cargo run --example partitions -- job run prepare -p rows=100000,long   # creates the tables and fills the first
 //! cargo run --example partitions -- job work &                            # as often as you like, on any host
-//! cargo run --example partitions -- job run copy                          # begins, and takes part
+//! cargo run --example partitions -- job run copy                          # starts the job and runs partitions too
 //! cargo run --example partitions -- job run verify                        # compares the two
 //! ```
 
@@ -16,7 +16,7 @@ const CHUNK: usize = 500;
 
 const TABLES: [&str; 2] = [
     "create table origin (id bigint primary key, amount bigint not null)",
-    // Without a primary key: a row that came twice would be there twice, and be found.
+    // There is no primary key, so `verify` can find rows that were copied twice.
     "create table parted (id bigint not null, amount bigint not null, process bigint not null)",
 ];
 
@@ -24,13 +24,13 @@ const FILL: &str = "
     with recursive number(n) as (select cast(1 as bigint) union all select n + 1 from number where n < $1)
     insert into origin (id, amount) select n, n * 7919 % 1000 from number";
 
-/// Rows that are missing or wrong, and rows that are there twice.
+/// Counts rows that are missing, wrong or duplicate.
 const DIFFERENCES: &str = "
     select (select count(*) from (select id, amount from origin except select id, amount from parted) a)
          + (select count(*) - count(distinct id) from parted) as differences";
 
 fn main() -> ExitCode {
-    // Runs once for each part, and finds its bounds in what the part remembers.
+    // Runs once for each partition, and reads its bounds from the context of the partition.
     let part = Step::chunk("part", CHUNK)
         .reader_with(|scope| {
             let bound = |key| scope.context().get_long(key);
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         })
         .process(|row: &Row| Ok(Some((row.get::<i64>("id")?, row.get::<i64>("amount")?))))
         .writer_with(|scope| {
-            // Which process has copied a row, for those who want to see that several did.
+            // Stores the process that copied the row, to show that several processes took part.
             let values =
                 |&(id, amount): &(i64, i64)| vec![id.into(), amount.into(), std::process::id().into()];
             Ok(SqlWriter::new(scope.store(), "parted", ["id", "amount", "process"], values))
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let verify = verify.allow_start_if_complete();
     App::new()
         .job(Job::new("prepare").step(prepare))
-        // Should the process die that began it, another one that has the job goes on.
+        // If the process that started the job dies, another process that has the job restarts it.
         .job(Job::new("copy").step(copy).on_crash(OnCrash::Restart { limit: 100 }))
         .job(Job::new("verify").step(verify))
         .run()

@@ -1,13 +1,13 @@
-//! A job that stumbles in the middle, and goes on where it was when it is run again.
+//! A job that fails in the middle, and resumes after its last committed chunk when you run it again.
 //!
 //! ```text
 //! STUMBLE=fail cargo run --example restart_after_crash -- job run squares   # item 57 fails: exit code 10
-//! cargo run --example restart_after_crash -- job run squares                # goes on with item 51
+//! cargo run --example restart_after_crash -- job run squares                # resumes with item 51
 //! ```
 //!
-//! `STUMBLE=die` is harder: the process ends at once, as if the power had gone. Nobody can tell the database then,
-//! so the job counts as running until the word of the dead process has lapsed (`process.lease`, 15 seconds). After
-//! that the next process to look finds it and marks it as failed, and it can be run again.
+//! With `STUMBLE=die` the process ends at once, as in a power failure. It cannot report this to the database, so the
+//! execution counts as running until the lease of the dead process expires (`process.lease`, 15 seconds). Then the next
+//! process that checks marks the execution as failed, and you can run the job again.
 
 use std::process::ExitCode;
 use tidemill::prelude::*;
@@ -15,7 +15,7 @@ use tidemill::prelude::*;
 /// Items that commit together.
 const CHUNK: usize = 10;
 
-/// Where it stumbles: in the sixth chunk, so that five are done.
+/// The item that fails. It is in the sixth chunk, so five chunks have committed.
 const STONE: i64 = 57;
 
 fn square(number: &i64) -> Result<Option<i64>, ItemError> {
@@ -31,10 +31,10 @@ fn square(number: &i64) -> Result<Option<i64>, ItemError> {
 
 fn main() -> ExitCode {
     let squares = Step::chunk("square", CHUNK)
-        // The name, here "numbers", is what the position is saved under. It must not change between two runs.
+        // The position is saved under this name, "numbers". Do not change it between two runs.
         .reader(ItemsReader::new("numbers", 1..=100))
         .process(square)
-        // What a crashed run has written of its last chunk is cut off when the next one opens the file.
+        // When a restart opens the file, it removes what the crashed run wrote after its last committed chunk.
         .writer(TextWriter::new("squares", "squares.txt", |square: &i64| square.to_string()))
         .build();
     App::new().job(Job::new("squares").step(squares)).run()

@@ -1,12 +1,11 @@
-//! A job that runs every night at two, for the day before.
+//! A job that runs every night at 02:00, for the previous day.
 //!
 //! ```text
-//! cargo run --example scheduled_job               # rehearses three nights, of which the server sleeps through one
+//! cargo run --example scheduled_job               # simulates three nights; the server is down for one of them
 //! cargo run --example scheduled_job -- serve      # waits for two o'clock in Seoul
 //! ```
 //!
-//! The rehearsal has a database in memory and a clock that moves when it is told. That is how a schedule is tested
-//! without waiting for the night.
+//! The simulation uses a database in memory and a test clock. You can test your own schedules in the same way.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it does")]
 
@@ -28,12 +27,12 @@ fn schedule() -> Schedule {
     Schedule::new("nightly", "report")
         .cron("0 2 * * *")
         .zone("Asia/Seoul")
-        // What nobody fired within a minute is only recorded; `latest` and `all 7` would make up for it.
+        // A tick that did not fire within a minute is only recorded. `latest` or `all 7` would run it later.
         .missed(MissedRuns::Skip)
         .parameter("day", "${tick.date-1d}")
 }
 
-/// Three nights in a second.
+/// Simulates three nights in a second.
 async fn rehearse() -> Result<(), JobError> {
     let bench = JobBench::new().await?;
     let launcher = bench.launcher(&job())?;

@@ -1,7 +1,7 @@
-//! Payments from a file with bad lines, sent to a bank that is sometimes busy.
+//! Reads payments from a file with bad lines, and sends them to a bank that is sometimes busy.
 //!
-//! Lines that make no sense are skipped, at most ten, and kept with their error in `rejects.jsonl`. When the bank is
-//! busy, the chunk is tried again after a pause that grows.
+//! The job skips at most ten bad lines, and keeps them with their errors in `rejects.jsonl`. When the bank is busy, the
+//! job retries the chunk after a pause, which grows with each attempt.
 //!
 //! ```text
 //! printf 'account,amount\nada,100\nbob,many\neve,300\n' > payments.csv
@@ -14,14 +14,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tidemill::prelude::*;
 
-/// A line of the file. It is `Serialize` so that it can be kept when it is rejected.
+/// A line of the file. It is `Serialize` so that rejected lines can be stored.
 #[derive(Deserialize, Serialize)]
 struct Payment {
     account: String,
     amount: i64,
 }
 
-/// What the bank says to it.
+/// The answer of the bank.
 #[derive(Serialize)]
 struct Receipt {
     account: String,
@@ -46,7 +46,7 @@ impl ItemProcessor<Payment> for Bank {
         let attempts = self.attempts.entry(payment.account.clone()).or_insert(0);
         *attempts += 1;
         if *attempts == 1 && known % 3 == 2 {
-            // The kind decides what is done about it.
+            // The kind of an error decides whether the item is retried, skipped or fails the step.
             return Err(ItemError::new(ErrorKind::TRANSIENT, "the bank is busy"));
         }
         Ok(Some(Receipt { account: payment.account.clone(), amount: payment.amount, attempts: *attempts }))
@@ -55,7 +55,7 @@ impl ItemProcessor<Payment> for Bank {
 
 fn main() -> ExitCode {
     let send = Step::chunk("send", 5)
-        // A reader that depends on the parameters of the job is made when the step starts.
+        // `reader_with` creates the reader when the step starts, so it can use the parameters of the job.
         .reader_with(|scope| Ok(CsvReader::<Payment>::new("payments", scope.text("input")?)))
         .process(Bank::default())
         .writer(JsonLinesWriter::new("receipts", "receipts.jsonl"))

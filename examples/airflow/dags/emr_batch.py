@@ -1,7 +1,8 @@
-"""A nightly batch that takes connections of its source database from Tidemill before Spark opens them.
+"""A nightly batch that requests connections of its source database from Tidemill before Spark opens them.
 
-`emr_batch` holds them for L0 alone, the only part that reads the source. `emr_batch_in_the_documents_order` holds them
-from before the delay until after L1. In both, a failed EMR task leaves a failed run and nothing held.
+`emr_batch` holds the connections during L0, the only part that reads the source. `emr_batch_in_the_documents_order`
+holds them from before the delay until after L1. In both DAGs, a failed EMR task fails the run, and all connections are
+released.
 """
 
 import json
@@ -32,11 +33,11 @@ def start():
 
 @task
 def acquire(spec, dag=None, run_id=None):
-    """Waits for its turn; what comes back says how much it got, and the hint to run with."""
+    """Waits for connections, and returns how many were granted and the hint to use."""
     client = boto3.client("lambda")
 
     def ask(action):
-        # The whole spec, not a number of ours: what its hint and its partitions weigh is for Tidemill to say.
+        # Send the whole spec. Tidemill computes the number of connections from its hint and its partitions.
         request = {"action": action, "dag_id": dag.dag_id, "dag_run_id": run_id, "batch_spec": spec}
         return json.load(client.invoke(FunctionName=AGENT, Payload=json.dumps(request))["Payload"])
 
@@ -51,15 +52,15 @@ def acquire(spec, dag=None, run_id=None):
             time.sleep(answer["wait_seconds"])
         raise AirflowException(f"no connections within {PATIENCE_SECONDS} seconds")
     except (Exception, AirflowTaskTimeout):
-        # The teardown runs only after an acquire that succeeded, so what it has, or waits for, is given up here. Not
-        # when Airflow ends the task: another attempt may hold by then what this one would give back.
+        # The teardown runs only if `acquire` succeeded. A failed `acquire` releases its units and leaves the queue here,
+        # but not when Airflow ends the task: another attempt may then hold the units that this one would release.
         ask("release")
         raise
 
 
 @task
 def run_step(level, spec, granted, dag_run=None):
-    """Stands for the EMR step: what it returns is what you would hand to `add_job_flow_steps`."""
+    """A placeholder for the EMR step. Pass what it returns to `add_job_flow_steps`."""
     if dag_run.conf.get("fail_emr"):
         raise AirflowException(f"the step {level} failed, as it was asked to")
     hint = granted.get("hint_override") or spec["rsrcSpecData"].get("hint", "")
@@ -77,7 +78,7 @@ def emr_batch(dag_id):
         payload = json.dumps({"action": "release", **HOLDER, "src_db_id": SOURCE})
         release = LambdaInvokeFunctionOperator(task_id="release", function_name=AGENT, payload=payload)
         release.as_teardown(setups=granted)
-        # That `done` follows L1, and not only the release, is what makes the run fail with it.
+        # `done` also follows L1 directly, so the run fails if an EMR task fails.
         l0 >> l1 >> EmptyOperator(task_id="done")
         if dag_id == "emr_batch":
             spec >> delay >> trigger >> granted >> l0 >> release
