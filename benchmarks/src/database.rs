@@ -1,18 +1,18 @@
-//! What benchmarks do with servers and files beside the store.
+//! Functions for servers and files that the benchmarks share.
 
 use anyhow::{Result, ensure};
 use std::fs::File;
 use std::process::Command;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
-/// A server with room for a long history.
+/// A server with enough memory for a long history.
 pub(crate) fn roomy_postgres() -> Result<PrivatePostgres> {
     let settings = [("shared_buffers", "512MB"), ("max_wal_size", "8GB")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     Ok(PrivatePostgres::start(&PostgresOptions { standby: false, settings })?)
 }
 
-/// What happens by itself after a while: PostgreSQL vacuums and analyzes, and what was filled in gets onto the disk.
+/// Does now what otherwise happens later: vacuums and analyzes on PostgreSQL, and writes the new rows to disk.
 pub(crate) fn tidy(url: &str) -> Result<()> {
     if let Some(path) = url.strip_prefix("sqlite://") {
         for file in [path.to_owned(), format!("{path}-wal")] {

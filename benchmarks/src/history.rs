@@ -1,6 +1,5 @@
-//! What is done with jobs all day long, on a short history and on a long one. It has to stay flat: the figures of the
-//! long history are compared with those of the short one, in databases side by side. The rounds take turns, so that a
-//! machine that is busy for a while is busy for both.
+//! Measures frequent job operations on a short history and on a long one, in two databases. The times must not grow with
+//! the history. The rounds alternate between the databases, so that other load on the machine affects both.
 
 mod deed;
 mod report;
@@ -31,7 +30,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its tables and its JSON; an error when something is not flat.
+/// Runs the benchmark and prints its tables and its JSON. Returns an error if a time grows with the history.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -59,7 +58,7 @@ async fn measure(name: &'static str, short: &str, long: &str, options: &Options)
     let mut report = Report::new(name, SHORT, options.executions);
     for deed in Deed::ALL {
         let (mut in_short, mut in_long) = (Vec::new(), Vec::new());
-        // The first round is not counted.
+        // The first round is a warm-up and is not counted.
         for round in 0..=options.rounds {
             let took = (short.round(deed).await?, long.round(deed).await?);
             if round > 0 {

@@ -1,7 +1,7 @@
 //! Chunk jobs against bare COPY: from PostgreSQL to PostgreSQL, and from a CSV file.
 //!
-//! Every run of ours is a process of its own, so that its memory can be told; the runs take turns, so that a
-//! machine that is busy for a while is busy for all of them.
+//! Each of our runs is a separate process, so that its memory can be measured. The runs alternate, so that other load on
+//! the machine affects all of them.
 
 mod case;
 mod line;
@@ -37,7 +37,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its table and its JSON; an error when something is not as it is wanted.
+/// Runs the benchmark and prints its table and its JSON. Returns an error if a target is missed.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let settings = [
@@ -89,7 +89,7 @@ fn measure(stage: &Stage, case: Case) -> Result<Measured> {
     Ok(measured)
 }
 
-/// One run of ours, in a process of its own.
+/// Runs our job once, in a separate process.
 pub(crate) fn child(task: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let measured = runtime.block_on(work::run(&serde_json::from_str(task)?))?;

@@ -1,5 +1,5 @@
-//! How long each list takes to its first byte when there is much to list: the real program serves a database with a long
-//! history, and is asked as a browser and a script would.
+//! Measures the time to the first byte of each list. The real program serves a database with a long history, and the
+//! benchmark sends the requests of a browser and a script.
 
 mod fill;
 mod served;
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_store::{Init, Store};
 
-/// The pages and lists that are asked for. The execution and the pages "before" lie in the middle of the history.
+/// The requested pages and lists. The execution and the pages "before" are in the middle of the history.
 const LISTS: [&str; 24] = [
     "/",
     "/jobs",
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its tables. Absolute times are not judged, only that everything answers.
+/// Runs the benchmark and prints its tables. It checks that every request succeeds, but not the absolute times.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

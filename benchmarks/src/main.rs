@@ -1,6 +1,6 @@
 //! Benchmarks. `cargo xtask bench NAME` builds this in release mode and runs it.
 //!
-//! Absolute figures depend on the machine; what counts are ratios of things that were measured side by side.
+//! Absolute figures depend on the machine. The targets are ratios between cases that are measured together.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
 mod database;
@@ -14,7 +14,7 @@ mod renders;
 
 use anyhow::{Result, bail};
 
-/// That of the program.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

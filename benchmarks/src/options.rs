@@ -1,8 +1,8 @@
-//! Options of benchmarks: names, each with a number.
+//! Options of benchmarks. Each option has a name and a number.
 
 use anyhow::{Context, Result, bail};
 
-/// The numbers of these options, which have their defaults unless the words say otherwise.
+/// Parses the numbers of these options. Options that are not given keep their defaults.
 pub(crate) fn numbers<const N: usize>(words: &[&str], known: [(&str, u64); N]) -> Result<[u64; N]> {
     let mut numbers = known.map(|(_, number)| number);
     let mut words = words.iter();

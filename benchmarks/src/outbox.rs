@@ -1,7 +1,7 @@
-//! Relays that publish to nobody, so that only the database is measured: rows that are claimed and marked, rows that are
-//! marked by the owner of their slot, and ours, whose rows are never written again. They take turns on one server, so that
-//! a machine that is busy for a while is busy for all of them. Then again while an old snapshot keeps the server from
-//! cleaning up; one late event among many that were read; and what a relay costs that has nothing to do.
+//! Relays without a real sink, so that only the database is measured. Compares three designs: rows that are claimed and
+//! marked, rows that the owner of their slot marks, and our relays, which never update rows. The designs alternate on one
+//! server, so that other load on the machine affects all of them. Then measures them while an old snapshot keeps the server
+//! from cleaning up, one late event among many that were read, and the cost of an idle relay.
 
 mod case;
 mod classic;
@@ -45,7 +45,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its tables and its JSON; an error when something is not as it is wanted.
+/// Runs the benchmark and prints its tables and its JSON. Returns an error if a target is missed.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     if let ["--kafka", rest @ ..] = words {
         return experiment::run(rest);
@@ -61,11 +61,11 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The server that everything is measured on.
+/// The server for all measurements.
 fn server() -> Result<PrivatePostgres> {
     let settings = [
         ("shared_buffers", "512MB"),
-        // A checkpoint in the middle would be counted for whoever is at it.
+        // A checkpoint during a run would be counted for that run.
         ("max_wal_size", "2GB"),
         ("checkpoint_timeout", "1h"),
         ("shared_preload_libraries", "pg_stat_statements"),

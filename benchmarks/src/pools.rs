@@ -1,7 +1,7 @@
-//! Asking a pool for units and giving them back, by many clients at once: our passes, which decide about all that has
-//! come in one transaction, beside one transaction for each request. The two take turns on one server, so that a machine
-//! that is busy for a while is busy for both. Then many live leases: how long a decision takes among them, and how long
-//! a server needs to know them again.
+//! Many clients acquire and release units of a pool at the same time. Compares our passes, which decide many requests in
+//! one transaction, with one transaction per request. The two alternate on one server, so that other load on the machine
+//! affects both. Then, with many live leases, measures how long a decision takes and how long a server needs to load them
+//! after a restart.
 
 mod classic;
 mod crowd;
@@ -24,10 +24,10 @@ use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::Store;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
-/// How often the two take turns.
+/// How often the two alternate.
 const TURNS: u32 = 3;
 
-/// What each request asks for.
+/// The units of each request.
 const UNITS: u32 = 8;
 
 struct Options {
@@ -51,7 +51,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its table and its JSON; an error when the ratio is missed.
+/// Runs the benchmark and prints its table and its JSON. Returns an error if the ratio is too low.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -98,7 +98,7 @@ async fn violations(store: &Store, pool: &PoolName) -> Result<Vec<String>> {
     Ok(audited.differences.iter().map(ToString::to_string).collect())
 }
 
-/// One request and what it got, given back.
+/// Acquires units once and releases them.
 pub(super) async fn acquire_and_release(pools: &Pools, pool: &PoolName, run: &str) -> Result<()> {
     let part = AcquirePart::new(pool.clone(), NonZeroU32::new(UNITS));
     let ask = AcquireRequest::new(Holder::run("bench", run)?, part);

@@ -1,5 +1,5 @@
-//! Renders: many workers that claim from one queue, ours beside the way of the document, which selects a row and then tries
-//! to update it; and how long a render waits from its insert by plain SQL until a worker has it.
+//! Renders. Many workers claim from one queue: our workers, and workers that select a row and then try to update it. Also
+//! measures the time from an insert by plain SQL until a worker claims the render.
 
 mod nobody;
 mod pickup;
@@ -11,7 +11,7 @@ use race::Race;
 use tidemill_store::{Init, Store};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
-/// The median that is aimed at, in milliseconds.
+/// The target for the median, in milliseconds.
 const PICKUP_AIM: f64 = 50.0;
 
 struct Options {
@@ -33,7 +33,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its table; an error when a claim was lost, or a render was not claimed exactly once.
+/// Runs the benchmark and prints its table. Returns an error if a claim was lost, or a render was not claimed exactly once.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! What is measured: each deed is a whole transaction, as a server or a command does it.
+//! The measured operations. Each is a whole transaction, as in a server or a command.
 
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use tidemill_engine::{Process, ProcessOptions, SystemClock};
 use tidemill_store::job::{ExecutionFilter, LaunchRequest, Launched, StepRequest};
 use tidemill_store::{Store, Tx};
 
-/// Rows of a page.
+/// Rows per page.
 const PAGE: u32 = 50;
 
-/// Instances that go in one transaction.
+/// Instances that one transaction deletes.
 const SHARE: u32 = 20;
 
-/// Something that is done with jobs.
+/// An operation on jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
     Launch,
@@ -85,13 +85,13 @@ impl Deed {
     }
 }
 
-/// A database with a history, and a process that acts on it.
+/// A database with a history, and a process that uses it.
 pub(super) struct Stage {
     store: Store,
     process: Process,
     clock: SystemClock,
     executions: u64,
-    /// Makes every launch another instance.
+    /// A counter that makes every launch a new instance.
     launches: i64,
 }
 
@@ -114,7 +114,7 @@ impl Stage {
         Ok(())
     }
 
-    /// One round; what it leaves behind is cleared away without being measured.
+    /// Runs one round. The cleanup afterwards is not measured.
     pub(super) async fn round(&mut self, deed: Deed) -> Result<Duration> {
         match deed {
             Deed::Launch => {
@@ -232,7 +232,7 @@ async fn look(tx: &mut Tx, deed: Deed, executions: u64) -> Result<()> {
         Deed::ListJobFailed => {
             (ExecutionFilter { job: Some("load_7".into()), status: Some(BatchStatus::Failed), ..all }, None)
         }
-        // One of those that failed once and were restarted.
+        // An instance that failed once and was restarted.
         Deed::ListInstance => {
             (ExecutionFilter { instance: Some(InstanceId::new(middle / 10 * 10 + 9)), ..all }, None)
         }

@@ -1,10 +1,10 @@
-//! What the benchmark found: medians on both histories, their ratio, and whether that is flat.
+//! The results: medians on both histories, their ratio, and whether the ratio is within the limit.
 
 use super::deed::Deed;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How many times as long the same may take on the long history.
+/// The maximum ratio between the times on the long and on the short history.
 const RATIO_MAX: f64 = 3.0;
 
 /// All measurements on one database.
@@ -25,13 +25,13 @@ impl Report {
         self.measured.push((deed, short, long));
     }
 
-    /// Both medians, and how many times as long the second is; nothing when it was not measured.
+    /// Both medians and their ratio, or `None` if the operation was not measured.
     fn of(&self, deed: Deed) -> Option<(f64, f64, f64)> {
         let (_, short, long) = *self.measured.iter().find(|(measured, ..)| *measured == deed)?;
         Some((short, long, long / short))
     }
 
-    /// What is not flat; what was not measured is not, either.
+    /// The operations above the limit, and those that were not measured.
     pub(super) fn missed(&self) -> Vec<&'static str> {
         let holds = |deed: &Deed| self.of(*deed).is_some_and(|(.., ratio)| ratio <= RATIO_MAX);
         Deed::ALL.iter().filter(|deed| !holds(deed)).map(|deed| deed.name()).collect()

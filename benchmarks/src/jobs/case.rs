@@ -1,4 +1,4 @@
-//! What is measured, and the tables and files that it is measured on.
+//! The cases, and their tables and files.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,23 @@ use std::process::{Command, Stdio};
 /// The columns of both tables.
 pub(super) const COLUMNS: [&str; 7] = ["id", "account", "amount", "currency", "booked_at", "note", "is_open"];
 
-/// Rows that commit together in the lines to compare with.
+/// Rows per commit in the baselines.
 pub(super) const LINE_ROWS: usize = 1000;
 
-/// What is measured.
+/// A case of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Case {
-    /// COPY out into COPY in, committing every 1000 rows.
+    /// Baseline: COPY out into COPY in, with a commit every 1000 rows.
     CopyLine,
     /// Our job with the COPY writer.
     Copy { chunk: usize },
     /// Our job with the insert writer.
     Insert { chunk: usize },
-    /// `\copy` of a file that is cut into pieces of 1000 rows.
+    /// Baseline: `\copy` of a file that is split into pieces of 1000 rows.
     CsvLine,
-    /// Our job from the whole file.
+    /// Our job, which reads the whole file.
     Csv { chunk: usize },
-    /// The same into a SQLite file, which is the database of the job as well.
+    /// The same job with a SQLite file as the target. The file is also the database of the job.
     CsvIntoSqlite { chunk: usize },
 }
 
@@ -52,7 +52,7 @@ impl Case {
         }
     }
 
-    /// What it is compared with, and the least share of it that it has to reach.
+    /// The baseline, and the minimum share of its speed that the case must reach.
     pub(super) fn target(self) -> Option<(Self, f64)> {
         match self {
             Self::CopyLine | Self::CsvLine | Self::CsvIntoSqlite { .. } => None,
@@ -69,7 +69,7 @@ impl Case {
 pub(super) struct Measured {
     pub(super) rows: u64,
     pub(super) seconds: f64,
-    /// Most memory that the process had resident, where it was one of ours.
+    /// Peak resident memory, if the process was ours.
     pub(super) resident_mb: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ impl Measured {
     }
 }
 
-/// What a process of ours is told to do.
+/// The instructions for one of our processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) case: Case,
@@ -97,7 +97,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes the source, the target and the file.
+    /// Creates the source, the target and the file.
     pub(super) fn prepare(url: String, folder: &Path, rows: u64) -> Result<Self> {
         let csv = folder.join("source.csv");
         let mut stage = Self { url, rows, csv, pieces: Vec::new() };
@@ -119,7 +119,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Cuts the file into pieces, for the line to compare with.
+    /// Splits the file into pieces, for the baseline.
     fn cut(&mut self) -> Result<()> {
         let folder = self.csv.with_extension("pieces");
         std::fs::create_dir_all(&folder)?;
@@ -148,7 +148,7 @@ impl Stage {
         self.psql("truncate target; checkpoint; select pg_stat_statements_reset()").map(drop)
     }
 
-    /// Nothing lost, nothing twice, nothing changed.
+    /// Checks that no row is missing, duplicate or changed.
     pub(super) fn check_target(&self) -> Result<()> {
         let answer = self.psql(
             "select count(*), (select count(*) from (table source except table target) missing) from target",
@@ -157,11 +157,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Statements on the tables of jobs per chunk, as the server counted them in one run with 1000 rows per chunk.
-    /// Those that do not run for every chunk, such as the launch, are left out.
+    /// Statements on the job tables per chunk, as counted by the server in one run with 1000 rows per chunk. Leaves out
+    /// statements that do not run for every chunk, such as the launch.
     pub(super) fn statements_per_chunk(&self) -> Result<f64> {
         super::measure(self, Case::Copy { chunk: 1000 })?;
-        // The last one is not full; it is empty when the rows are a multiple of 1000.
+        // The last chunk is not full. It is empty if the number of rows is a multiple of 1000.
         let chunks = self.rows / 1000 + 1;
         let calls = self.psql(&format!(
             "select coalesce(sum(calls), 0) from pg_stat_statements \
@@ -172,7 +172,7 @@ impl Stage {
         Ok(calls.trim().parse::<f64>()? / chunks as f64)
     }
 
-    /// Lets `psql` run this, and returns the bare rows.
+    /// Runs this SQL with `psql`, and returns the rows without decoration.
     pub(super) fn psql(&self, sql: &str) -> Result<String> {
         let mut command = Command::new("psql");
         command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", &self.url]);

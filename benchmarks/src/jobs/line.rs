@@ -1,4 +1,4 @@
-//! The lines to compare with: what bare COPY can do with the same commits.
+//! The baselines: bare COPY with the same commits.
 
 use super::case::{LINE_ROWS, Measured, Stage};
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ fn psql(stage: &Stage) -> Command {
     command
 }
 
-/// `psql` copies out, `psql` copies in, at the same time; each 1000 rows are a COPY of their own, which commits.
+/// One `psql` copies out while another copies in. Each 1000 rows are a separate COPY, which commits.
 pub(super) fn copy(stage: &Stage) -> Result<Measured> {
     let clock = SystemClock::new();
     let start = clock.monotonic();

@@ -1,11 +1,11 @@
-//! What the benchmark found: medians, their ratios, and whether each line was reached.
+//! The results: medians, their ratios, and whether each target was met.
 
 use super::case::{Case, Measured};
 use super::verdict::{GROWTH_MAX, RESIDENT_MB_MAX, STATEMENTS, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The case that is run over ten times the rows, too.
+/// The case that also runs over ten times the rows.
 pub(super) const LONG: Case = Case::Copy { chunk: 1000 };
 
 /// All measurements.
@@ -13,7 +13,7 @@ pub(super) struct Report {
     rows: u64,
     rounds: usize,
     measured: Vec<(Case, Measured)>,
-    /// Statements on the tables of jobs per chunk.
+    /// Statements on the job tables per chunk.
     pub(super) statements: f64,
     /// A run of [`LONG`] over ten times the rows.
     pub(super) long: Option<Measured>,
@@ -32,7 +32,7 @@ impl Report {
         self.measured.iter().filter(move |(measured, _)| *measured == case).map(|(_, measured)| measured)
     }
 
-    /// The median of rows per second.
+    /// The median of the rows per second.
     fn median(&self, case: Case) -> f64 {
         let mut rates: Vec<f64> = self.of(case).map(Measured::rows_per_second).collect();
         rates.sort_by(f64::total_cmp);
@@ -43,31 +43,31 @@ impl Report {
         self.of(case).filter_map(|measured| measured.resident_mb).max_by(f64::total_cmp)
     }
 
-    /// Share of what it is compared with, and the share that it has to reach.
+    /// The share of the baseline, and the share that the case must reach.
     fn ratio(&self, case: Case) -> Option<(f64, f64)> {
         let (line, least) = case.target()?;
         Some((self.median(case) / self.median(line), least))
     }
 
-    /// Whether it is as fast as is wanted, if anything is wanted.
+    /// Whether the case meets its target for speed, if it has one.
     fn speed_verdict(&self, case: Case) -> Option<Verdict> {
         let (ratio, least) = self.ratio(case)?;
         (least > 0.0).then(|| Verdict::of_ratio(ratio, least))
     }
 
-    /// Whether it needs as little memory as is wanted, if it is one of ours.
+    /// Whether the case meets the target for memory, if it is one of ours.
     fn memory_verdict(&self, case: Case) -> Option<Verdict> {
         let is_ours = !matches!(case, Case::CopyLine | Case::CsvLine);
         is_ours.then(|| Verdict::of_memory(self.resident_mb(case)))
     }
 
-    /// Whether a run over ten times the rows needs no more memory, if there was one.
+    /// Whether a run over ten times the rows needs no more memory, if it was measured.
     fn growth_verdict(&self) -> Option<Verdict> {
         let long = self.long.as_ref()?;
         Some(Verdict::of_growth(self.resident_mb(LONG), long.resident_mb))
     }
 
-    /// What is not as it is wanted.
+    /// The missed targets.
     pub(super) fn missed(&self) -> Vec<String> {
         let of_case = Case::ALL.into_iter().flat_map(|case| {
             [("speed", self.speed_verdict(case)), ("memory", self.memory_verdict(case))]

@@ -1,20 +1,20 @@
-//! What is wanted of the figures, and whether they are that. A figure that nobody could tell is missed, too.
+//! The targets, and whether the figures meet them. A figure that could not be measured misses its target.
 
 use std::fmt;
 
-/// Most memory that a job may have resident, in MB.
+/// The maximum resident memory of a job, in MB.
 pub(super) const RESIDENT_MB_MAX: f64 = 64.0;
 
-/// How many times the memory of a run a run over ten times the rows may have.
+/// The maximum ratio between the memory of a run over ten times the rows and that of a normal run.
 pub(super) const GROWTH_MAX: f64 = 1.25;
 
-/// Statements on the tables of jobs per chunk.
+/// The target for statements on the job tables per chunk.
 pub(super) const STATEMENTS: f64 = 1.0;
 
-/// How far from that they may be: an execution has a few that belong to no chunk.
+/// The tolerance: an execution has a few statements that belong to no chunk.
 const STATEMENTS_OFF: f64 = 0.01;
 
-/// Whether a figure is what was wanted.
+/// Whether a figure meets its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Ok,
@@ -26,22 +26,22 @@ impl Verdict {
         if holds { Self::Ok } else { Self::Missed }
     }
 
-    /// Of a share of what is compared with, which has to be at least this.
+    /// Judges a share of the baseline, which must be at least `least`.
     pub(super) fn of_ratio(ratio: f64, least: f64) -> Self {
         Self::when(ratio >= least)
     }
 
-    /// Of the memory of a job.
+    /// Judges the memory of a job.
     pub(super) fn of_memory(resident_mb: Option<f64>) -> Self {
         Self::when(resident_mb.is_some_and(|mb| mb <= RESIDENT_MB_MAX))
     }
 
-    /// Of the statements per chunk.
+    /// Judges the statements per chunk.
     pub(super) fn of_statements(per_chunk: f64) -> Self {
         Self::when((per_chunk - STATEMENTS).abs() <= STATEMENTS_OFF)
     }
 
-    /// Of the memory of a run, and of one over ten times the rows.
+    /// Compares the memory of a run with that of a run over ten times the rows.
     pub(super) fn of_growth(short_mb: Option<f64>, long_mb: Option<f64>) -> Self {
         let is_flat = short_mb.zip(long_mb).is_some_and(|(short, long)| long <= short * GROWTH_MAX);
         Self::when(is_flat && Self::of_memory(long_mb) == Self::Ok)

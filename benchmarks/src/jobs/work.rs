@@ -1,4 +1,4 @@
-//! Our side: a job with one chunk step.
+//! Our job, with one chunk step.
 
 use super::case::{COLUMNS, Case, Measured, Task};
 use anyhow::{Context, Result, bail, ensure};
@@ -40,7 +40,7 @@ pub(super) async fn run(task: &Task) -> Result<Measured> {
     Ok(Measured { rows: task.rows, seconds, resident_mb: Some(resident_mb()?) })
 }
 
-/// A new target in SQLite; its types are those that a file gives.
+/// Creates a new target in SQLite, with the column types of a CSV file.
 async fn make_target(store: &Store) -> Result<()> {
     let mut tx = store.begin().await?;
     let connection = tx.sqlite().context("this is SQLite")?;
@@ -83,7 +83,7 @@ fn job(task: &Task) -> Result<Job> {
     Ok(Job::new("bench").step(step))
 }
 
-/// Most memory that this process has had resident.
+/// The peak resident memory of this process.
 fn resident_mb() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells it")?;

@@ -1,4 +1,4 @@
-//! What there is to list.
+//! Fills the database with rows to list.
 
 use super::Options;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! The program, and how it is asked.
+//! Starts the program and sends requests to it.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use tidemill_testkit::Guarded;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// It ends with this.
+/// A running server. It ends when this value is dropped.
 pub(super) struct Served {
     _program: Guarded,
     address: String,
@@ -21,7 +21,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// The program that was built beside the benchmark.
+    /// Starts the program that was built beside the benchmark.
     pub(super) fn start(url: &str, folder: &Path) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("tidemill");
         ensure!(program.exists(), "{} is not there; use cargo xtask bench lists", program.display());
@@ -45,7 +45,7 @@ impl Served {
         bail!("the server does not listen: {}", fs::read_to_string(&log)?)
     }
 
-    /// How long it takes from the request to the first byte of the answer, on a connection of its own.
+    /// The time from the request to the first byte of the response, on a new connection.
     pub(super) fn first_byte(&self, path: &str) -> Result<Duration> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;

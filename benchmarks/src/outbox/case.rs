@@ -1,25 +1,25 @@
-//! What is measured.
+//! The measured cases.
 
-/// Rows that are read at once.
+/// Rows per read.
 pub(super) const BATCH: u32 = 1_000;
 
 /// How events get from the table to the sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Design {
-    /// Rows are claimed by an update that skips what others have locked, and updated again when they are out.
+    /// An update claims rows and skips locked ones. Another update marks them when they are published.
     Claim,
-    /// Each relay has its slots and reads what is not marked as published; then it marks it.
+    /// Each relay has its slots, reads the rows that are not marked as published, and marks them.
     Flags,
-    /// Each relay has its slots and writes down how far it has read.
+    /// Each relay has its slots and stores its position.
     Ours,
 }
 
-/// A design, by so many relays at once.
+/// A design with a number of relays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Case {
     pub(super) design: Design,
     pub(super) relays: u32,
-    /// Whether somebody has an old snapshot all the while, so that no dead row can be cleaned up.
+    /// Whether a session holds an old snapshot during the run, so that no dead row can be cleaned up.
     pub(super) is_pinned: bool,
 }
 
@@ -30,15 +30,15 @@ impl Case {
     pub(super) const OURS_PINNED: Self = Self { design: Design::Ours, relays: 3, is_pinned: true };
     pub(super) const CLAIM_PINNED: Self = Self { design: Design::Claim, relays: 3, is_pinned: true };
 
-    /// What is compared.
+    /// The compared cases.
     pub(super) const COMPARED: [Self; 4] = [Self::CLAIM, Self::FLAGS, Self::OURS, Self::OURS_PINNED];
 
-    /// What is measured in every round: there and back again where the difference is small, so that whatever gets slower
-    /// or faster meanwhile meets both.
+    /// The cases of every round. Cases with a small difference run twice, in forward and reverse order, so that a machine that
+    /// gets slower or faster affects both.
     pub(super) const ROUND: [Self; 6] =
         [Self::CLAIM, Self::OURS, Self::OURS_PINNED, Self::FLAGS, Self::OURS_PINNED, Self::OURS];
 
-    /// What is only told, so once is enough.
+    /// Cases that are only reported. They run once.
     pub(super) const ONCE: [Self; 4] = [
         Self { relays: 1, ..Self::CLAIM },
         Self { relays: 1, ..Self::FLAGS },
@@ -62,9 +62,9 @@ impl Case {
 pub(super) struct Measured {
     pub(super) events: u64,
     pub(super) seconds: f64,
-    /// Until all relays had their share of the slots, where that is a matter of time.
+    /// The time until all relays had their share of the slots, for designs in which that takes time.
     pub(super) joining_seconds: f64,
-    /// Bytes that the server wrote to its log meanwhile.
+    /// Bytes of WAL that the server wrote during the run.
     pub(super) wal_bytes: f64,
     /// Row versions of the events that vacuum has to clean up.
     pub(super) dead: u64,

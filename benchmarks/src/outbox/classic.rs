@@ -1,5 +1,5 @@
-//! What others do, as one would write it first. It has no leases, no retries and no failed events, and it hands its rows to
-//! nobody, so it does less than a relay of ours.
+//! The usual designs, in their simplest form. They have no leases, no retries and no failed events, and they discard their
+//! rows, so they do less than our relays.
 
 use super::case::{BATCH, Case, Design, Measured};
 use super::stage::{AT_LAST, Stage};
@@ -12,10 +12,10 @@ use tidemill_engine::SystemClock;
 use tidemill_store::sqlx::{self, Connection, PgConnection};
 use tokio::task::JoinSet;
 
-/// Between two looks that find nothing.
+/// The pause after a read that finds nothing.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A row on its way out: its id, what it is about, and what it says. Decoding it is part of the work that is measured.
+/// A row to publish: its id, its aggregate and its payload. Decoding it is part of the measured work.
 pub(super) type Row = (i64, String, String, String, String, Option<String>, Option<String>);
 
 pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Measured> {
@@ -63,7 +63,7 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     Ok(Measured { events, seconds, joining_seconds: 0.0, wal_bytes, dead, statements })
 }
 
-/// Publishes until everything is out, whoever did it.
+/// Publishes until all events are published, by this relay or another.
 async fn relay(
     mut connection: PgConnection,
     design: Design,
@@ -88,7 +88,7 @@ async fn relay(
     Ok(connection)
 }
 
-/// A table whose rows say what became of them, with an index of what is still to be done.
+/// A table with a status in each row, and an index of the rows that are not published.
 pub(super) fn schema(design: Design) -> Result<&'static str> {
     match design {
         Design::Claim => Ok("drop table if exists classic_event;

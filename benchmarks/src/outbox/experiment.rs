@@ -1,7 +1,7 @@
-//! The experiment of the document that the outbox comes from, on one PostgreSQL and one real Kafka: 10,000 events by three
-//! instances in batches of 1,000. As it was there, without partitions and with `MOD`, where ten senders await each record;
-//! rows that are claimed and marked, but sent together; and ours. Then more events for the last two, and how long an event
-//! takes from its commit until Kafka has acknowledged it.
+//! The experiment of the outbox requirements, on one PostgreSQL and one real Kafka: three instances publish 10,000 events in
+//! batches of 1,000. It measures the original designs, without partitions and with `MOD`, in which ten senders await each
+//! record; a design that claims and marks rows, but sends a batch at once; and our relays. Then it measures more events with
+//! the last two, and the time from the commit of an event until Kafka has acknowledged it.
 
 mod broker;
 mod document;
@@ -16,10 +16,10 @@ use anyhow::{Result, ensure};
 use broker::Broker;
 use report::Report;
 
-/// Instances of everybody.
+/// The number of instances in each design.
 pub(super) const INSTANCES: u32 = 3;
 
-/// After so many runs of each with many events the compiler of Java is at rest; before, it takes a fifth of two processors.
+/// Warm-up runs of each design with many events. Before them, Java's compiler uses a fifth of two processors.
 const WARM_UPS: usize = 3;
 
 struct Options {
@@ -47,11 +47,11 @@ impl Options {
 pub(super) enum Way {
     /// All instances claim from all rows, and ten senders await each record.
     Alone,
-    /// Each instance claims rows of its own, by `MOD` of their ids.
+    /// Each instance claims its own rows, by `MOD` of their ids.
     Modulo,
     /// All instances claim from all rows, and send a batch at once.
     Pipelined,
-    /// Relays of ours.
+    /// Our relays.
     Ours,
 }
 
@@ -72,18 +72,18 @@ impl Way {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Measured {
     pub(super) events: u64,
-    /// From the first fetch to the last acknowledgement.
+    /// The time from the first fetch to the last acknowledgement.
     pub(super) seconds: f64,
-    /// Statements of the instances meanwhile.
+    /// Statements of the instances in that time.
     pub(super) queries: u64,
     pub(super) wal_bytes: f64,
-    /// What each instance has published.
+    /// Events that each instance has published.
     pub(super) shares: Vec<u64>,
-    /// Aggregates of which an event is in Kafka before an earlier one.
+    /// Aggregates with an event that is in Kafka before an earlier one.
     pub(super) disordered: u64,
 }
 
-/// Runs the experiment and prints its table and its JSON; an error when something is not as it is wanted.
+/// Runs the experiment and prints its table and its JSON. Returns an error if a target is missed.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -92,7 +92,7 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
     let report = runtime.block_on(async {
         let mut stage = Stage::prepare(&postgres).await?;
         let mut report = Report::new(options.rounds);
-        // The server and the broker are as after a while: their caches are full, and Java has compiled what it will.
+        // Warm up the server and the broker: fill their caches, and let Java compile its code.
         for way in [Way::Pipelined, Way::Ours].repeat(WARM_UPS) {
             one(&mut stage, &broker, way, options.many).await?;
         }

@@ -1,4 +1,4 @@
-//! What a relay costs that has nothing to do: its statements per second, with and without the heartbeat of its process.
+//! The cost of an idle relay: its statements per second, with and without the heartbeat of its process.
 
 use super::ours::{Beat, Gate, Running, until_shared};
 use super::stage::Stage;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 
-/// The one statement by which a relay renews and looks for events; all others belong to what is done now and then.
+/// The statement with which a relay renews its lease and looks for events. All other statements run only occasionally.
 const LOOK: &str = "query like 'with clock as%'";
 
-/// Until the relay has done what it does once.
+/// The time in which a relay completes its one-time work.
 const SETTLING: Duration = Duration::from_secs(3);
 
 /// Statements per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idle {
-    /// Those by which the relay renews and looks.
+    /// Statements that renew the lease and look for events.
     pub(super) looks: f64,
-    /// All of a relay, the keeping of the outbox included.
+    /// All statements of a relay, including the maintenance of the outbox.
     pub(super) relay: f64,
-    /// All of a process that does nothing else.
+    /// All statements of a process with only a relay.
     pub(super) process: f64,
 }
 

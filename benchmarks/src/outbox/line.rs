@@ -1,8 +1,8 @@
-//! One line of a report: a figure, and whether it is what is wanted.
+//! One line of a report: a figure, and whether it meets its target.
 
 use std::fmt;
 
-/// A figure, and whether it is what is wanted. What was not measured is not.
+/// A figure, and whether it meets its target. A figure that was not measured does not.
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) found: f64,
@@ -27,7 +27,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Of an even number, the mean of the two in the middle: the higher one would flatter.
+/// The median. For an even number of values, it is the mean of the two in the middle.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);

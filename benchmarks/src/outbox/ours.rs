@@ -1,4 +1,4 @@
-//! Our side: relays as they are, whose sink is closed until they have their slots and the events are there.
+//! Our relays. Their sink is closed until they have their slots and the events are loaded.
 
 use super::case::{BATCH, Case, Measured};
 use super::stage::{AT_LAST, Stage};
@@ -20,7 +20,7 @@ use tidemill_store::{Store, StoreOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Between two looks at how far the relays are.
+/// The time between two checks of the relays' progress.
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Measured> {
@@ -59,7 +59,7 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     Ok(Measured { events, seconds, joining_seconds, wal_bytes, dead, statements })
 }
 
-/// Each has its share: the numbers of their slots differ by one at most.
+/// Whether each relay has its share: their numbers of slots differ by at most one.
 pub(super) async fn until_shared(stage: &mut Stage, relays: u32) -> Result<()> {
     let shared = format!(
         "select (count(*) = {relays} and sum(slots) = 256 and max(slots) - min(slots) <= 1)::int
@@ -74,7 +74,7 @@ pub(super) async fn until_shared(stage: &mut Stage, relays: u32) -> Result<()> {
     tokio::time::timeout(AT_LAST, sharing).await.context("the relays do not share the slots")?
 }
 
-/// Asks the server only when the sink has everything, so that this costs nothing before.
+/// Queries the server only when the sink has received everything, so that waiting does not affect the measurement.
 async fn until_acknowledged(stage: &mut Stage, gate: &Gate, events: u64) -> Result<()> {
     while gate.published.load(Ordering::Relaxed) < events {
         tokio::time::sleep(PAUSE).await;
@@ -86,7 +86,7 @@ async fn until_acknowledged(stage: &mut Stage, gate: &Gate, events: u64) -> Resu
     Ok(())
 }
 
-/// A sink that delivers to nobody, once it is open.
+/// A sink that discards its records, once it is open.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     pub(super) open: watch::Sender<bool>,
@@ -116,14 +116,14 @@ impl Publisher for Gate {
     }
 }
 
-/// Whether the process of a relay says that it is alive, as it does outside of measurements.
+/// Whether the process of a relay sends heartbeats, as it does outside of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Beat {
     Heart,
     None,
 }
 
-/// A relay with connections of its own.
+/// A relay with its own connections.
 pub(super) struct Running {
     store: Store,
     process: Option<Process>,
@@ -147,7 +147,7 @@ impl Running {
         let id = process.as_ref().map_or_else(|| SystemIds.process(), Process::id);
         let mut options = RelayOptions::new(id, identity, RetryPolicy::standard()?);
         options.batch = NonZeroU32::new(BATCH).context("a batch has rows")?;
-        // The sink is closed until the events are there; that is no failure.
+        // The sink is closed until the events are loaded. That is not a failure.
         options.timeout = AT_LAST;
         let relay = Relay::new(store.clone(), clock, publisher, options);
         let (stop, told) = watch::channel(false);

@@ -1,4 +1,4 @@
-//! What the benchmark found: medians, their ratios, and whether each is what is wanted.
+//! The results: medians, their ratios, and whether each target was met.
 
 use super::case::{Case, Measured};
 use super::idle::Idle;
@@ -7,22 +7,22 @@ use super::window::Late;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How many times as fast as claiming and marking ours has to be.
+/// The minimum speed of our relays, as a multiple of the design that claims and marks rows.
 const SPEED_LEAST: f64 = 2.0;
 
-/// Share of its speed that ours has to keep while somebody has an old snapshot.
+/// The minimum share of their speed that our relays keep while a session holds an old snapshot.
 const PINNED_LEAST: f64 = 0.9;
 
-/// Most bytes in the log of the server for an event.
+/// The maximum bytes of WAL per event.
 const WAL_MAX: f64 = 10.0;
 
-/// Most row versions that are left to clean up.
+/// The maximum number of dead row versions.
 const DEAD_MAX: u64 = 0;
 
-/// How many times as long a page may take that has a late event.
+/// The maximum ratio between the times of a page with a late event and of one without.
 const LATE_MAX: f64 = 3.0;
 
-/// Most looks of an idle relay in a second.
+/// The maximum number of looks of an idle relay per second.
 const LOOKS_MAX: f64 = 1.0;
 
 /// All measurements.
@@ -55,7 +55,7 @@ impl Report {
         self.speed(one) / self.speed(other)
     }
 
-    /// The worst of all rounds, whether or not somebody had an old snapshot.
+    /// The worst of all rounds, with or without an old snapshot.
     fn worst_of_ours(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
         let (free, pinned) = (self.figures(Case::OURS, &figure), self.figures(Case::OURS_PINNED, &figure));
         if free.is_empty() || pinned.is_empty() {
@@ -92,7 +92,7 @@ impl Report {
         ]
     }
 
-    /// What is not as it is wanted.
+    /// The missed targets.
     pub(super) fn missed(&self) -> Vec<&'static str> {
         self.lines().iter().filter(|line| !line.holds).map(|line| line.name).collect()
     }
@@ -190,7 +190,7 @@ mod tests {
         Measured { events: 1_000, seconds, joining_seconds: 0.0, wal_bytes: 10_000.0, dead: 0, statements: 3 }
     }
 
-    /// Just as it is wanted.
+    /// A report that just meets the targets.
     fn report() -> Report {
         let mut report = Report::new(1_000, 1);
         report.add(Case::CLAIM, measured(1.8));

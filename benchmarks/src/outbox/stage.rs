@@ -1,5 +1,5 @@
-//! The server that everybody is measured on, and what it tells about itself. Whoever measures has a role of its own, so
-//! that its statements are not counted.
+//! The server for all measurements, and its statistics. The benchmark itself uses a separate role, so that its statements
+//! are not counted.
 
 use super::case::Case;
 use anyhow::{Context, Result};
@@ -9,13 +9,13 @@ use tidemill_store::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::PrivatePostgres;
 
-/// Aggregates that the events are about.
+/// The number of aggregates.
 const AGGREGATES: u64 = 10_000;
 
-/// Longer than anything may take.
+/// The time limit for a measurement.
 pub(super) const AT_LAST: Duration = Duration::from_secs(900);
 
-/// The columns that every design has to read, and the values of the event `n`; the payload has about 300 bytes.
+/// The columns that every design has to read, and the values of the event `n`. The payload has about 300 bytes.
 const COLUMNS: &str = "aggregate_type, aggregate_id, event_type, topic, payload";
 
 fn values() -> String {
@@ -37,7 +37,7 @@ pub(super) struct Pin(PgConnection);
 /// Events whose transaction is still open.
 pub(super) struct Held(PgConnection);
 
-/// What the server has counted since [`Stage::begin_counting`].
+/// The WAL position at [`Stage::begin_counting`].
 pub(super) struct Counting {
     lsn: String,
 }
@@ -49,7 +49,7 @@ impl Stage {
             .psql("postgres", "create role harness superuser login; create extension pg_stat_statements")?;
         let harness_url = format!("postgres://harness@127.0.0.1:{}/postgres", postgres.port());
         let mut harness = PgConnection::connect(&harness_url).await?;
-        // What is loaded need not be durable; this is about the relays, whose commits are.
+        // Loaded rows need not be durable. The benchmark measures the relays, whose commits are durable.
         sqlx::raw_sql("set synchronous_commit = off").execute(&mut harness).await?;
         let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
         store.initialise(Init::Always).await?;
@@ -57,7 +57,7 @@ impl Stage {
         Ok(Self { url, harness_url, harness })
     }
 
-    /// A further session that is not counted.
+    /// Another session whose statements are not counted.
     pub(super) async fn session(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect(&self.harness_url).await?)
     }
@@ -98,8 +98,8 @@ impl Stage {
         .await
     }
 
-    /// Writes so many events of ours in one transaction, which tells the relays when it is committed. As with the others,
-    /// what is written is on the disk by then.
+    /// Writes events to our table in one transaction, which wakes the relays when it commits. As in the other designs, the rows
+    /// are on disk by then.
     pub(super) async fn load_held(&mut self, events: u64) -> Result<Held> {
         let mut session = self.session().await?;
         let load = format!(
@@ -114,13 +114,13 @@ impl Stage {
         Ok(Held(session))
     }
 
-    /// As it is after a while: vacuum and analyze have come by, and everything is on the disk.
+    /// Vacuums, analyzes, and writes everything to disk, as happens by itself after a while.
     pub(super) async fn tidy(&mut self, tables: &str) -> Result<()> {
         self.run(&format!("vacuum analyze {tables}")).await?;
         self.run("checkpoint").await
     }
 
-    /// An outbox of ours without events and without relays.
+    /// Empties our outbox: no events and no relays.
     pub(super) async fn empty_ours(&mut self) -> Result<()> {
         self.run(
             "truncate outbox_event restart identity;
@@ -132,8 +132,8 @@ impl Stage {
         self.run("vacuum tidemill_outbox_slot, tidemill_outbox_relay").await
     }
 
-    /// Where the case wants it, takes a snapshot for the run and keeps it, as somebody with a long report does. What was
-    /// loaded before is the same with and without.
+    /// If the case is pinned, takes a snapshot and keeps it for the run, like a long report. The loaded rows are the same with
+    /// and without it.
     pub(super) async fn pin(&self, case: Case) -> Result<Option<Pin>> {
         if !case.is_pinned {
             return Ok(None);
@@ -145,22 +145,22 @@ impl Stage {
         Ok(Some(Pin(session)))
     }
 
-    /// Forgets what was counted before.
+    /// Resets the statistics.
     pub(super) async fn begin_counting(&mut self) -> Result<Counting> {
-        // What the loading has counted comes late otherwise, and would be counted for the relays.
+        // Otherwise the statistics of the loading arrive late and would be counted for the relays.
         self.run("select pg_stat_force_next_flush()").await?;
         self.run("select pg_stat_reset(), pg_stat_statements_reset()").await?;
         Ok(Counting { lsn: self.text("select pg_current_wal_insert_lsn()::text").await? })
     }
 
-    /// Bytes of the log, and statements of the relays, until now.
+    /// Bytes of WAL, and statements of the relays, until now.
     pub(super) async fn counted(&mut self, counting: &Counting) -> Result<(f64, u64)> {
         let bytes = self.number(&format!("pg_current_wal_insert_lsn() - '{}'::pg_lsn", counting.lsn)).await?;
         let statements = self.statements("true").await?;
         Ok((bytes as f64, statements))
     }
 
-    /// Calls of statements, but not those of whoever measures.
+    /// Calls of statements, without those of the benchmark itself.
     pub(super) async fn statements(&mut self, which: &str) -> Result<u64> {
         let calls = self
             .number(&format!(
@@ -172,8 +172,8 @@ impl Stage {
         Ok(u64::try_from(calls)?)
     }
 
-    /// Dead row versions of a table or its partitions. Updates and deletes are counted as well, because autovacuum
-    /// may have come by. To be asked when the relays have closed their connections, which tell late what they did.
+    /// Dead row versions of a table or its partitions. Updates and deletes are counted as well, because autovacuum may have
+    /// run. Call this after the relays have closed their connections, because connections report their statistics late.
     pub(super) async fn dead(&mut self, table: &str) -> Result<u64> {
         let dead = self
             .number(&format!(

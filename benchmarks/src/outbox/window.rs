@@ -1,5 +1,5 @@
-//! One late event with a low id among many that were read long ago: a page with it must not take much longer than one
-//! without it.
+//! One late event with a low id among many that were read long ago. Reading a page with it must not take much longer than
+//! reading one without it.
 
 use super::case::BATCH;
 use super::stage::Stage;
@@ -13,26 +13,26 @@ use tidemill_store::outbox::reading::{Page, Reading};
 use tidemill_store::sqlx::{self, Connection};
 use tidemill_store::{Store, StoreOptions};
 
-/// How often each page is read.
+/// The number of reads per page.
 const ROUNDS: usize = 21;
 
-/// New events beside the late one: more than a page.
+/// The number of new events besides the late one: more than a page.
 const NEW: u64 = 5_000;
 
 /// Medians in milliseconds, without and with the late event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Late {
     pub(super) retained: u64,
-    /// Everything at once.
+    /// All events in one read.
     pub(super) whole_ms: (f64, f64),
-    /// The first page of a window that is larger.
+    /// The first page of a larger window.
     pub(super) page_ms: (f64, f64),
 }
 
 pub(super) async fn measure(stage: &mut Stage, retained: u64) -> Result<Late> {
     stage.empty_ours().await?;
     let mut late = stage.session().await?;
-    // It has the lowest id, and commits last.
+    // The late event has the lowest id, and commits last.
     let mut writing = late.begin().await?;
     sqlx::query(
         "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
@@ -56,12 +56,12 @@ pub(super) async fn measure(stage: &mut Stage, retained: u64) -> Result<Late> {
     Ok(Late { retained, whole_ms: (whole, whole_late), page_ms: (page, page_late) })
 }
 
-/// So many that the window is no larger than a page.
+/// A page size at which the whole window fits into one page.
 fn limit() -> u32 {
     u32::try_from(NEW * 2).unwrap_or(u32::MAX)
 }
 
-/// Reads the same again and again.
+/// Reads the same window repeatedly.
 struct Reader {
     store: Store,
     cursor: Cursor,

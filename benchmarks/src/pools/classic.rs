@@ -1,4 +1,4 @@
-//! One transaction for each request, as one would write it first: lock the pool, sum up what is in use, write the lease,
+//! One transaction for each request, the simplest design: lock the pool, sum up the units in use, write the lease,
 //! commit. It keeps no queue, no log and no history, so it does less than a pass.
 
 use anyhow::{Context, Result, ensure};
@@ -8,7 +8,7 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::sqlx::{self, Connection, PgConnection};
 
-/// How many commits are measured.
+/// The number of measured commits.
 const COMMITS: usize = 200;
 
 pub(super) struct Classic {
@@ -34,7 +34,7 @@ impl Classic {
         Ok(Self { url: url.to_owned() })
     }
 
-    /// What a commit costs here, alone.
+    /// The time of a single commit on this machine.
     pub(super) async fn median_commit(&self) -> Result<Duration> {
         let clock = SystemClock::new();
         let mut connection = PgConnection::connect(&self.url).await?;

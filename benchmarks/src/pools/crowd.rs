@@ -15,10 +15,10 @@ use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_store::Store;
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
-/// How many decisions are measured.
+/// The number of measured decisions.
 const DECISIONS: u32 = 500;
 
-/// So many leases are made in one pass.
+/// Leases that one pass creates.
 const AT_ONCE: u32 = 1_000;
 
 pub(super) async fn measure(store: &Store, pools: u32, leases: u32, report: &mut Report) -> Result<()> {

@@ -1,9 +1,9 @@
-//! What the benchmark found.
+//! The results.
 
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Where a commit takes this long, sharing it is worth most.
+/// From this commit time on, sharing commits must bring the higher ratio.
 const SLOW_COMMIT: Duration = Duration::from_millis(2);
 
 /// All measurements.
@@ -37,7 +37,7 @@ impl Report {
         median(&self.passes) / median(&self.classic)
     }
 
-    /// How many times as many requests passes have to decide about.
+    /// The minimum ratio between requests per second with passes and without.
     fn least_ratio(&self) -> f64 {
         if self.commit >= SLOW_COMMIT { 10.0 } else { 3.0 }
     }

@@ -1,4 +1,4 @@
-//! A world in which all is well and nothing is ever done.
+//! A farm, inspector and storage whose checks succeed and that never render anything.
 
 use serde_json::Value;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! How long a render waits that a dashboard inserts while workers are idle. Nothing is known of its composition, so it fails
-//! as soon as it is claimed, and the worker is free again. The audit has the instants, by the clock of the database.
+//! Measures how long a render waits that a dashboard inserts while workers are idle. Its composition is unknown, so it
+//! fails as soon as it is claimed, and the worker is free again. The times come from the audit, by the clock of the
+//! database.
 
 use super::nobody::Nobody;
 use anyhow::{Context, Result};
@@ -17,13 +18,13 @@ use tokio::task::JoinSet;
 
 const WORKERS: usize = 4;
 
-/// Between two inserts.
+/// The pause between two inserts.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Longer than anything may take.
+/// The time limit for the whole measurement.
 const AT_LAST: Duration = Duration::from_secs(120);
 
-/// Milliseconds.
+/// Waiting times in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     pub(super) count: usize,
@@ -57,7 +58,7 @@ pub(super) async fn measure(url: &str, pickups: u32) -> Result<Waits> {
         let told = stop.subscribe();
         workers.spawn(async move { worker.run(told).await });
     }
-    // They have looked in vain, and wait.
+    // By now the workers have found no renders and are waiting.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut ticks = tokio::time::interval(PAUSE);
     for _ in 0..pickups {

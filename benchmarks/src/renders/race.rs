@@ -1,4 +1,4 @@
-//! Workers that claim all at once, one render after the other, until none waits.
+//! Workers that claim renders concurrently, one at a time, until no render waits.
 
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
@@ -12,12 +12,12 @@ use tidemill_store::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 use tidemill_store::{Store, StoreOptions};
 use tokio::task::JoinSet;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Race {
-    /// Renders that a worker has got.
+    /// Claimed renders.
     pub(super) claimed: u32,
-    /// Claims that got nothing although renders were waiting.
+    /// Claims that returned nothing although renders were waiting.
     pub(super) lost: u32,
     took: Duration,
 }
@@ -28,7 +28,7 @@ impl Race {
     }
 }
 
-/// Rows that wait, in a table of their own for whoever does not use ours.
+/// Inserts waiting rows into `table`: our table, or the one of the other design.
 async fn fill(connection: &mut PgConnection, table: &str, renders: u32) -> Result<()> {
     let sql = format!(
         "insert into {table} (composition_id, gfx_data) select 'c', '{{}}' from generate_series(1, {renders})"
@@ -37,7 +37,7 @@ async fn fill(connection: &mut PgConnection, table: &str, renders: u32) -> Resul
     Ok(())
 }
 
-/// A worker selects the oldest, and then tries to get it.
+/// Workers that select the oldest row, and then try to update it.
 pub(super) async fn document(url: &str, workers: u32, renders: u32) -> Result<Race> {
     let mut connection = PgConnection::connect(url).await?;
     sqlx::raw_sql(
@@ -91,7 +91,7 @@ pub(super) async fn document(url: &str, workers: u32, renders: u32) -> Result<Ra
     Ok(Race { claimed, lost, took: clock.monotonic().since(begin) })
 }
 
-/// Workers of ours.
+/// Our workers.
 pub(super) async fn ours(url: &str, workers: u32, renders: u32) -> Result<Race> {
     let mut connection = PgConnection::connect(url).await?;
     fill(&mut connection, "render_queue", renders).await?;
@@ -133,7 +133,7 @@ pub(super) async fn ours(url: &str, workers: u32, renders: u32) -> Result<Race> 
     Ok(Race { claimed: u32::try_from(claimed.len())?, lost, took })
 }
 
-/// Whether a render waits that nobody is about to claim.
+/// Whether a render waits that no worker has locked.
 async fn are_waiting(store: &Store) -> Result<bool> {
     let mut tx = store.begin().await?;
     let Some(connection) = tx.postgres() else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! A report in which all is well, and the same with one figure spoiled.
+//! Tests with a report that meets all targets, and with the same report with one bad figure.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn measured(case: Case, rate: f64, resident_mb: f64) -> Measured {
     Measured { rows: ROWS, seconds: ROWS as f64 / rate, resident_mb: (!is_line).then_some(resident_mb) }
 }
 
-/// All as fast as bare COPY, with 20 MB each, except as `spoil` says.
+/// All cases are as fast as bare COPY, with 20 MB each, except for the changes of `spoil`.
 fn report(spoil: impl Fn(Case, &mut Measured)) -> Report {
     let mut report = Report::new(ROWS, 1);
     for case in Case::ALL {
@@ -32,7 +32,7 @@ fn what_is_as_wanted_misses_nothing() {
     assert!(report.table().trim_end().ends_with(" flat"), "{}", report.table());
 }
 
-/// The one thing that is missed, which the table tells once and the JSON names.
+/// Checks that exactly one target is missed, and that the table and the JSON show it.
 #[track_caller]
 fn check(report: &Report, missed: &str) {
     let table = report.table();

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 servers, verb, topic, *rest = sys.argv[1:]
 if verb == "make":
-    # Without a name of its own it would be gone before the answer is there.
+    # Keep a reference to the client. Otherwise it is deleted before the answer arrives.
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, int(rest[0]), 1)])[topic].result(30)
     sys.exit()

@@ -1,4 +1,4 @@
-//! A real Kafka, and what another client finds in it.
+//! A real Kafka, and the records that another client reads from it.
 
 use super::INSTANCES;
 use super::document::{record, sent};
@@ -14,16 +14,16 @@ use tidemill_kafka::{Compression, KafkaOptions, KafkaPublisher, Topics};
 use tidemill_testkit::PrivateKafka;
 use tidemill_testkit::kafka::Life;
 
-/// Where the Python is that has a client of Kafka.
+/// The environment variable with the path of a Python that has a Kafka client.
 const PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
 
-/// As many as there are instances.
+/// Partitions per topic, one per instance.
 const PARTITIONS: u32 = INSTANCES;
 
-/// The topic that all events name; each run has a prefix of its own before it.
+/// The topic of all events. Each run adds its own prefix.
 const TOPIC: &str = "transfers";
 
-/// The topic of the record that each client sends before it is measured.
+/// The topic of the record that each client sends before the measurement.
 const FIRST: &str = "first";
 
 pub(super) struct Broker {
@@ -32,12 +32,12 @@ pub(super) struct Broker {
     runs: AtomicU32,
 }
 
-/// What is in a topic.
+/// The content of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Read {
-    /// Different events.
+    /// The number of distinct events.
     pub(super) events: u64,
-    /// Aggregates of which one came for the first time after a later one.
+    /// Aggregates with an event that first appears after a later one.
     pub(super) disordered: u64,
 }
 
@@ -50,7 +50,7 @@ impl Broker {
         Ok(Self { kafka, python, runs: AtomicU32::new(0) })
     }
 
-    /// Topics of its own for a run; by which prefix they are found.
+    /// Creates separate topics for a run, and returns their prefix.
     pub(super) fn make_topic(&self) -> Result<Topics> {
         let prefix = format!("r{}.", self.runs.fetch_add(1, Ordering::Relaxed));
         for topic in [TOPIC, FIRST] {
@@ -59,8 +59,8 @@ impl Broker {
         Ok(Topics::new(prefix, Vec::new())?)
     }
 
-    /// A client of Kafka as an instance of the document has it: all replicas acknowledge, a record waits 5 ms for others, and
-    /// nothing is compressed. It has sent a record before, as one that has been running for a while.
+    /// A Kafka client with the settings of the original designs: all replicas acknowledge, a record waits 5 ms for others, and
+    /// nothing is compressed. It has already sent a record, like a client that has been running for a while.
     pub(super) async fn publisher(&self, topics: &Topics) -> Result<Arc<KafkaPublisher>> {
         let mut options = KafkaOptions::new(self.kafka.bootstrap_servers());
         options.topics = topics.clone();

@@ -1,4 +1,4 @@
-//! As the document does it: rows are claimed by an update, sent, and marked by another one.
+//! The original designs: an update claims rows, the instance sends them, and another update marks them.
 
 use super::broker::Broker;
 use super::{INSTANCES, Measured, Way};
@@ -19,10 +19,10 @@ use tidemill_kafka::{KafkaPublisher, Topics};
 use tidemill_store::sqlx::{self, Connection, PgConnection};
 use tokio::task::JoinSet;
 
-/// Threads of an instance that send, each of which awaits its record.
+/// Sender threads of an instance. Each of them awaits its record.
 const SENDERS: usize = 10;
 
-/// Between two claims that find nothing.
+/// The pause after a claim that finds nothing.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(
@@ -93,7 +93,7 @@ impl Instance {
                 continue;
             }
             let mut records: Vec<Record> = rows.into_iter().map(record).collect();
-            // An update returns its rows in no order that anybody has promised.
+            // An update returns its rows in no guaranteed order.
             records.sort_by_key(|record| record.id);
             let ids: Vec<i64> = records.iter().map(|record| record.id.get()).collect();
             match self.way {
@@ -107,7 +107,7 @@ impl Instance {
         Ok(self)
     }
 
-    /// The statement of the document, with its partition.
+    /// The original claim statement, with its partition.
     async fn claim_own(&mut self) -> Result<Vec<Row>> {
         let rows = sqlx::query_as(
             "update classic_event
@@ -126,7 +126,7 @@ impl Instance {
         Ok(rows.fetch_all(&mut self.connection).await?)
     }
 
-    /// Each sender takes the next record, and awaits that it has arrived.
+    /// Each sender takes the next record, and waits until it has arrived.
     async fn send_singly(&self, records: Vec<Record>) -> Result<()> {
         let records = Arc::new(records);
         let next = Arc::new(AtomicUsize::new(0));

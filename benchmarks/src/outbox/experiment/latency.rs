@@ -1,4 +1,4 @@
-//! How long an event takes from its commit until Kafka has acknowledged it, at 2,000 events a second.
+//! Measures the time from the commit of an event until Kafka has acknowledged it, at 2,000 events a second.
 
 use super::INSTANCES;
 use super::broker::Broker;
@@ -16,10 +16,10 @@ use tidemill_store::{Store, StoreOptions};
 
 const EVENTS_PER_SECOND: u64 = 2_000;
 
-/// Events of one transaction.
+/// Events per transaction.
 const AT_ONCE: u64 = 20;
 
-/// Milliseconds.
+/// Latencies in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Latency {
     pub(super) events: usize,
@@ -75,7 +75,7 @@ fn event(n: u64) -> Result<NewEvent> {
     Ok(NewEvent::new("account", (n % 1_000).to_string(), "transfer.completed", "transfers", payload)?)
 }
 
-/// Notes how old each record is when it has arrived. Its age counts from the beginning of its transaction.
+/// Stores the age of each record when it arrives. The age counts from the beginning of the transaction.
 #[derive(Debug)]
 struct Timed {
     inner: Arc<dyn Publisher>,

@@ -1,4 +1,4 @@
-//! Our side: relays that are at rest when the events are committed, and are told so, as by a writer that uses our API.
+//! Our relays. They are idle when the events commit, and the commit wakes them, as that of a writer with our API does.
 
 use super::broker::Broker;
 use super::{INSTANCES, Measured};
@@ -15,7 +15,7 @@ use tidemill_engine::outbox::publisher::Publishing;
 use tidemill_engine::outbox::{Outcome, Publisher};
 use tidemill_kafka::Topics;
 
-/// Between two looks at how far the relays are.
+/// The time between two checks of the relays' progress.
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) async fn run(
@@ -38,7 +38,7 @@ pub(super) async fn run(
     let begin = clock.monotonic();
     loaded.commit().await?;
     let ended = async {
-        // Nobody asks the server before there is an answer, so that this costs nothing.
+        // Query the server only when the events have arrived, so that waiting does not affect the measurement.
         while delivered.load(Ordering::Relaxed) < events {
             tokio::time::sleep(PAUSE).await;
         }
@@ -59,7 +59,7 @@ pub(super) async fn run(
     Ok(Measured { events, seconds, queries, wal_bytes, shares, disordered: 0 })
 }
 
-/// Counts what has arrived.
+/// Counts the records that have arrived.
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn Publisher>,

@@ -1,4 +1,4 @@
-//! What the experiment found, and whether that is what is wanted.
+//! The results of the experiment, and whether they meet the targets.
 
 use super::latency::Latency;
 use super::{Measured, Way};
@@ -6,16 +6,16 @@ use crate::outbox::line::{Line, median};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How many times as fast as each record awaited ours has to be.
+/// The minimum speed of our relays, as a multiple of the designs that await each record.
 const SPEED_LEAST: f64 = 10.0;
 
-/// How many times as fast as claiming, with a batch sent at once, ours has to be with many events.
+/// The same with many events, as a multiple of the design that claims rows and sends a batch at once.
 const MANY_LEAST: f64 = 2.0;
 
-/// Statements of ours for 10,000 events.
+/// The maximum number of our statements for 10,000 events.
 const QUERIES_MAX: f64 = 40.0;
 
-/// What is aimed at; it depends on the machine, so it is told and not asked for.
+/// The goal for the latency. It depends on the machine, so it is reported but not required.
 const P99_AIM: f64 = 150.0;
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Report {
         ]
     }
 
-    /// What is not as it is wanted.
+    /// The missed targets.
     pub(super) fn missed(&self) -> Vec<&'static str> {
         self.lines().into_iter().filter(|line| !line.holds).map(|line| line.name).collect()
     }
@@ -141,7 +141,7 @@ mod tests {
         Measured { events, seconds, queries: 40, wal_bytes: 0.0, shares: Vec::new(), disordered: 0 }
     }
 
-    /// Just as it is wanted.
+    /// A report that just meets the targets.
     fn report() -> Report {
         Report {
             few: vec![
