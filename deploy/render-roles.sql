@@ -1,13 +1,13 @@
--- Roles for the tables of renders on PostgreSQL, with row-level security. Run it once as the owner of the tables, after
--- `tidemill db migrate`, in the schema that Tidemill uses; it may be run again.
+-- Roles for the render tables on PostgreSQL, with row-level security. Run this script once as the owner of the tables, after
+-- `tidemill db migrate`, in the schema that Tidemill uses. You can run it again.
 --
---   tidemill_dashboard  orders renders, sees them, and cancels those that have not ended
+--   tidemill_dashboard  inserts renders, sees them, and cancels those that have not ended
 --   tidemill_worker     runs Tidemill: `tidemill render worker`, `tidemill serve`
---   tidemill_viewer     sees how renders do, but neither what they show nor the jobs made of it
+--   tidemill_viewer     sees the state of renders, but neither their data nor their nexrender jobs
 --
--- None of them can log in. Give them to those who do:
+-- These roles cannot log in. Grant them to roles that can:
 --   grant tidemill_dashboard to sub_dashboard;
--- The owner of the tables is not held by any of this, so only `tidemill db migrate` should be the owner.
+-- Row-level security does not apply to the owner of the tables, so use the owner only for `tidemill db migrate`.
 do $$
 declare
     name text;
@@ -23,7 +23,7 @@ begin
 end
 $$;
 
--- What each may touch at all.
+-- Grants on tables and columns.
 revoke all on render_queue, render_queue_audit, render_attempt, render_leftover, render_worker, aep_field_mapping,
     render_profile, render_revision
     from public, tidemill_dashboard, tidemill_viewer;
@@ -53,17 +53,17 @@ do $$
 declare
     counter text := pg_get_serial_sequence('render_queue', 'id');
 begin
-    -- A worker is Tidemill itself, which has more tables than these.
+    -- A worker runs Tidemill itself, which uses all tables.
     execute format('grant select, insert, update, delete on all tables in schema %I to tidemill_worker', current_schema());
     execute format('grant usage, select on all sequences in schema %I to tidemill_worker', current_schema());
-    -- The id of an older table may come from a sequence that whoever inserts has to use.
+    -- In an older table, ids may come from a sequence, so roles that insert need rights on it.
     if counter is not null then
         execute format('grant usage on sequence %s to tidemill_dashboard', counter);
     end if;
 end
 $$;
 
--- Which rows, and what they may become.
+-- Policies: which rows a role sees, and how it may change them.
 alter table render_queue enable row level security;
 
 alter table render_queue_audit enable row level security;

@@ -1,19 +1,19 @@
--- Keeps the tables of Tidemill from the interface that Supabase opens to browsers, which acts as the roles `anon` and
--- `authenticated`. A project grants these two everything in the schema `public`, what is made later included. Run it after
--- `tidemill db migrate`, in the schema that Tidemill uses: once, after each further migration, and after
--- `deploy/render-roles.sql` if that is used. It may be run again, and does no harm where there are no such roles.
+-- Blocks access to the tables of Tidemill through the API that Supabase opens to browsers, which uses the roles `anon` and
+-- `authenticated`. A Supabase project grants these roles all rights in the schema `public`, on later objects too. Run this
+-- script in the schema that Tidemill uses: after the first `tidemill db migrate`, after each further migration, and after
+-- `deploy/render-roles.sql` if you use it. You can run it again, and it does no harm if these roles do not exist.
 --
--- 1. All tables get row-level security, which has nothing to say about their owner. So run it as the owner, and let Tidemill
---    connect as the owner (`postgres`, in a project that was not told otherwise): another role would see empty tables,
---    unless it is `tidemill_worker` or has `bypassrls`.
--- 2. The two roles lose all that was granted to them on these tables, and on their views, sequences and functions.
--- 3. What the owner makes in this schema later, such as partitions of `outbox_event`, is no longer granted to them by itself.
---    That goes for tables of your own, too: grant those that browsers shall see.
+-- 1. All tables get row-level security, which does not apply to their owner. So run the script as the owner, and let Tidemill
+--    connect as the owner (by default `postgres` in a Supabase project). Other roles see empty tables, except
+--    `tidemill_worker` and roles with `bypassrls`.
+-- 2. The two roles lose all their rights on these tables, and on their views, sequences and functions.
+-- 3. The two roles no longer get rights on objects that the owner creates in this schema later, such as partitions of
+--    `outbox_event`. This includes your own tables: grant rights on those that browsers should see.
 --
--- The role `service_role` is left as it is: it passes row-level security by, and its key belongs on servers only. A dashboard
--- that wrote to `render_queue` from a browser needs a server in between, or connects as a member of `tidemill_dashboard`.
+-- The role `service_role` does not change. It bypasses row-level security, so use its key on servers only. A dashboard that
+-- wrote to `render_queue` from a browser needs a server in between, or connects as a member of `tidemill_dashboard`.
 --
--- For a moment each table is locked until the end: stop Tidemill meanwhile, or run it again if it ends in a deadlock.
+-- The script locks each table until it ends. Stop Tidemill while it runs, or run it again if it fails with a deadlock.
 do $$
 declare
     own constant text[] := array[
@@ -37,7 +37,7 @@ begin
               and c.relkind in ('r', 'p', 'v', 'S')
               and (c.relname like 'tidemill\_%'
                    or c.relname::text = any (own)
-                   -- Partitions come and go.
+                   -- Partitions have changing names.
                    or exists (
                        select 1
                        from pg_inherits i
@@ -45,7 +45,7 @@ begin
                        where i.inhrelid = c.oid
                          and p.relname = 'outbox_event'
                          and p.relnamespace = c.relnamespace)
-                   -- Views of pools have names that were chosen.
+                   -- Users choose the names of pool views.
                    or (c.relkind = 'v' and pg_get_viewdef(c.oid) like '%tidemill\_pool%'))
         )
         select name, kind, is_secured
@@ -62,7 +62,7 @@ begin
             if not found.is_secured then
                 execute format('alter table %I.%I enable row level security', current_schema(), found.name);
             end if;
-            -- The roles of render-roles.sql have policies on the three tables that it secures, and need them on the rest.
+            -- The roles of render-roles.sql have policies on the three tables that it secures, and need them on the other tables.
             if exists (select 1 from pg_roles where rolname = 'tidemill_worker')
                and not exists (
                    select 1
@@ -90,7 +90,7 @@ begin
         end loop;
     end loop;
 
-    -- Everybody may still call what no trigger calls; it acts with the rights of whoever calls it.
+    -- PUBLIC can still call functions that are not for triggers. They run with the rights of the caller.
     for found in
         select p.oid::regprocedure::text as signature
         from pg_proc p
