@@ -1,4 +1,30 @@
-//! Enums whose values are words in files, tables, addresses and messages.
+//! Words and counts in files, tables, addresses and messages.
+
+/// A number with commas between thousands.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun.
+///
+/// ```
+/// use tidemill_domain::words::plural;
+///
+/// assert_eq!(plural(1_u64, "event", "events"), "1 event");
+/// assert_eq!(plural(1_200_usize, "event", "events"), "1,200 events");
+/// ```
+pub fn plural(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{} {}", number(count), if count == 1 { one } else { many })
+}
 
 /// The text is not a word of the enum. The message lists the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -80,4 +106,26 @@ macro_rules! words {
             }
         }
     )+};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (value, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (60_500, "60,500"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn only_one_is_singular() {
+        for (count, text) in [(0, "0 units"), (1, "1 unit"), (2, "2 units"), (1_001, "1,001 units")] {
+            assert_eq!(plural(count, "unit", "units"), text);
+        }
+    }
 }

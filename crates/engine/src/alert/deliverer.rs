@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::delivery;
 use tidemill_domain::alert::delivery::{Attempt, DeliveryState};
+use tidemill_domain::words::plural;
 use tidemill_store::alert::Delivery;
 use tokio::task::JoinSet;
 
@@ -115,7 +116,7 @@ fn report(due: &Delivery, state: DeliveryState, error: Option<&str>) {
     let outcome = match state {
         DeliveryState::Delivered { .. } => "arrived",
         DeliveryState::Waiting { attempt, .. } => {
-            tracing::warn!(alert.rule = rule, %error, "notice of alert {rule} for {subject} did not reach {channel} ({attempt} attempts); will try again");
+            tracing::warn!(alert.rule = rule, %error, "notice of alert {rule} for {subject} did not reach {channel} ({}); will try again", plural(attempt, "attempt", "attempts"));
             "failed"
         }
         DeliveryState::Failed { .. } => {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::fault::{FaultPolicy, Kinds};
+use tidemill_domain::words::plural;
 
 pub use crate::job::chunk_definition::ChunkSoFar;
 
@@ -332,7 +333,7 @@ where
 
     fn describe(&self) -> Vec<Described> {
         let ChunkDefinition { completion, threads, policy, .. } = &self.definition;
-        let mut all = vec![("chunk", format!("{} items", completion.size))];
+        let mut all = vec![("chunk", plural(completion.size, "item", "items"))];
         if *threads > 1 {
             all.push(("threads", threads.to_string()));
         }

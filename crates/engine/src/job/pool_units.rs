@@ -10,6 +10,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::pool::{PoolUse, holder};
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
 use tidemill_domain::pool::{End, Reason, ReleaseBy, Settings};
+use tidemill_domain::words::plural;
 use tidemill_store::StoreError;
 
 /// How long one request waits in the queue. A process that dies keeps its place little longer than that.
@@ -163,15 +164,15 @@ impl<'a> UnitsRequest<'a> {
         let (step, pool, requested, position) =
             (self.scope.step(), &waits.pool, waits.requested, waits.position);
         tracing::info!(step, pool = %pool, position, reason = %waits.reason,
-            "step {step} waits for {requested} units of pool {pool}: place {position} in the queue");
+            "step {step} waits for {} of pool {pool}: place {position} in the queue", plural(requested, "unit", "units"));
     }
 
     fn too_long(&self, waits: &Waits) -> Outcome {
         let waited = tidemill_domain::duration::show(self.pool_use.wait.unwrap_or_default());
         let text = format!(
-            "pool {} did not have {} units within {waited}: place {} in the queue, {}",
+            "pool {} did not have {} within {waited}: place {} in the queue, {}",
             waits.pool,
-            waits.requested,
+            plural(waits.requested, "unit", "units"),
             waits.position,
             waits.reason.sentence()
         );

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::retention::{Kept, Retention};
 use tidemill_domain::lease::LeaseKey;
+use tidemill_domain::words::plural;
 use tidemill_store::Store;
 use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
 
@@ -86,7 +87,11 @@ async fn keep(store: &Store, lease: &HeldLease, retention: Retention) {
         let done = walk_all(store, &order, &mode, |_| {}).await.map(|report| {
             let Removed { instances, executions, .. } = report.removed;
             if instances > 0 {
-                tracing::info!("{instances} instances of jobs with {executions} executions were forgotten");
+                let instances = plural(instances, "instance", "instances");
+                tracing::info!(
+                    "deleted {instances} of jobs with {}",
+                    plural(executions, "execution", "executions")
+                );
             }
         });
         service.ended(until_lost(done));
@@ -125,7 +130,12 @@ async fn walk_all(
         && report.removed.instances > 0
     {
         let Removed { instances, executions, steps } = report.removed;
-        let counts = format!("{instances} instances, {executions} executions, {steps} steps");
+        let counts = [
+            plural(instances, "instance", "instances"),
+            plural(executions, "execution", "executions"),
+            plural(steps, "step", "steps"),
+        ]
+        .join(", ");
         let entry = AuditEntry::new((*actor).clone(), "job.purged", &object(order)).because(&counts);
         transact(store, async |tx| tx.audit().record(&entry).await).await?;
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidemill_domain::poll::Pace;
 use tidemill_domain::pool::command::{Command, Release, ReleaseBy};
 use tidemill_domain::pool::{End, TicketId};
+use tidemill_domain::words::plural;
 use tidemill_store::job::{RESTART_DUE, Recovered};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 use tidemill_store::{Store, StoreError};
@@ -52,7 +53,7 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
         // One pass per pool, so that a damaged pool does not block the others.
         match store.pool_pass(&mut PoolCache::default(), &request).await {
             Ok(_) => {
-                tracing::info!(pool = %pool, "{} requests of executions that have ended are out of pool {pool}", tickets.len())
+                tracing::info!(pool = %pool, "removed {} of executions that have ended from pool {pool}", plural(tickets.len(), "request", "requests"))
             }
             Err(error) => {
                 tracing::warn!(pool = %pool, %error, "units of executions that have ended could not be given back to pool {pool}")

@@ -12,6 +12,7 @@ use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::job::step::StepRules;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_domain::time::Clock;
+use tidemill_domain::words::plural;
 use tidemill_store::StoreError;
 
 /// A part of a job.
@@ -72,9 +73,10 @@ impl Step {
     pub fn describe(&self) -> Vec<Described> {
         let mut all = self.body.describe();
         if let Some(PoolUse { pool, units, least, .. }) = &self.pool {
-            let units = units.map_or_else(|| "its default".to_owned(), |units| units.to_string());
+            let units = units
+                .map_or_else(|| "its default units".to_owned(), |units| plural(units.get(), "unit", "units"));
             let least = least.map(|least| format!(", at least {least}")).unwrap_or_default();
-            all.push(("pool", format!("{units} units of {pool}{least}")));
+            all.push(("pool", format!("{units} of {pool}{least}")));
         }
         if self.rules.start_limit != u32::MAX {
             all.push(("starts", format!("at most {} in one instance", self.rules.start_limit)));

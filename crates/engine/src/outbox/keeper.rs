@@ -7,6 +7,7 @@
 use crate::{EngineError, Service};
 use std::time::Duration;
 use tidemill_domain::outbox::EventId;
+use tidemill_domain::words::plural;
 use tidemill_store::outbox::{Checked, Extended, Retained};
 use tidemill_store::{Store, StoreError};
 
@@ -115,8 +116,8 @@ pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, Engine
     if kept.checked.failed > 0 {
         tracing::warn!(
             failed = kept.checked.failed,
-            "the outbox was restored into another server; {} events that were not read have failed",
-            kept.checked.failed
+            "the outbox was restored into another server; {} not read before and failed",
+            plural(kept.checked.failed, "event was", "events were")
         );
     }
     Ok(kept)

@@ -2,6 +2,7 @@
 
 use super::{WorkerContext, metrics};
 use tidemill_domain::render::{Concern, Render, RenderId, Status};
+use tidemill_domain::words::plural;
 use tidemill_store::render::Worked;
 
 /// The kind of lease, as a metric label.
@@ -61,7 +62,7 @@ pub(super) fn concerned(id: RenderId, concern: Concern) {
         }
         Concern::Recovered { recoveries } => {
             metrics::concern("recovered");
-            tracing::error!(render.id = %id, recoveries, "the workers of render {id} have vanished {recoveries} times, one after the other");
+            tracing::error!(render.id = %id, recoveries, "the workers of render {id} disappeared {} in a row", plural(recoveries, "time", "times"));
         }
         Concern::Late { deadline } => {
             metrics::concern("late");

@@ -14,6 +14,7 @@ use super::{
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
+use tidemill_domain::words::plural;
 use tidemill_store::{Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -103,7 +104,8 @@ impl Worker {
         let left = tasks.len();
         tracing::warn!(
             left,
-            "{left} renders could not be given back in time; others take them over when their leases end"
+            "{} could not be given back in time; other workers take over when the leases end",
+            plural(left, "render", "renders")
         );
         tasks.shutdown().await;
     }

@@ -36,7 +36,7 @@ impl<T> Rows<T> {
     }
 
     pub(crate) fn count(&self, meets: impl Fn(&T) -> bool) -> Count {
-        Count::of(self.rows.iter().filter(|row| meets(row)).count(), self.is_cut)
+        Count::of_rows(self.rows.iter().filter(|row| meets(row)).count(), self.is_cut)
     }
 }
 

@@ -4,6 +4,8 @@ use crate::problem::Problem;
 use maud::{Markup, html};
 use std::fmt::Write as _;
 
+pub(crate) use tidemill_domain::words::{number, plural};
+
 /// The health of something. Pages show it by word, shape and colour, so that no reader depends on one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
@@ -74,13 +76,18 @@ pub(crate) enum Count {
 
 impl Count {
     /// Of a list; `is_cut` when there are more rows than were read.
-    pub(crate) fn of(found: usize, is_cut: bool) -> Self {
+    pub(crate) fn of_rows(found: usize, is_cut: bool) -> Self {
         let found = u64::try_from(found).unwrap_or(u64::MAX);
         if is_cut { Self::AtLeast(found) } else { Self::Exactly(found) }
     }
 
     pub(crate) const fn is_zero(self) -> bool {
         matches!(self, Self::Exactly(0))
+    }
+
+    /// With its noun, such as `1 render` or `200+ renders`.
+    pub(crate) fn of(self, one: &str, many: &str) -> String {
+        format!("{self} {}", if self == Self::Exactly(1) { one } else { many })
     }
 }
 
@@ -154,24 +161,6 @@ pub(crate) fn panel(id: &str, heading: &str, aside: &Markup, content: &Markup) -
     }
 }
 
-/// A number with commas between thousands.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-pub(crate) fn plural(count: impl Into<u64>, one: &str, many: &str) -> String {
-    let count = count.into();
-    format!("{} {}", number(count), if count == 1 { one } else { many })
-}
-
 /// Why the server refused a form, in the words of the API.
 pub(crate) fn refusal_banner(problem: &Problem) -> Markup {
     html! {
@@ -230,19 +219,4 @@ pub(crate) fn encoded(text: &str) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        for (value, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (60_500, "60,500"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(number(value), text);
-        }
-        assert_eq!(number(u64::MAX), "18,446,744,073,709,551,615");
-    }
 }

@@ -15,6 +15,7 @@ use tidemill_api::pool::PoolLease;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 use tidemill_domain::pool::TicketId;
+use tidemill_domain::words::plural;
 use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
@@ -124,7 +125,8 @@ fn text(explanation: &Explanation) -> String {
 
 /// The tickets, and how many more there are `of` them.
 fn list(tickets: &[TicketUnits], of: usize) -> String {
-    let text = |ticket: &TicketUnits| format!("{} ({} units)", ticket.holder_name, ticket.units);
+    let text =
+        |ticket: &TicketUnits| format!("{} ({})", ticket.holder_name, plural(ticket.units, "unit", "units"));
     let mut texts: Vec<String> = tickets.iter().map(text).collect();
     if of > tickets.len() {
         texts.push(format!("and {} more", of - tickets.len()));

@@ -2,6 +2,7 @@
 
 use super::state::health;
 use crate::dashboard::instant::took;
+use crate::dashboard::part::plural;
 use maud::{Markup, html};
 use tidemill_domain::job::track::median;
 use tidemill_store::job::RunRecord;
@@ -17,8 +18,8 @@ pub(super) fn durations(runs: &[RunRecord]) -> Markup {
     let ended: Vec<&RunRecord> = runs.iter().rev().filter(|run| run.length().is_some()).collect();
     let lengths = || ended.iter().filter_map(|run| run.length());
     let (Some(longest), Some(middle)) = (lengths().max(), median(lengths())) else { return html! {} };
-    let text =
-        format!("Last {} ended executions: median {}, longest {}.", ended.len(), took(middle), took(longest));
+    let executions = plural(ended.len(), "ended execution", "ended executions");
+    let text = format!("Last {executions}: median {}, longest {}.", took(middle), took(longest));
     // All bars have the same width, even if there are few.
     let width = BARS as usize * ROOM;
     html! {

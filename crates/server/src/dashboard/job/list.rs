@@ -9,7 +9,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, encoded, panel, wide_table};
+use crate::dashboard::part::{command, empty_row, encoded, panel, plural, wide_table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -311,7 +311,7 @@ fn summary(runs: &[RunRecord]) -> String {
         (count > 0).then(|| format!("{count} {status}"))
     });
     let parts: Vec<String> = counted.collect();
-    format!("The last {} executions: {}", runs.len(), parts.join(", "))
+    format!("The last {}: {}", plural(runs.len(), "execution", "executions"), parts.join(", "))
 }
 
 fn about(run: &RunRecord) -> String {

@@ -59,7 +59,7 @@ impl OutboxOverview {
         html! {
             dl {
                 dt { "Unpublished" }
-                dd { (unpublished.map_or_else(unknown, |backlog| html! { (count(backlog.rows)) " events" })) }
+                dd { (unpublished.map_or_else(unknown, |backlog| events(backlog.rows))) }
                 dt { "Oldest" } dd { (oldest(unpublished, times)) }
                 dt { "Published" }
                 dd {
@@ -103,6 +103,14 @@ pub(super) fn count(count: Count) -> Markup {
         unknown()
     } else {
         html! { (count_text(count)) }
+    }
+}
+
+fn events(count: Count) -> Markup {
+    match count {
+        Count::AtLeast(0) => unknown(),
+        Count::Exactly(1) => html! { "1 event" },
+        count => html! { (count_text(count)) " events" },
     }
 }
 

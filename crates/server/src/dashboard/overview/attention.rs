@@ -5,7 +5,7 @@ use crate::dashboard::alert::rounded;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::home;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, empty_row, state as state_word};
+use crate::dashboard::part::{Health, command, empty_row, plural, state as state_word};
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
@@ -102,7 +102,7 @@ fn row(concern: &Concern, times: &Times) -> Markup {
             td { (state_word(concern.weight.health(), concern.weight.as_str())) }
             th.long scope="row" { a href=(concern.address) { (concern.object) } }
             td.long { (concern.problem) }
-            td { (times.maybe(concern.since, "unsources")) }
+            td { (times.maybe(concern.since, "unknown")) }
         }
     }
 }
@@ -185,14 +185,18 @@ fn failed(state: &State, failure: &Failure) -> Concern {
 fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
     let (name, level) = (&pool.settings.name, pool.level);
     let (weight, problem) = match &pool.settings.paused {
-        _ if level.over_by() > 0 => {
-            (Weight::Warning, format!("{} units in use above the maximum.", level.over_by()))
-        }
+        _ if level.over_by() > 0 => (
+            Weight::Warning,
+            format!("{} in use above the maximum.", plural(level.over_by(), "unit", "units")),
+        ),
         _ if pool.suspect > 0 => {
-            (Weight::Warning, format!("{} holders missed their heartbeat.", pool.suspect))
+            let holders =
+                plural(pool.suspect, "holder missed its heartbeat", "holders missed their heartbeat");
+            (Weight::Warning, format!("{holders}."))
         }
         Some(pause) if pool.waiting > 0 => {
-            (Weight::Info, format!("Paused by {}; {} requests wait.", pause.by, pool.waiting))
+            let requests = plural(pool.waiting, "request waits", "requests wait");
+            (Weight::Info, format!("Paused by {}; {requests}.", pause.by))
         }
         _ => return None,
     };
@@ -209,7 +213,10 @@ fn undelivered(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
         found.push(concern.since(outbox.oldest()));
     }
     if let Some((count, since)) = outbox.parked() {
-        let problem = format!("{count} failed and are not retried.");
+        let problem = match count.as_str() {
+            "1" => "1 failed and is not retried.".to_owned(),
+            count => format!("{count} failed and are not retried."),
+        };
         let address = state.path("/outbox/failed");
         found.push(Concern::new(Weight::Warning, "Parked events", problem, address).since(since));
     }

@@ -3,7 +3,7 @@
 use super::address::{PoolPage, Range, Tab};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{Health, empty_row, state, table};
+use crate::dashboard::part::{Health, empty_row, plural, state, table};
 use maud::{Markup, html};
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::{PoolName, Settings};
@@ -88,14 +88,16 @@ fn describe(event: &Event) -> (Health, &'static str, String) {
             Some(pause) => (Idle, "paused", format!("Paused by {}: {}", pause.by, pause.reason)),
             None => {
                 let Settings { max_units, threshold_percent, policy, .. } = settings.as_ref();
-                let details = format!("{max_units} units, limit {threshold_percent} %, policy {policy}");
+                let units = plural(*max_units, "unit", "units");
+                let details = format!("{units}, limit {threshold_percent} %, policy {policy}");
                 (Idle, "changed", details)
             }
         },
         Event::Snapshot { .. } => (Idle, "snapshot", "Snapshot of the pool".to_owned()),
         Event::Enqueued { ticket } => {
-            let (units, least) = (ticket.wanted(), ticket.weight.units(ticket.least));
-            (Idle, "requested", format!("Requests {units} units, at least {least}"))
+            let least = ticket.weight.units(ticket.least);
+            let units = plural(ticket.wanted(), "unit", "units");
+            (Idle, "requested", format!("Requests {units}, at least {least}"))
         }
         Event::Asked { asked, least, .. } => {
             (Idle, "repeated", format!("Requests PARALLEL({asked}), at least PARALLEL({least})"))

@@ -76,7 +76,7 @@ fn all(settings: &Settings) -> Markup {
         dd {
             @if settings.capacity.is_empty() { span.soft { "none" } }
             @for capacity in &settings.capacity {
-                div { (capacity.max_units) " units at " (capacity.window) " (" (settings.zone) ")" }
+                div { (plural(capacity.max_units, "unit", "units")) " at " (capacity.window) " (" (settings.zone) ")" }
             }
         }
         dt { "Heartbeat timeout" } dd { (duration::show(settings.lease_for)) }
@@ -210,7 +210,8 @@ fn consequences(pool: &PoolRecord, after: &Settings, never_granted: usize, now: 
             format!("{limit}: {usage} in use; nothing is killed; no grants until in use < {new}.")
         }
         usage if new > old && pool.waiting > 0 && before.paused.is_none() => {
-            format!("{limit}: {usage} in use; {} waiting requests may start at once.", pool.waiting)
+            let requests = plural(pool.waiting, "waiting request", "waiting requests");
+            format!("{limit}: {usage} in use; {requests} may start at once.")
         }
         usage => format!("{limit}: {usage} in use; nothing is killed."),
     });

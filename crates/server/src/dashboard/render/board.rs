@@ -74,7 +74,7 @@ impl RenderSummary {
             @if !waiting.is_zero() && hands.workers == 0 {
                 div.banner.bad {
                     (state_word(Health::Bad, "No worker is running"))
-                    ", so " (waiting) " renders wait. Start one: "
+                    ", so " (waiting.of("render waits", "renders wait")) ". Start one: "
                     (command("tidemill render worker"))
                 }
             } @else if !waiting.is_zero() && hands.working == 0 {

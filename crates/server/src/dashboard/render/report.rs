@@ -1,6 +1,6 @@
 //! The results of the checks of a file: failures, warnings, and what passed.
 
-use crate::dashboard::part::{Health, list_table, panel, state as state_word};
+use crate::dashboard::part::{Health, list_table, panel, plural, state as state_word};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ fn facts(report: &Value) -> Vec<(&'static str, String)> {
         of_video("width").zip(of_video("height")).map(|(width, height)| format!("{width}x{height}"));
     let sound = report.get("audios").and_then(Value::as_array).map(|streams| match streams.len() {
         0 => "none".to_owned(),
-        count => format!("{count} streams"),
+        count => plural(count, "stream", "streams"),
     });
     let decoded = report.get("decoded").map(|decoded| {
         given(decoded.get("broken")).map_or_else(|| shown(decoded), |line| format!("broken: {line}"))

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
 use serde_json::{Value, json};
+use std::num::NonZeroU32;
 use std::path::Path;
 use tidemill_api::job::on_crash_text;
 use tidemill_declare::model::{
@@ -13,6 +14,7 @@ use tidemill_declare::model::{
 use tidemill_declare::{Known, check, check_all, load_beside, load_folder};
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::flow::Target;
+use tidemill_domain::words::plural;
 use tidemill_engine::schedule::Schedule;
 
 pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
@@ -149,7 +151,8 @@ fn type_word(work: &Work) -> &'static str {
 fn summary(step: &StepFile) -> String {
     let mut text = work_words(&step.work);
     if let Some(At { value: request, .. }) = &step.pool {
-        let units = request.units.map_or(String::new(), |units| format!("{units} units of "));
+        let units = |units: NonZeroU32| format!("{} of ", plural(units.get(), "unit", "units"));
+        let units = request.units.map_or_else(String::new, units);
         text.push_str(&format!(", with {units}pool {}", request.pool));
     }
     text
@@ -207,7 +210,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         }
         Some(PartitionBy::Range { column, table, count, .. }) => {
             let parts = match count {
-                Some(count) => format!("{count} partitions"),
+                Some(count) => plural(*count, "partition", "partitions"),
                 None => "as many partitions as the pool grants".to_owned(),
             };
             text.push_str(&format!(", {parts} by {} of {}", column.value, table.value));
@@ -221,7 +224,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         text.push_str(&format!(", skips up to {}", skip.limit));
     }
     if let Some(retry) = &chunk.retry {
-        text.push_str(&format!(", {} attempts", retry.limit));
+        text.push_str(&format!(", {}", plural(retry.limit, "attempt", "attempts")));
     }
     text
 }

@@ -10,6 +10,7 @@ use tidemill_domain::code::Exit;
 use tidemill_domain::duration;
 use tidemill_domain::job::retention::{Kept, Retention, Unfinished};
 use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_domain::words::plural;
 use tidemill_engine::SystemClock;
 use tidemill_engine::job::purge::{self, BATCH};
 use tidemill_engine::job::{PurgeOrder, PurgeReport};
@@ -110,6 +111,8 @@ impl<'a> Progress<'a> {
         self.last_note = now;
         let kept: u64 = report.kept.values().sum();
         let Removed { instances, executions, .. } = report.removed;
-        self.context.note(&format!("{instances} instances with {executions} executions so far, {kept} kept"));
+        let instances = plural(instances, "instance", "instances");
+        let executions = plural(executions, "execution", "executions");
+        self.context.note(&format!("{instances} with {executions} so far, {kept} kept"));
     }
 }

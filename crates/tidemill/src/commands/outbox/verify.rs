@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 use tidemill_domain::outbox::Verdict;
+use tidemill_domain::words::plural;
 use tidemill_engine::outbox::sink::SinkAddress;
 use tidemill_engine::outbox::{Verified, Verifier, VerifyError};
 use tidemill_kafka::{PATIENCE, TopicsBack};
@@ -101,8 +102,8 @@ fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
     if verdict.is_clean() {
         return Ok(Exit::Ok);
     }
-    let what =
-        format!("{} events are lost, and {} are out of order", verdict.lost.count, verdict.reordered.count);
+    let lost = plural(verdict.lost.count, "event is", "events are");
+    let what = format!("{lost} lost, and {} out of order", plural(verdict.reordered.count, "is", "are"));
     let fix =
         "pass all files of the sink, the oldest first, or all topics; then see `tidemill explain TM1403`";
     Err(Failure::new(Code::VerifyFailed, what, fix))

@@ -15,6 +15,7 @@ use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::command::Release;
 use tidemill_domain::pool::{Answer, End, ReleaseBy};
+use tidemill_domain::words::plural;
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, Pools};
 use tidemill_store::Store;
 
@@ -117,7 +118,8 @@ async fn take_over(
             Ok(parallel) => {
                 let taken = take(&pools, batch, parallel).await?;
                 is_complete &= taken.is_ok();
-                taken.map_or_else(|why| format!("no lease: {why}"), |units| format!("holds {units} units"))
+                let holds = |units| format!("holds {}", plural(units, "unit", "units"));
+                taken.map_or_else(|why| format!("no lease: {why}"), holds)
             }
         };
         listing.push(vec![json!("registry"), json!(name), json!(result)]);

@@ -9,6 +9,7 @@ use serde_json::json;
 use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::State;
+use tidemill_domain::words::plural;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
@@ -33,8 +34,9 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
     let record = find(&mut tx, pool).await?;
     let ledger = tx.pools().ledger(&record.settings.name).await?;
     let first = ledger.and_then(|ledger| PoolPlace::queue(&ledger, now, 1).pop());
-    let first_in_queue =
-        first.map(|place| format!("{} for {} units: {}", place.holder_name, place.units, place.message));
+    let first_in_queue = first.map(|place| {
+        format!("{} for {}: {}", place.holder_name, plural(place.units, "unit", "units"), place.message)
+    });
     let detail = PoolDetail { pool: Pool::from((&record, now)), first_in_queue };
     context.print_one("tidemill.pool_detail/v1", &detail)
 }

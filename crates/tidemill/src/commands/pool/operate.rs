@@ -7,6 +7,7 @@ use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::TicketId;
 use tidemill_domain::pool::settings::Pause;
+use tidemill_domain::words::plural;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
@@ -16,8 +17,11 @@ pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result
     let PoolRecord { settings, active, usage, waiting, .. } =
         set_pause(tx, pool, Some(pause), Some(reason), context).await?;
     context.note(&format!(
-        "{} is paused; {active} leases keep their {usage} units, {waiting} requests wait",
-        settings.name
+        "{} is paused; {} {}, {}",
+        settings.name,
+        plural(active, "lease keeps its", "leases keep their"),
+        plural(usage, "unit", "units"),
+        plural(waiting, "request waits", "requests wait"),
     ));
     Ok(Exit::Ok)
 }
@@ -82,8 +86,10 @@ pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) ->
     let level = released.level;
     context.note(&match released.released {
         true => format!(
-            "released {} units{holder} in {pool}; {} of {} are in use",
-            released.units, level.usage, level.limit
+            "released {}{holder} in {pool}; {} of {} are in use",
+            plural(released.units, "unit", "units"),
+            level.usage,
+            level.limit
         ),
         false => format!("the request{holder} left the queue of {pool}"),
     });

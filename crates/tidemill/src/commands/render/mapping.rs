@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use tidemill_declare::render::{read_mapping, write_mapping};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::words::plural;
 
 /// Field mappings: which layer shows which field
 #[derive(Subcommand, Debug)]
@@ -128,6 +129,7 @@ async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Re
         let fix = "see `tidemill render mapping list`";
         return Err(Failure::new(Code::UnknownComposition, what, fix));
     }
-    context.note(&format!("deleted {count} mappings of the composition {composition:?}"));
+    let mappings = plural(count, "mapping", "mappings");
+    context.note(&format!("deleted {mappings} of the composition {composition:?}"));
     Ok(Exit::Ok)
 }

@@ -13,6 +13,7 @@ use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Answer, Release, Waits};
 use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
 use tidemill_domain::time::Clock;
+use tidemill_domain::words::plural;
 use tidemill_engine::SystemClock;
 use tidemill_engine::pool::{Hold, Pools};
 
@@ -131,9 +132,9 @@ fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
     };
     let part = request.ask.parts.iter().find(|part| part.pool == *pool);
     let least = part.and_then(|part| part.least).map_or_else(String::new, |least| format!(" (min {least})"));
-    let ahead = waits.position.saturating_sub(1);
+    let ahead = plural(waits.position.saturating_sub(1), "request is", "requests are");
     let why = format!(
-        "{} of {} units in use, you requested {}{least}; {ahead} requests are ahead\n{}",
+        "{} of {} units in use, you requested {}{least}; {ahead} ahead\n{}",
         waits.level.usage,
         waits.level.limit,
         waits.requested,

@@ -8,7 +8,9 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::outbox::overview::{count, count_text};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
+use crate::dashboard::part::{
+    Health, command, empty_row, panel, plural, refused, state as state_word, table,
+};
 use crate::dashboard::region::{Audience, Buttons, Page, Region};
 use crate::dashboard::sheet::ask_button;
 use crate::problem::Problem;
@@ -116,7 +118,9 @@ fn done(query: &FailedEventQuery) -> Markup {
         _ => return html! {},
     };
     html! {
-        @if let Some(count) = count { p.banner.ok role="status" { b { (count) } " events are " (what) "." } }
+        @if let Some(count) = count {
+            p.banner.ok role="status" { b { (plural(count, "event", "events")) } ": " (what) "." }
+        }
     }
 }
 
@@ -217,7 +221,7 @@ fn row(state: &State, record: &FailedEventRecord, times: &Times, buttons: Button
             td.long { (record.topic.as_deref().unwrap_or("unknown")) }
             td.long {
                 (first_line(record.error.as_deref().unwrap_or("No error recorded.")))
-                br; span.soft { (record.failed_event.attempts) " attempts" }
+                br; span.soft { (plural(record.failed_event.attempts, "attempt", "attempts")) }
                 @if let Some(next) = record.failed_event.state.next_attempt_at() {
                     span.soft { ", next " (times.at(next)) }
                 }

@@ -8,7 +8,7 @@ use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::table;
+use crate::dashboard::part::{plural, table};
 use crate::dashboard::region::Page;
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::operate::{ActionRequest, Parameters, checked};
@@ -150,7 +150,7 @@ fn sheet(action: Action, visit: &PageContext, target: &Target, count: Count) -> 
         Count::AtLeast(most) => Some(format!("More than {most} match. Narrow the filter.")),
     });
     let (number, is_skip) = (count.least(), action == Action::EventsSkip);
-    let button = format!("{} {number} events", action.label());
+    let button = format!("{} {}", action.label(), plural(number, "event", "events"));
     Sheet {
         question: format!("{button}?"),
         consequence: html! {
@@ -194,7 +194,7 @@ pub(crate) async fn order(action: Action, visit: &PageContext, pairs: &Pairs) ->
     let is_repeated = count == Count::Exactly(0) && !field(pairs, "key").is_empty();
     if !is_repeated && (!count.is_exact() || typed != count.least().to_string()) {
         let above = html! {
-            p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and there are " (count) " events now." }
+            p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and the number of events is now " (count) "." }
         };
         let page = question(action, visit, &target, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
@@ -276,7 +276,9 @@ async fn refusals(
     let title = format!("{} events", action.label());
     let content = html! {
         h1 { (title) }
-        p.banner role="status" { b { (done.changed) } " events changed; " b { (done.refused.len()) } " refused." }
+        p.banner role="status" {
+            b { (plural(done.changed, "event", "events")) } " changed; " b { (done.refused.len()) } " refused."
+        }
         section.panel { (table("Refused events", &["Event", "Reason"], &rows)) }
         p { a href=(target.list(visit, "")) { "Back to the list" } }
     };
