@@ -3,7 +3,7 @@
 //! `TIDEMILL_TEST_PICTURES=FOLDER` leaves pictures of them all; `UPDATE_PICTURES=1` makes those of the README anew.
 
 use super::look::{THEMES, WIDTHS, choose_theme, faults, faults_at, picture, take_picture};
-use super::scene::{SOON, Scene};
+use super::scene::{SOON, Scene, Setting};
 use super::world::World;
 use crate::workspace;
 use serde_json::json;
@@ -163,6 +163,43 @@ fn nothing_is_wrong_with_a_page_that_has_nothing_to_show() {
     assert!(stops.len() > 10, "{stops:?}");
 
     assert_eq!(walk(&scene, &stops), Vec::<String>::new());
+}
+
+/// Pages with names of 100 characters, which have no place to break.
+#[test]
+fn long_names_fit_a_phone() {
+    const PHONE: u32 = 390;
+    let long = "x".repeat(100);
+    let job = format!("job: {long}\nsteps:\n  - name: {long}\n    command: [\"true\"]\n");
+    let Some(scene) = Scene::set(Setting { jobs: &[("long.yaml", &job)], ..Setting::default() }) else {
+        return;
+    };
+    let pool = format!("{{\"name\":\"{}\",\"max_units\":8}}", &long[..64]);
+    scene.post("/api/v1/pools", &pool);
+    scene.post("/api/v1/tokens", &format!("{{\"name\":\"{long}\",\"role\":\"viewer\"}}"));
+    scene.post(&format!("/api/v1/jobs/{long}/executions"), "{}");
+    let (job, pool) = (format!("/jobs/{long}"), format!("/pools/{}", &long[..64]));
+    let settings = format!("{pool}?tab=settings");
+    let change = format!("{pool}/change?max_units=9&threshold_percent=100&policy=fifo");
+    let missing = format!("/{long}");
+
+    for path in [
+        "/",
+        "/jobs",
+        &job,
+        "/executions",
+        "/executions/1",
+        "/pools",
+        &pool,
+        &settings,
+        &change,
+        "/settings/tokens",
+        &missing,
+    ] {
+        let wide: Vec<String> =
+            faults_at(scene.visit(path), PHONE).into_iter().filter(|fault| fault.contains("wider")).collect();
+        assert_eq!(wide, Vec::<String>::new(), "{path}");
+    }
 }
 
 /// What cannot be seen when it gets the focus, in windows so low that pages have to be scrolled. In several,
