@@ -32,6 +32,8 @@ use tidemill_engine::SystemIds;
 use tidemill_store::token::TokenRecord;
 use tidemill_store::{StoreError, Tx};
 
+/// How much of an unknown address its error page shows.
+const PATH_CHARS_MAX: usize = 200;
 /// Timeout for recording that a token was used.
 const TOUCH_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -148,7 +150,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     let surface = entry.map_or_else(|| surface_of_unknown(&request, base_path), |entry| entry.surface);
     let shown = request.headers().clone();
     let answer = match entry {
-        None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
+        None => Err(Refusal::Problem(unknown(&state, &request, matched.is_some(), surface))),
         // PostgreSQL does not accept NUL in text.
         Some(_) if request.uri().to_string().contains("%00") => {
             Err(Problem::bad_request("the address contains a NUL character", "remove %00").into())
@@ -208,13 +210,25 @@ fn surface_of_unknown(request: &Request, base_path: &str) -> Surface {
     if wants_page && !is_api { Surface::Page } else { Surface::Api }
 }
 
-fn unknown(request: &Request, path_exists: bool) -> Problem {
-    if path_exists {
-        let status = StatusCode::METHOD_NOT_ALLOWED;
-        let detail = format!("this address does not accept {}", request.method());
-        return Problem::with_status(status, Code::BadRequest, detail, "see /openapi.json for its methods");
+fn unknown(state: &State, request: &Request, path_exists: bool, surface: Surface) -> Problem {
+    let not_allowed = |detail: String, remedy: &str| {
+        Problem::with_status(StatusCode::METHOD_NOT_ALLOWED, Code::BadRequest, detail, remedy)
+    };
+    match (surface, path_exists) {
+        (Surface::Page, true) => {
+            not_allowed("this address is only for forms".to_owned(), "go back and use the button there")
+        }
+        (Surface::Page, false) => {
+            let path: String = state.path(request.uri().path()).chars().take(PATH_CHARS_MAX).collect();
+            let remedy = "check the address, or search for what you need";
+            Problem::new(Code::NotFound, format!("there is no page {path}"), remedy)
+        }
+        (_, true) => {
+            let detail = format!("this address does not accept {}", request.method());
+            not_allowed(detail, "see /openapi.json for its methods")
+        }
+        (_, false) => Problem::new(Code::NotFound, "unknown address", "see /openapi.json for all addresses"),
     }
-    Problem::new(Code::NotFound, "unknown address", "see /openapi.json for all addresses")
 }
 
 /// What the layer needs of a request. A copy, because the body cannot be shared across an await.
@@ -280,8 +294,9 @@ async fn admit(
         (Access::Public, None) => Ok(anonymous(&info.request_id)),
         (Access::Needs(_), None) => Err(Refusal::Login),
         (Access::Needs(permission), Some(principal)) => {
-            // Requests for units have their own limit.
-            if permission != Permission::Request {
+            // Requests for units have their own limit. Without authentication the caller is on this host, and all programs
+            // there would share one limit.
+            if permission != Permission::Request && principal.via != Via::Open {
                 let now = state.inner().parts.clock.monotonic();
                 state.inner().limits.check_caller(&principal.caller, now)?;
             }

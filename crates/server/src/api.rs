@@ -15,6 +15,7 @@ mod describe;
 
 use crate::operate;
 use crate::problem::{Problem, ProblemBody};
+use crate::route::Surface;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
@@ -179,14 +180,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryString<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(value)) => Ok(Self(value)),
-            Err(rejection) => Err(query_problem(&rejection)),
+            Err(rejection) => Err(query_problem(&rejection, parts.extensions.get::<Surface>())),
         }
     }
 }
 
-fn query_problem(rejection: &QueryRejection) -> Problem {
+fn query_problem(rejection: &QueryRejection, surface: Option<&Surface>) -> Problem {
     let why = in_words("invalid query string", &rejection.body_text());
-    Problem::bad_request(why, "see /openapi.json for its parameters")
+    let remedy = match surface {
+        Some(Surface::Page) => "open the page again without the part after the question mark",
+        _ => "see /openapi.json for its parameters",
+    };
+    Problem::bad_request(why, remedy)
 }
 
 /// The number of rows of a list: 50 by default, 500 at most.

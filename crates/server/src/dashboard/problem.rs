@@ -5,9 +5,18 @@ use crate::dashboard::page_context::home;
 use crate::dashboard::preferences::{Preferences, is_ours};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::html;
+
+/// Where a visitor who followed a wrong address can search.
+const SEARCHES: [(&str, &str); 5] = [
+    ("/jobs", "jobs"),
+    ("/executions", "executions"),
+    ("/outbox/failed", "failed events"),
+    ("/render", "renders"),
+    ("/settings/audit", "audit log"),
+];
 
 /// A page with the problem, its code and its remedy. `headers` are those of the request.
 pub(crate) fn page(state: &State, headers: &HeaderMap, problem: &Problem) -> Response {
@@ -27,6 +36,15 @@ pub(crate) fn page(state: &State, headers: &HeaderMap, problem: &Problem) -> Res
             p {
                 @if let Some(back) = origin(state, headers) { a href=(back) { "Back" } " · " }
                 a href=(home(state)) { "Go to the overview" }
+            }
+            @if problem.status() == StatusCode::NOT_FOUND {
+                p {
+                    "Search: "
+                    @for (place, (path, name)) in SEARCHES.into_iter().enumerate() {
+                        @if place > 0 { " · " }
+                        a href=(state.path(path)) { (name) }
+                    }
+                }
             }
         }
     };

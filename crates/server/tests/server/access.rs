@@ -1,11 +1,12 @@
 //! Who may what: every route, every role, and nobody.
 
-use crate::App;
 use crate::dashboard::Browser;
+use crate::{App, Choices};
 use axum::http::{Method, StatusCode};
 use std::time::Duration;
 use tidemill_domain::access::{Permission, ROLES, allows};
 use tidemill_domain::audit::{Actor, Role};
+use tidemill_server::access::Authentication;
 use tidemill_server::route::{Access, Surface, routes};
 
 /// A path that the router matches.
@@ -148,6 +149,23 @@ async fn whoever_guesses_does_not_take_the_server_out_of_service() {
     let token = format!("Bearer {}", app.token(Role::Viewer).await);
     let right = app.ask(Method::GET, "/api/v1/processes", &[("authorization", &token)], "").await;
     assert_eq!(right.status, StatusCode::OK, "{}", right.text);
+}
+
+#[tokio::test]
+async fn a_token_is_slowed_down_and_programs_on_this_host_without_authentication_are_not() {
+    let choices = || Choices { per_caller: Some(3), ..Choices::default() };
+    let closed = App::choosing(Authentication::Required { issuers: Vec::new() }, "", choices()).await;
+    let open = App::choosing(Authentication::None, "", choices()).await;
+    let path = "/api/v1/processes";
+
+    for _ in 0..3 {
+        assert_eq!(closed.ask_as(Role::Viewer, Method::GET, path, "").await.status, StatusCode::OK);
+    }
+    let refused = closed.ask_as(Role::Viewer, Method::GET, path, "").await.status;
+    assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
+    for _ in 0..10 {
+        assert_eq!(open.ask(Method::GET, path, &[], "").await.status, StatusCode::OK);
+    }
 }
 
 #[tokio::test]

@@ -74,6 +74,8 @@ struct Choices {
     lambda: LambdaOptions,
     posters: Option<LocalPath>,
     action: Option<Arc<dyn ExtraAction>>,
+    /// Requests per minute and caller.
+    per_caller: Option<u32>,
 }
 
 /// What came back.
@@ -163,7 +165,7 @@ impl App {
             base_path: base_path.to_owned(),
             instance: "test".into(),
             authentication,
-            rates: Rates { per_caller: 100_000, failures: 5 },
+            rates: Rates { per_caller: choices.per_caller.unwrap_or(100_000), failures: 5 },
             connections_per_address: None,
             is_behind_tls: false,
             emr_agent: choices.emr_agent,

@@ -4,6 +4,7 @@ use super::Browser;
 use crate::App;
 use axum::http::{Method, StatusCode};
 use tidemill_domain::audit::Role;
+use tidemill_server::access::Authentication;
 
 #[tokio::test]
 async fn errors_are_pages_with_code_remedy_and_request() {
@@ -50,6 +51,35 @@ async fn a_mistyped_address_is_a_page_for_people_and_a_document_for_programs() {
             )
             .await;
         assert!(!page.text.contains(">Back<"), "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_page_speaks_to_people_and_says_where_to_search() {
+    let app = App::with(Authentication::None, "/mill").await;
+    let page = [("accept", "text/html"), ("host", "localhost")];
+    let open = async |path: &str| app.ask(Method::GET, path, &page, "").await;
+
+    let missing = open("/mill/jbos").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert!(missing.text.contains("There is no page /mill/jbos"), "{}", missing.text);
+    for link in ["/mill", "/mill/jobs", "/mill/outbox/failed", "/mill/render"] {
+        assert!(missing.text.contains(&format!("href=\"{link}\"")), "{link}: {}", missing.text);
+    }
+    let long = open(&format!("/mill/{}", "x".repeat(5000))).await;
+    assert!(long.text.len() < 4000, "{}", long.text);
+    let unknown = open("/mill/executions/99").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    for (path, status) in [
+        ("/mill/executions/5/restart", StatusCode::METHOD_NOT_ALLOWED),
+        ("/mill/executions?before=x", StatusCode::BAD_REQUEST),
+    ] {
+        let refused = open(path).await;
+        assert_eq!(refused.status, status, "{path}");
+        assert!(!refused.text.contains("openapi"), "{path}: {}", refused.text);
+    }
+    for refused in [missing, long, unknown] {
+        assert!(!refused.text.contains("openapi"), "{}", refused.text);
     }
 }
 
