@@ -41,6 +41,7 @@ views! {
 /// A request to silence a rule.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "rule": "database_slow", "minutes": 60, "reason": "the disk is being moved" }))]
 pub struct CreateSilence {
     pub rule: String,
     /// One subject of the rule; all of them by default.
@@ -54,6 +55,7 @@ pub struct CreateSilence {
 /// A request to end a silence.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "rule": "database_slow" }))]
 pub struct EndSilence {
     pub rule: String,
     /// The subject of the silence; leave it out for a silence of all subjects.

@@ -41,6 +41,7 @@ views! {
 /// Request to attach a table.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "table": "transfer_event", "topic": "transfers" }))]
 pub struct AttachTable {
     pub table: String,
     /// Default `public`.

@@ -263,6 +263,7 @@ pub struct ListRejects {
 /// Request to restart an execution.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the file has been corrected" }))]
 pub struct RestartExecution {
     /// Kept in the audit log.
     pub reason: Option<String>,

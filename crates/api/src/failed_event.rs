@@ -147,6 +147,7 @@ impl TryFrom<EventFilter> for FailedEventFilter {
 /// Request to skip or replay events: `ids` or a `filter`.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the broker is back", "filter": { "topic": "orders" } }))]
 pub struct ChangeEvents {
     /// Kept in the audit log.
     pub reason: String,
@@ -163,6 +164,7 @@ pub struct ChangeEvents {
 /// Request to redirect events.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "topic": "orders.late", "events": { "reason": "the topic was renamed", "ids": [17, 18] } }))]
 pub struct RedirectEvents {
     /// The new topic.
     pub topic: String,
@@ -172,6 +174,7 @@ pub struct RedirectEvents {
 /// Request to edit an event. Parts that are left out do not change.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the amount was missing", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
 pub struct EditEvent {
     /// Kept in the audit log.
     pub reason: String,
@@ -183,6 +186,7 @@ pub struct EditEvent {
 /// Request to redirect an event.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the topic was renamed", "topic": "orders.late" }))]
 pub struct RedirectEvent {
     /// Kept in the audit log.
     pub reason: String,
@@ -193,6 +197,7 @@ pub struct RedirectEvent {
 /// Request to skip or replay rows of an attached table.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the broker is back", "ids": [17, 18] }))]
 pub struct ChangeRows {
     /// Kept in the audit log.
     pub reason: String,

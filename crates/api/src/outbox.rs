@@ -271,6 +271,7 @@ impl From<&store::EventDetail> for EventDetail {
 /// A new event.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "aggregate_type": "order", "aggregate_id": "4711", "event_type": "order.placed", "topic": "orders", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
 pub struct AddEvent {
     /// Such as `order`.
     pub aggregate_type: String,

@@ -295,6 +295,7 @@ pub struct CancelledRequest {
 /// Request for units.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "pools": [{ "pool": "ADW", "parallel": 8, "min": 2 }], "holder": { "dag_id": "nightly", "run_id": "2026-11-15" }, "wait_seconds": 30 }))]
 pub struct RequestUnits {
     /// 1 to 16 pools. Units are granted in all of them or in none.
     pub pools: Vec<RequestPool>,
@@ -329,6 +330,7 @@ pub struct RequestPool {
 /// A heartbeat of a holder.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "epoch": 1 }))]
 pub struct SendHeartbeat {
     /// Epoch of the lease.
     pub epoch: i64,

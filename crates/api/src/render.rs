@@ -155,6 +155,7 @@ pub struct RenderData {
 /// Request for a render.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "gfx_data": { "composition_name": "lower-third", "single_fields": { "title": "Good evening" } }, "cue_item": "cue-1", "priority": 10 }))]
 pub struct OrderRender {
     /// `composition_name`, `slots`, `single_fields`, `flags`.
     #[schema(value_type = Object)]

@@ -39,6 +39,7 @@ pub fn state(token: &TokenRecord, now: Timestamp) -> &'static str {
 /// A request to create a token.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "name": "airflow", "role": "requester", "scopes": ["pool/etl*"], "days": 90 }))]
 pub struct CreateToken {
     pub name: String,
     /// `viewer`, `operator`, `admin`, `worker` or `requester`.

@@ -27,6 +27,7 @@ use utoipa::ToSchema;
 /// The body of an action with an optional reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the maintenance is over" }))]
 pub struct OptionalReason {
     /// Kept in the audit log.
     reason: Option<String>,
@@ -35,6 +36,7 @@ pub struct OptionalReason {
 /// The body of an action that needs a reason.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "reason": "the maintenance window begins" }))]
 pub struct Order {
     /// Kept in the audit log.
     reason: String,

@@ -69,6 +69,7 @@ impl From<&Capacity> for PoolCapacity {
 /// A new pool.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "name": "ADW", "max_units": 40, "threshold_percent": 95, "policy": "halving" }))]
 pub struct CreatePool {
     pub name: String,
     /// `max_units` is required.
@@ -79,6 +80,7 @@ pub struct CreatePool {
 /// A change of a pool.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "max_units": 20, "reason": "the host has fewer cores now" }))]
 pub struct ChangePool {
     /// Reason, kept in the audit log.
     pub reason: Option<String>,

@@ -18,7 +18,7 @@ use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 
 /// List the alerts, firing ones first.
-#[utoipa::path(get, path = "/api/v1/alerts", params(Limit), responses((status = 200, body = Page<Alert>)))]
+#[utoipa::path(get, path = "/api/v1/alerts", operation_id = "list_alerts", params(Limit), responses((status = 200, body = Page<Alert>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<Limit>,

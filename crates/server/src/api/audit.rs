@@ -10,7 +10,7 @@ use tidemill_api::audit::{AuditEntry, ListAudit};
 use tidemill_store::audit::AuditFilter;
 
 /// List the audit log, newest first: who changed what, when and why.
-#[utoipa::path(get, path = "/api/v1/audit", params(ListAudit), responses((status = 200, body = Page<AuditEntry>)))]
+#[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit_entries", params(ListAudit), responses((status = 200, body = Page<AuditEntry>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListAudit>,

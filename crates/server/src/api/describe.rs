@@ -9,17 +9,16 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-/// Completes what the handlers say about themselves: the actions, how callers authenticate, a unique name and a
-/// description for everything that must have one, and the problem that every operation may answer with.
+/// Completes what the handlers say about themselves: the actions, how callers authenticate, a description for everything
+/// that must have one, and the problem that every operation may answer with.
 #[derive(Debug)]
 pub(super) struct Complete;
 
 impl Modify for Complete {
     fn modify(&self, openapi: &mut OpenApi) {
         for operation in operations(openapi) {
+            // The tag is the module of the handler; its first part is the noun.
             let module = operation.tags.take().and_then(|tags| tags.into_iter().next()).unwrap_or_default();
-            let function = operation.operation_id.take().unwrap_or_default();
-            operation.operation_id = Some(format!("{}_{function}", module.replace("::", "_")));
             operation.tags = module.split("::").next().map(|noun| vec![noun.to_owned()]);
         }
         for action in Action::ALL {
@@ -105,7 +104,7 @@ fn operation(action: Action) -> Operation {
     let mut operation = OperationBuilder::new()
         .tag(noun)
         .summary(Some(declared.about))
-        .operation_id(Some(action.as_str().replace('.', "_")));
+        .operation_id(Some(operation_id(action)));
     for place in declared.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
         operation = operation.parameter(parameter(action, place));
     }
@@ -124,6 +123,18 @@ fn operation(action: Action) -> Operation {
             .response("202", ResponseBuilder::new().content("application/json", of("Render")).build());
     }
     operation.build()
+}
+
+/// The verb and the noun, such as `stop_execution`.
+fn operation_id(action: Action) -> String {
+    let noun = action.as_str().split('.').next().unwrap_or_default();
+    match action {
+        // Holders release their own leases with `release_pool_lease`.
+        Action::LeaseRelease => "force_release_pool_lease".to_owned(),
+        Action::PoolRemove => "delete_pool".to_owned(),
+        _ if matches!(noun, "event" | "events" | "rows") => format!("{}_failed_{noun}", action.verb()),
+        _ => format!("{}_{noun}", action.verb()),
+    }
 }
 
 fn parameter(action: Action, place: &str) -> ParameterBuilder {

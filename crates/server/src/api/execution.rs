@@ -19,7 +19,7 @@ use tidemill_store::job::{self as store, ExecutionFilter, StepRecord};
 use tidemill_store::{StoreError, Tx};
 
 /// List executions, the newest first.
-#[utoipa::path(get, path = "/api/v1/executions", params(ListExecutions), responses((status = 200, body = Page<Execution>)))]
+#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", params(ListExecutions), responses((status = 200, body = Page<Execution>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListExecutions>,
@@ -43,7 +43,7 @@ pub(crate) async fn list(
 }
 
 /// Show an execution with its parameters and its process.
-#[utoipa::path(get, path = "/api/v1/executions/{id}", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionDetail)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -56,7 +56,7 @@ pub(crate) async fn show(
 }
 
 /// List the steps of an execution in the order in which they started.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/steps", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = Page<Step>)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/steps", operation_id = "list_steps", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = Page<Step>)))]
 pub(crate) async fn steps(
     Given(state): Given<State>,
     Path(text): Path<String>,

@@ -19,7 +19,7 @@ use tidemill_store::Tx;
 use tidemill_store::job::{self as store, ExecutionFilter, JobRecord};
 
 /// List the jobs that this server can launch or that have run.
-#[utoipa::path(get, path = "/api/v1/jobs", params(ListJobs), responses((status = 200, body = Page<Job>)))]
+#[utoipa::path(get, path = "/api/v1/jobs", operation_id = "list_jobs", params(ListJobs), responses((status = 200, body = Page<Job>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListJobs>,
@@ -32,7 +32,7 @@ pub(crate) async fn list(
 }
 
 /// Show a job.
-#[utoipa::path(get, path = "/api/v1/jobs/{name}", params(("name" = String, Path, description = "Name of the job")), responses((status = 200, body = JobDetail)))]
+#[utoipa::path(get, path = "/api/v1/jobs/{name}", operation_id = "get_job", params(("name" = String, Path, description = "Name of the job")), responses((status = 200, body = JobDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -42,7 +42,7 @@ pub(crate) async fn show(
 }
 
 /// List the instances of a job, the newest first.
-#[utoipa::path(get, path = "/api/v1/jobs/{name}/instances", params(("name" = String, Path, description = "Name of the job"), ListInstances), responses((status = 200, body = Page<JobInstance>)))]
+#[utoipa::path(get, path = "/api/v1/jobs/{name}/instances", operation_id = "list_job_instances", params(("name" = String, Path, description = "Name of the job"), ListInstances), responses((status = 200, body = Page<JobInstance>)))]
 pub(crate) async fn instances(
     Given(state): Given<State>,
     Path(name): Path<String>,

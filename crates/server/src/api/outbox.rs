@@ -16,7 +16,7 @@ use tidemill_api::outbox::{OutboxSlot, OutboxStats, Relay, ShowOutboxStats};
 const COUNT_MAX: u32 = 10_000;
 
 /// List the live relays, the oldest first.
-#[utoipa::path(get, path = "/api/v1/outbox/relays", responses((status = 200, body = Page<Relay>)))]
+#[utoipa::path(get, path = "/api/v1/outbox/relays", operation_id = "list_relays", responses((status = 200, body = Page<Relay>)))]
 pub(crate) async fn relays(Given(state): Given<State>) -> Result<Json<Page<Relay>>, Problem> {
     let mut tx = state.read().await?;
     let relays = tx.outbox().relays().await?;
@@ -24,7 +24,7 @@ pub(crate) async fn relays(Given(state): Given<State>) -> Result<Json<Page<Relay
 }
 
 /// Show statistics of the outbox.
-#[utoipa::path(get, path = "/api/v1/outbox/stats", params(ShowOutboxStats), responses((status = 200, body = OutboxStats)))]
+#[utoipa::path(get, path = "/api/v1/outbox/stats", operation_id = "get_outbox_stats", params(ShowOutboxStats), responses((status = 200, body = OutboxStats)))]
 pub(crate) async fn stats(
     Given(state): Given<State>,
     QueryString(query): QueryString<ShowOutboxStats>,

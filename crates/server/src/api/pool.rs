@@ -27,7 +27,7 @@ use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
 /// Lists pools.
-#[utoipa::path(get, path = "/api/v1/pools", params(ListPools), responses((status = 200, body = Page<Pool>)))]
+#[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", params(ListPools), responses((status = 200, body = Page<Pool>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListPools>,
@@ -38,7 +38,7 @@ pub(crate) async fn list(
 }
 
 /// Shows a pool.
-#[utoipa::path(get, path = "/api/v1/pools/{name}", params(("name" = String, Path, description = "Name of the pool")), responses((status = 200, body = Pool)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}", operation_id = "get_pool", params(("name" = String, Path, description = "Name of the pool")), responses((status = 200, body = Pool)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -49,7 +49,7 @@ pub(crate) async fn show(
 }
 
 /// Lists the leases of a pool, the oldest first.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/holders", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolLease>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/holders", operation_id = "list_pool_holders", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolLease>)))]
 pub(crate) async fn holders(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -64,7 +64,7 @@ pub(crate) async fn holders(
 }
 
 /// Lists the waiting requests of a pool in the order of the queue.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/queue", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolPlace>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/queue", operation_id = "list_pool_queue", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolPlace>)))]
 pub(crate) async fn queue(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -78,7 +78,7 @@ pub(crate) async fn queue(
 }
 
 /// Lists decisions about a pool, the newest first: downgrades, waits, limits, and leases that their holders did not end.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/events", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolEvent>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/events", operation_id = "list_pool_events", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolEvent>)))]
 pub(crate) async fn events(
     Given(state): Given<State>,
     Path(name): Path<String>,

@@ -9,7 +9,7 @@ use tidemill_api::process::{Lease, Process};
 use tidemill_api::{Limit, Page};
 
 /// List the processes that use this database, live ones first.
-#[utoipa::path(get, path = "/api/v1/processes", params(Limit), responses((status = 200, body = Page<Process>)))]
+#[utoipa::path(get, path = "/api/v1/processes", operation_id = "list_processes", params(Limit), responses((status = 200, body = Page<Process>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<Limit>,
@@ -21,7 +21,7 @@ pub(crate) async fn list(
 }
 
 /// List the leases, held ones first.
-#[utoipa::path(get, path = "/api/v1/leases", tag = "lease", operation_id = "list", params(Limit), responses((status = 200, body = Page<Lease>)))]
+#[utoipa::path(get, path = "/api/v1/leases", operation_id = "list_leases", tag = "lease", params(Limit), responses((status = 200, body = Page<Lease>)))]
 pub(crate) async fn leases(
     Given(state): Given<State>,
     QueryString(query): QueryString<Limit>,

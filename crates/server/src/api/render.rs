@@ -28,7 +28,7 @@ use tidemill_store::Tx;
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord, Submitted};
 
 /// Order a render. Invalid data is refused at once, not when a worker claims the render.
-#[utoipa::path(post, path = "/api/v1/renders", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/renders", operation_id = "order_render", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
 pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/renders {}", json!(body));
     let text = body.gfx_data.to_string();
@@ -57,7 +57,7 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
 }
 
 /// List renders, newest first, without their data.
-#[utoipa::path(get, path = "/api/v1/renders", params(ListRenders), responses((status = 200, body = Page<Render>)))]
+#[utoipa::path(get, path = "/api/v1/renders", operation_id = "list_renders", params(ListRenders), responses((status = 200, body = Page<Render>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListRenders>,
@@ -75,7 +75,7 @@ pub(crate) async fn list(
 }
 
 /// Show a render, without its data.
-#[utoipa::path(get, path = "/api/v1/renders/{id}", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Render), (status = 404, body = ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/renders/{id}", operation_id = "get_render", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Render), (status = 404, body = ProblemBody)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -85,7 +85,7 @@ pub(crate) async fn show(
 }
 
 /// Show the data of a render.
-#[utoipa::path(get, path = "/api/v1/renders/{id}/data", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = RenderData), (status = 404, body = ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/renders/{id}/data", operation_id = "get_render_data", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = RenderData), (status = 404, body = ProblemBody)))]
 pub(crate) async fn data(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -100,7 +100,7 @@ pub(crate) async fn data(
 }
 
 /// List the attempts of a render.
-#[utoipa::path(get, path = "/api/v1/renders/{id}/attempts", tag = "render::attempt", operation_id = "list", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderAttempt>), (status = 404, body = ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/renders/{id}/attempts", operation_id = "list_render_attempts", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderAttempt>), (status = 404, body = ProblemBody)))]
 pub(crate) async fn attempts(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -110,7 +110,7 @@ pub(crate) async fn attempts(
 }
 
 /// List the status changes of a render, including changes by SQL.
-#[utoipa::path(get, path = "/api/v1/renders/{id}/audit", tag = "render::attempt", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderTransition>), (status = 404, body = ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/renders/{id}/audit", operation_id = "list_render_transitions", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderTransition>), (status = 404, body = ProblemBody)))]
 pub(crate) async fn audit(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -120,7 +120,7 @@ pub(crate) async fn audit(
 }
 
 /// List the workers that sent a heartbeat within the last minute.
-#[utoipa::path(get, path = "/api/v1/render-workers", responses((status = 200, body = Page<RenderWorker>)))]
+#[utoipa::path(get, path = "/api/v1/render-workers", operation_id = "list_render_workers", responses((status = 200, body = Page<RenderWorker>)))]
 pub(crate) async fn workers(Given(state): Given<State>) -> Result<Json<Page<RenderWorker>>, Problem> {
     let mut tx = state.read().await?;
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;

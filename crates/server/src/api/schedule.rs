@@ -18,7 +18,7 @@ use tidemill_store::Tx;
 use tidemill_store::schedule::ScheduleRecord;
 
 /// List schedules.
-#[utoipa::path(get, path = "/api/v1/schedules", params(ListSchedules), responses((status = 200, body = Page<Schedule>)))]
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", params(ListSchedules), responses((status = 200, body = Page<Schedule>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListSchedules>,
@@ -29,7 +29,7 @@ pub(crate) async fn list(
 }
 
 /// Show a schedule.
-#[utoipa::path(get, path = "/api/v1/schedules/{name}", params(("name" = String, Path, description = "Name of the schedule")), responses((status = 200, body = Schedule)))]
+#[utoipa::path(get, path = "/api/v1/schedules/{name}", operation_id = "get_schedule", params(("name" = String, Path, description = "Name of the schedule")), responses((status = 200, body = Schedule)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
@@ -39,7 +39,7 @@ pub(crate) async fn show(
 }
 
 /// List the ticks of a schedule and their outcomes, the newest first.
-#[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", params(("name" = String, Path, description = "Name of the schedule"), ListTicks), responses((status = 200, body = ScheduleTicks)))]
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", operation_id = "list_schedule_ticks", params(("name" = String, Path, description = "Name of the schedule"), ListTicks), responses((status = 200, body = ScheduleTicks)))]
 pub(crate) async fn ticks(
     Given(state): Given<State>,
     Path(name): Path<String>,

@@ -47,7 +47,7 @@ fn checked(request: &CreateToken, principal: &Principal) -> Result<NewToken, Pro
 }
 
 /// List the tokens, newest first, without their secrets.
-#[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = Page<Token>)))]
+#[utoipa::path(get, path = "/api/v1/tokens", operation_id = "list_tokens", responses((status = 200, body = Page<Token>)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Token>>, Problem> {
     let mut tx = state.read().await?;
     let now = tx.now().await?;
@@ -57,7 +57,7 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Token>>
 
 /// Create a token. Only this response shows the secret. It is not stored, so a repeated request with the same idempotency
 /// key gets no secret.
-#[utoipa::path(post, path = "/api/v1/tokens", request_body = CreateToken, responses((status = 201, body = CreatedToken)))]
+#[utoipa::path(post, path = "/api/v1/tokens", operation_id = "create_token", request_body = CreateToken, responses((status = 201, body = CreatedToken)))]
 pub(crate) async fn create(caller: Caller, Body(body): Body<CreateToken>) -> Result<Response, Problem> {
     let (stored, created) = create_by(&caller, "POST /api/v1/tokens", &body).await?;
     Ok(match created {

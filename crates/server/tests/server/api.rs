@@ -176,6 +176,53 @@ fn a_parameter_is_in_the_path_exactly_if_the_path_has_a_place_for_it() {
 }
 
 #[test]
+fn an_operation_is_called_by_a_verb_and_a_noun() {
+    let verbs = "abandon add attach cancel change create delete detach edit force_release get import launch list order pause \
+                 poll recover redirect release replay request restart resume retry revoke send silence skip stop unsilence";
+    let verbs: Vec<&str> = verbs.split_whitespace().collect();
+    let described = serde_json::to_value(Api::openapi()).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let noun = verbs.iter().find_map(|verb| id.strip_prefix(verb)?.strip_prefix('_'));
+            assert!(noun.is_some_and(|noun| !noun.is_empty()), "{method} {path}: {id}");
+            assert!(seen.insert(id.to_owned()), "{id} is not unique");
+        }
+    }
+}
+
+/// Sends each example to its operation. What it names may be missing, but the body must be understood.
+#[tokio::test]
+async fn the_examples_of_request_bodies_are_understood() {
+    let app = App::open().await;
+    let described = serde_json::to_value(Api::openapi()).unwrap();
+    let mut tried = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let body = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+            let Some(schema) = body.as_str().map(|body| body.replace("#/components/schemas/", "")) else {
+                continue;
+            };
+            let example = &described["components"]["schemas"][&schema]["example"];
+            if schema.starts_with("Items") {
+                continue;
+            }
+            assert!(example.is_object(), "{schema} has no example");
+            let path = path.replace("{id}", "1").replace("{name}", "double");
+            let path = path.replace("{schema}", "public").replace("{table}", "events");
+            let method = method.to_uppercase().parse().unwrap();
+            let answer = app.ask(method, &path, &[], &example.to_string()).await;
+            let is_known =
+                answer.status.is_success() || answer.status.as_u16() == 404 || answer.status.as_u16() == 409;
+            assert!(is_known, "{path}: {example}: {answer:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 25, "{tried}");
+}
+
+#[test]
 fn every_api_route_is_described() {
     let described = serde_json::to_value(Api::openapi()).unwrap();
     for route in tidemill_server::route::routes().iter().filter(|route| route.path.starts_with("/api/")) {

@@ -12,7 +12,7 @@ use tidemill_engine::job::JobError;
 use tidemill_store::Tx;
 
 /// Show the context of an execution.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/context", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionContext)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/context", operation_id = "get_execution_context", params(("id" = i64, Path, description = "Id of the execution")), responses((status = 200, body = ExecutionContext)))]
 pub(crate) async fn job_context(
     Given(state): Given<State>,
     Path(text): Path<String>,
@@ -24,7 +24,7 @@ pub(crate) async fn job_context(
 }
 
 /// Show the context of a step.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/steps/{step}/context", params(("id" = i64, Path, description = "Id of the execution"), ("step" = i64, Path, description = "Id of the step")), responses((status = 200, body = ExecutionContext)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/steps/{step}/context", operation_id = "get_step_context", params(("id" = i64, Path, description = "Id of the execution"), ("step" = i64, Path, description = "Id of the step")), responses((status = 200, body = ExecutionContext)))]
 pub(crate) async fn step_context(
     Given(state): Given<State>,
     Path((execution, step)): Path<(String, String)>,
@@ -36,7 +36,7 @@ pub(crate) async fn step_context(
 }
 
 /// List the items that a step skipped, if it keeps them in the database.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/steps/{step}/rejects", params(("id" = i64, Path, description = "Id of the execution"), ("step" = i64, Path, description = "Id of the step"), ListRejects), responses((status = 200, body = Page<Reject>)))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/steps/{step}/rejects", operation_id = "list_rejects", params(("id" = i64, Path, description = "Id of the execution"), ("step" = i64, Path, description = "Id of the step"), ListRejects), responses((status = 200, body = Page<Reject>)))]
 pub(crate) async fn rejects(
     Given(state): Given<State>,
     Path((execution, step)): Path<(String, String)>,

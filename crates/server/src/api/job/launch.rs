@@ -31,7 +31,7 @@ struct ParameterObject {
 
 /// Launch a job in this server. The same identifying parameters name the same instance: an instance that did not complete
 /// resumes where it ended; an instance that is running or complete is refused.
-#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Name of the job")), request_body = LaunchJob, responses((status = 202, body = Execution)))]
+#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", operation_id = "launch_job", params(("name" = String, Path, description = "Name of the job")), request_body = LaunchJob, responses((status = 202, body = Execution)))]
 pub(crate) async fn launch(
     caller: Caller,
     Path(name): Path<String>,

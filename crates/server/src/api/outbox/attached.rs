@@ -36,7 +36,7 @@ impl From<BadTableName> for Problem {
 }
 
 /// List the attached tables.
-#[utoipa::path(get, path = "/api/v1/outbox/attached", responses((status = 200, body = Page<AttachedTable>)))]
+#[utoipa::path(get, path = "/api/v1/outbox/attached", operation_id = "list_attached_tables", responses((status = 200, body = Page<AttachedTable>)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<AttachedTable>>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.outbox().attached_tables().await?;
@@ -45,7 +45,7 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Attache
 
 /// Attach a table. This checks the table and creates indexes, which waits for running transactions. Repeating the
 /// request resumes it.
-#[utoipa::path(post, path = "/api/v1/outbox/attached", request_body = AttachTable, responses((status = 201, body = NewAttachedTable)))]
+#[utoipa::path(post, path = "/api/v1/outbox/attached", operation_id = "attach_table", request_body = AttachTable, responses((status = 201, body = NewAttachedTable)))]
 pub(crate) async fn attach(caller: Caller, Body(body): Body<AttachTable>) -> Result<Response, Problem> {
     let Caller { state, principal, .. } = &caller;
     let name = TableName::new(body.schema.as_deref().unwrap_or("public"), &body.table)?;
@@ -77,7 +77,7 @@ pub(crate) async fn attach(caller: Caller, Body(body): Body<AttachTable>) -> Res
 }
 
 /// Detach a table. Its indexes stay.
-#[utoipa::path(delete, path = "/api/v1/outbox/attached/{schema}/{table}", params(("schema" = String, Path, description = "Schema of the table"), ("table" = String, Path, description = "Name of the table")), responses((status = 200)))]
+#[utoipa::path(delete, path = "/api/v1/outbox/attached/{schema}/{table}", operation_id = "detach_table", params(("schema" = String, Path, description = "Schema of the table"), ("table" = String, Path, description = "Name of the table")), responses((status = 200)))]
 pub(crate) async fn detach(
     caller: Caller,
     Path((schema, table)): Path<(String, String)>,

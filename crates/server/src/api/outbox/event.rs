@@ -18,7 +18,7 @@ use tidemill_domain::outbox::{BadEvent, EventId, NewEvent, Payload};
 use tidemill_store::outbox::EventFilter;
 
 /// Add an event to the outbox.
-#[utoipa::path(post, path = "/api/v1/outbox/events", request_body = AddEvent, responses((status = 201, body = AddedEvent)))]
+#[utoipa::path(post, path = "/api/v1/outbox/events", operation_id = "add_event", request_body = AddEvent, responses((status = 201, body = AddedEvent)))]
 pub(crate) async fn add(caller: Caller, Body(body): Body<AddEvent>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/outbox/events {}", json!(body));
     let payload = decode(body.payload)?;
@@ -49,7 +49,7 @@ impl From<BadEvent> for Problem {
 }
 
 /// List events without their payloads, the newest first.
-#[utoipa::path(get, path = "/api/v1/outbox/events", params(ListEvents), responses((status = 200, body = Page<Event>)))]
+#[utoipa::path(get, path = "/api/v1/outbox/events", operation_id = "list_events", params(ListEvents), responses((status = 200, body = Page<Event>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListEvents>,
@@ -68,7 +68,7 @@ pub(crate) async fn list(
 }
 
 /// Show an event with its payload and state.
-#[utoipa::path(get, path = "/api/v1/outbox/events/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = EventDetail)))]
+#[utoipa::path(get, path = "/api/v1/outbox/events/{id}", operation_id = "get_event", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = EventDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,

@@ -16,7 +16,7 @@ use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{self, FailedEventFilter};
 
 /// List failed events without their payloads, the oldest first.
-#[utoipa::path(get, path = "/api/v1/outbox/failed", params(ListFailedEvents), responses((status = 200, body = Page<FailedEvent>)))]
+#[utoipa::path(get, path = "/api/v1/outbox/failed", operation_id = "list_failed_events", params(ListFailedEvents), responses((status = 200, body = Page<FailedEvent>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListFailedEvents>,
@@ -29,7 +29,7 @@ pub(crate) async fn list(
 }
 
 /// Show a failed event with its payload.
-#[utoipa::path(get, path = "/api/v1/outbox/failed/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = FailedEventDetail)))]
+#[utoipa::path(get, path = "/api/v1/outbox/failed/{id}", operation_id = "get_failed_event", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = FailedEventDetail)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(text): Path<String>,

@@ -17,7 +17,7 @@ use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_store::Tx;
 
 /// Creates a pool.
-#[utoipa::path(post, path = "/api/v1/pools", request_body = CreatePool, responses((status = 201, body = Pool)))]
+#[utoipa::path(post, path = "/api/v1/pools", operation_id = "create_pool", request_body = CreatePool, responses((status = 201, body = Pool)))]
 pub(crate) async fn create(caller: Caller, Body(body): Body<CreatePool>) -> Result<Response, Problem> {
     let settings = body.settings()?;
     let name = &settings.name;
@@ -31,7 +31,7 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<CreatePool>) -> Resu
 }
 
 /// Changes a pool. Holders keep their units, even if the new limit is below the units in use.
-#[utoipa::path(patch, path = "/api/v1/pools/{name}", params(("name" = String, Path, description = "Name of the pool")), request_body = ChangePool, responses((status = 200, body = Pool)))]
+#[utoipa::path(patch, path = "/api/v1/pools/{name}", operation_id = "change_pool", params(("name" = String, Path, description = "Name of the pool")), request_body = ChangePool, responses((status = 200, body = Pool)))]
 pub(crate) async fn change(
     caller: Caller,
     Path(name): Path<String>,

@@ -19,7 +19,7 @@ use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
 /// Shows a lease or a waiting request.
-#[utoipa::path(get, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease")), responses((status = 200, body = PoolLease)))]
+#[utoipa::path(get, path = "/api/v1/pool-leases/{id}", operation_id = "get_pool_lease", params(("id" = String, Path, description = "Id of the lease")), responses((status = 200, body = PoolLease)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(id): Path<String>,
@@ -28,7 +28,7 @@ pub(crate) async fn show(
 }
 
 /// Sends a heartbeat.
-#[utoipa::path(post, path = "/api/v1/pool-leases/{id}/heartbeat", params(("id" = String, Path, description = "Id of the lease")), request_body = SendHeartbeat, responses((status = 200)))]
+#[utoipa::path(post, path = "/api/v1/pool-leases/{id}/heartbeat", operation_id = "send_heartbeat", params(("id" = String, Path, description = "Id of the lease")), request_body = SendHeartbeat, responses((status = 200)))]
 pub(crate) async fn heartbeat(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -44,7 +44,7 @@ pub(crate) async fn heartbeat(
 }
 
 /// Releases a lease, or takes a request out of the queue.
-#[utoipa::path(delete, path = "/api/v1/pool-leases/{id}", params(("id" = String, Path, description = "Id of the lease"), ReleaseLease), responses((status = 200, body = ReleasedLease)))]
+#[utoipa::path(delete, path = "/api/v1/pool-leases/{id}", operation_id = "release_pool_lease", params(("id" = String, Path, description = "Id of the lease"), ReleaseLease), responses((status = 200, body = ReleasedLease)))]
 pub(crate) async fn release(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

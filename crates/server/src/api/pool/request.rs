@@ -27,7 +27,7 @@ pub(super) const HINT_CHARS_MAX: usize = 4000;
 const TICKETS_MAX: u32 = 10_000;
 
 /// Requests units. A request that waits keeps its place if the same holder repeats it in time.
-#[utoipa::path(post, path = "/api/v1/requests", request_body = RequestUnits, responses((status = 200, body = PoolRequest, description = "The units are granted"), (status = 202, body = PoolRequest, description = "The request waits in the queue")))]
+#[utoipa::path(post, path = "/api/v1/requests", operation_id = "request_units", request_body = RequestUnits, responses((status = 200, body = PoolRequest, description = "The units are granted"), (status = 202, body = PoolRequest, description = "The request waits in the queue")))]
 pub(crate) async fn create(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -91,7 +91,7 @@ pub(crate) async fn create(
 }
 
 /// Shows the tickets of a request. This does not keep the place in the queue, nor does it claim granted units.
-#[utoipa::path(get, path = "/api/v1/requests/{id}", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = Page<PoolLease>)))]
+#[utoipa::path(get, path = "/api/v1/requests/{id}", operation_id = "get_request", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = Page<PoolLease>)))]
 pub(crate) async fn show(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -102,7 +102,7 @@ pub(crate) async fn show(
 }
 
 /// Cancels a request: it leaves the queue, or all of its units are released.
-#[utoipa::path(delete, path = "/api/v1/requests/{id}", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = CancelledRequest)))]
+#[utoipa::path(delete, path = "/api/v1/requests/{id}", operation_id = "cancel_request", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = CancelledRequest)))]
 pub(crate) async fn cancel(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

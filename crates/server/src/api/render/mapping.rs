@@ -16,7 +16,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::render::mapping::{self, MappingRow};
 
 /// List field mappings.
-#[utoipa::path(get, path = "/api/v1/render-mappings", params(ListMappings), responses((status = 200, body = Page<FieldMapping>)))]
+#[utoipa::path(get, path = "/api/v1/render-mappings", operation_id = "list_field_mappings", params(ListMappings), responses((status = 200, body = Page<FieldMapping>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListMappings>,
@@ -27,7 +27,7 @@ pub(crate) async fn list(
 }
 
 /// Import field mappings, all or none. Existing mappings of the same fields are replaced.
-#[utoipa::path(post, path = "/api/v1/render-mappings", request_body = Items<FieldMapping>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/render-mappings", operation_id = "import_field_mappings", request_body = Items<FieldMapping>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
 pub(crate) async fn save(caller: Caller, Body(body): Body<Items<MappingRow>>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-mappings {}", json!(body));
     let rows = body.items;
@@ -46,7 +46,7 @@ pub(crate) async fn save(caller: Caller, Body(body): Body<Items<MappingRow>>) ->
 }
 
 /// Delete the field mappings of a composition, or one of them.
-#[utoipa::path(delete, path = "/api/v1/render-mappings/{name}", params(("name" = String, Path, description = "The composition"), DeleteMapping), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
+#[utoipa::path(delete, path = "/api/v1/render-mappings/{name}", operation_id = "delete_field_mappings", params(("name" = String, Path, description = "The composition"), DeleteMapping), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
 pub(crate) async fn remove(
     caller: Caller,
     Path(name): Path<String>,

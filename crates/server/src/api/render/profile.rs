@@ -28,7 +28,7 @@ fn checked((number, profile): (usize, Value)) -> Result<Profile, Problem> {
 }
 
 /// List profiles.
-#[utoipa::path(get, path = "/api/v1/render-profiles", responses((status = 200, body = Page<RenderProfile>)))]
+#[utoipa::path(get, path = "/api/v1/render-profiles", operation_id = "list_render_profiles", responses((status = 200, body = Page<RenderProfile>)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Profile>>, Problem> {
     let mut tx = state.read().await?;
     let profiles = tx.renders().profiles().await?;
@@ -36,7 +36,7 @@ pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Profile
 }
 
 /// Import profiles, all or none. Existing profiles of the same compositions are replaced.
-#[utoipa::path(post, path = "/api/v1/render-profiles", request_body = Items<RenderProfile>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/render-profiles", operation_id = "import_render_profiles", request_body = Items<RenderProfile>, responses((status = 200, body = Changed), (status = 400, body = ProblemBody)))]
 pub(crate) async fn save(caller: Caller, Body(body): Body<Items<Value>>) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-profiles {}", json!(body));
     let numbered = (1_usize..).zip(body.items);
@@ -58,7 +58,7 @@ pub(crate) async fn save(caller: Caller, Body(body): Body<Items<Value>>) -> Resu
 }
 
 /// Delete a profile.
-#[utoipa::path(delete, path = "/api/v1/render-profiles/{name}", params(("name" = String, Path, description = "The composition")), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
+#[utoipa::path(delete, path = "/api/v1/render-profiles/{name}", operation_id = "delete_render_profile", params(("name" = String, Path, description = "The composition")), responses((status = 200, body = Changed), (status = 404, body = ProblemBody)))]
 pub(crate) async fn remove(caller: Caller, Path(name): Path<String>) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-profiles/{}", json!(name));
     caller

@@ -42,17 +42,17 @@ generated = subprocess.run(
 sys.path.insert(0, str(folder))
 
 from client import Client  # noqa: E402
-from client.api.pool import pool_define_create, pool_list, pool_request_create  # noqa: E402
+from client.api.pool import create_pool, list_pools, request_units  # noqa: E402
 from client.models import CreatePool, PoolHolder, Problem, RequestPool, RequestUnits  # noqa: E402
 
 with Client(base_url=url) as client:
-    created = pool_define_create.sync_detailed(client=client, body=CreatePool(name="etl", max_units=8))
+    created = create_pool.sync_detailed(client=client, body=CreatePool(name="etl", max_units=8))
     holder = PoolHolder(dag_id="load", run_id="2026-11-17")
     asked = RequestUnits(pools=[RequestPool(pool="etl", parallel=4)], holder=holder)
-    granted = pool_request_create.sync_detailed(client=client, body=asked)
+    granted = request_units.sync_detailed(client=client, body=asked)
     asked.pools[0].pool = "nowhere"
-    refused = pool_request_create.sync_detailed(client=client, body=asked)
-    listed = pool_list.sync_detailed(client=client)
+    refused = request_units.sync_detailed(client=client, body=asked)
+    listed = list_pools.sync_detailed(client=client)
 
 print(
     json.dumps(

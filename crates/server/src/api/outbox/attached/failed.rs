@@ -21,7 +21,7 @@ use tidemill_store::outbox::attached::RowOrder;
 use tidemill_store::outbox::attached::failed::Skipped;
 
 /// List rows of an attached table with status FAILED, without their payloads.
-#[utoipa::path(get, path = "/api/v1/outbox/attached/{schema}/{table}/failed", params(("schema" = String, Path, description = "Schema of the table"), ("table" = String, Path, description = "Name of the table"), ListFailedRows), responses((status = 200, body = Page<FailedRow>)))]
+#[utoipa::path(get, path = "/api/v1/outbox/attached/{schema}/{table}/failed", operation_id = "list_failed_rows", params(("schema" = String, Path, description = "Schema of the table"), ("table" = String, Path, description = "Name of the table"), ListFailedRows), responses((status = 200, body = Page<FailedRow>)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
     Path((schema, table)): Path<(String, String)>,
