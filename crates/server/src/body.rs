@@ -1,4 +1,4 @@
-//! Bodies that are read as a whole, whatever `Content-Type` says of them.
+//! Reads whole bodies, whatever their `Content-Type`.
 
 use crate::api::too_large;
 use crate::problem::Problem;
@@ -8,11 +8,9 @@ use futures_core::Stream;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// So much more is read and thrown away of a body that is too large: a caller who is still sending would not see the
-/// answer, only that its connection has ended.
+/// A body that is too large is read up to here and discarded. A client that is still sending would not see the answer.
 const DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Longest that a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn read(body: Body) -> Result<Bytes, Problem> {
@@ -23,7 +21,7 @@ pub(crate) async fn read(body: Body) -> Result<Bytes, Problem> {
         .map_err(|error| error.map_or_else(too_large, |_| unread()))
 }
 
-/// The bytes; or an error of the connection, or none when there are too many of them.
+/// The bytes. The error is that of the connection, or none if there are too many bytes.
 async fn collect(body: Body) -> Result<Bytes, Option<axum::Error>> {
     let mut stream = body.into_data_stream();
     let mut next = async || std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await;

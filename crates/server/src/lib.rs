@@ -1,9 +1,8 @@
 //! HTTP: the API, the dashboard, health and metrics.
 //!
-//! Reading order: [`route`] (every route with what it needs, in one table), [`access`] (the one layer that every
-//! request passes), [`api`] and [`dashboard`] (what is behind it), [`lambda`] (the API as AWS clients call it),
-//! [`operate`] (the actions of operators), [`live`] (changes as they happen), [`action`] (what a program adds),
-//! [`problem`] (errors). [`Server`] puts them together.
+//! Reading order: [`route`] (all routes with their permissions), [`access`] (the layer that every request passes), [`api`],
+//! [`dashboard`], [`lambda`] (the API for AWS clients), [`operate`] (actions of operators), [`live`] (live updates),
+//! [`action`] (an extra action of the program), [`problem`] (errors). [`Server`] puts them together.
 
 pub mod access;
 pub mod action;

@@ -1,4 +1,4 @@
-//! Changes by the API: one transaction, an audit row in it, and the same answer for the same idempotency key.
+//! Changes by the API: one transaction with its audit entry, and the same answer for the same idempotency key.
 
 use crate::access::Principal;
 use crate::problem::Problem;
@@ -16,7 +16,6 @@ use tidemill_store::idempotency::Claim;
 const KEY: &str = "idempotency-key";
 const KEY_CHARS_MAX: usize = 200;
 
-/// Who asks for a change, of which server, and with which headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) state: State,
@@ -34,9 +33,9 @@ impl FromRequestParts<State> for Caller {
 }
 
 impl Caller {
-    /// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an
-    /// `Idempotency-Key` header the key is claimed and the answer kept in the same transaction, so a request that is
-    /// sent twice has one effect. `what` is the whole request as text.
+    /// Runs `change` of `object` in a transaction, if the caller's scopes include the object. With an `Idempotency-Key` header
+    /// the transaction also claims the key and stores the answer, so that a repeated request has one effect. `what` is the
+    /// whole request as text.
     pub(crate) async fn run(
         &self,
         object: &str,
@@ -47,8 +46,8 @@ impl Caller {
         self.run_finding(what, change).await
     }
 
-    /// [`run`](Self::run), for a change whose object is not known before it is looked for: `change` itself checks the
-    /// scope. An answer that was given before is given again also when the object is gone by now.
+    /// [`run`](Self::run) for a change that must find its object first: `change` checks the scope. A repeated request gets its
+    /// answer even if the object no longer exists.
     pub(crate) async fn run_finding(
         &self,
         what: &str,
@@ -58,7 +57,7 @@ impl Caller {
         Ok(answer(status, body))
     }
 
-    /// [`run_finding`](Self::run_finding), for those who add something to the answer: its status and its body.
+    /// [`run_finding`](Self::run_finding), with the status and the body of the answer.
     pub(crate) async fn once(
         &self,
         what: &str,
@@ -87,13 +86,12 @@ impl Caller {
     }
 }
 
-/// An answer in JSON.
 pub(crate) fn answer(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// The `Idempotency-Key` of a request, if it has one.
+/// The `Idempotency-Key` header.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(value) = headers.get(KEY) else { return Ok(None) };
     match value.to_str() {

@@ -1,5 +1,4 @@
-//! Every route with what it needs. A route that is not in this table does not exist, and one cannot be added
-//! without saying who may use it: that is the whole point of it.
+//! Every route with the permission that it needs. A route that is not in this table does not exist.
 
 mod page;
 
@@ -12,33 +11,29 @@ use axum::routing::{self, MethodRouter};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
 
-/// Who may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Everybody: nothing is told here that is worth protecting.
     Public,
     Needs(Permission),
 }
 
-/// What kind of answer a route gives, which decides how a refusal looks.
+/// The kind of client, which decides the form of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surface {
-    /// For programs: a problem object.
+    /// Programs get a problem object.
     Api,
-    /// For people: a page, or the way to the login.
+    /// People get a page, or are sent to the login.
     Page,
-    /// For clients of the EMR Batch Agent API: a problem object. They may sign their requests.
+    /// Clients of the EMR Batch Agent API get a problem object. They may sign their requests.
     EmrAgent,
-    /// For clients of AWS Lambda: an error of the service in its words. They may sign their requests.
+    /// Clients of AWS Lambda get an error of that service. They may sign their requests.
     Lambda,
 }
 
 pub struct Route {
     pub method: Method,
-    /// Path as the router matches it.
     pub path: &'static str,
     pub access: Access,
-    /// What kind of answer it gives.
     pub surface: Surface,
     handler: MethodRouter<State>,
 }
@@ -54,7 +49,6 @@ impl Route {
         Self { method, path, access, surface: Surface::Api, handler }
     }
 
-    /// Of another surface than the API.
     fn on(self, surface: Surface) -> Self {
         Self { surface, ..self }
     }
@@ -83,8 +77,7 @@ fn patch<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T
 
 const REQUESTS: &str = "/api/v1/requests";
 
-/// Whether requests of this surface to this path may wait for units. `path` is one of the table, perhaps below a base
-/// path.
+/// Whether requests may wait for units. `path` is one of the table, perhaps below a base path.
 pub(crate) fn waits(surface: Surface, path: &str) -> bool {
     match surface {
         Surface::EmrAgent | Surface::Lambda => true,
@@ -93,8 +86,8 @@ pub(crate) fn waits(surface: Surface, path: &str) -> bool {
     }
 }
 
-/// Whether an answer goes on for as long as somebody listens. `path` is one of the table, perhaps below a base path: a pool
-/// that is called `ui` has events too.
+/// Whether the answer is a stream without end. `path` is one of the table, perhaps below a base path, so that a pool named
+/// `ui` does not count.
 pub(crate) fn streams(path: &str) -> bool {
     path.ends_with("/ui/events")
 }
@@ -108,7 +101,7 @@ pub fn routes() -> Vec<Route> {
     others().into_iter().chain(actions).chain(page::routes()).collect()
 }
 
-/// The routes beside those of actions and of the dashboard.
+/// The routes of neither actions nor the dashboard.
 fn others() -> Vec<Route> {
     use Access::Public;
     use Surface::{EmrAgent, Lambda};
@@ -193,12 +186,11 @@ fn others() -> Vec<Route> {
     ]
 }
 
-/// What is in the table besides, where the program has an extra action.
+/// The route of the extra action of the program, if it has one.
 pub fn action_route() -> Route {
     page::of_action()
 }
 
-/// The router of the table, without the layers around it.
 pub(crate) fn router(routes: Vec<Route>) -> Router<State> {
     routes.into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler))
 }

@@ -27,57 +27,42 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// Largest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Longest that a request may take; the stream of live events is exempt.
+/// For all requests but live streams.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest that a request may take that waits for units of a pool.
+/// For requests that wait for units of a pool.
 const WAITING_TIMEOUT: Duration = Duration::from_secs(58);
-/// How many changes may be under way at once, those included whose callers have hung up; others wait. Few enough that on SQLite, where
-/// they write one after the other, a heartbeat does not wait long behind them.
+/// Maximum number of changes at once, including those whose clients have disconnected. SQLite runs them one after the other,
+/// and a heartbeat must not wait long.
 pub(crate) const CHANGES_MAX: u32 = 16;
-/// How long requests in hand may take once we are asked to stop.
+/// For open requests when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub listen: SocketAddr,
-    /// What stands before every path, such as `/tidemill`; empty for none.
+    /// URL prefix, such as `/tidemill`; may be empty.
     pub base_path: String,
-    /// What this installation is called.
+    /// The name of this installation on pages.
     pub instance: String,
-    /// How callers prove who they are.
     pub authentication: Authentication,
-    /// How much is too much.
     pub rates: Rates,
-    /// Most connections of one address; half of all unless given.
+    /// Default: half of all connections.
     pub connections_per_address: Option<u32>,
-    /// Whether browsers reach us over TLS, which decides on the cookie.
+    /// Whether browsers use TLS, which decides the name of the session cookie.
     pub is_behind_tls: bool,
-    /// How clients of the EMR Batch Agent API are answered.
     pub emr_agent: EmrAgentOptions,
-    /// How callers in the form of AWS Lambda are known.
     pub lambda: LambdaOptions,
 }
 
-/// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Everybody who reaches the address would be the administrator.
+    /// Every client that reaches the address would be an administrator.
     #[error("the server does not listen on {address} without authentication")]
-    OpenListener {
-        /// Where it was to listen.
-        address: SocketAddr,
-    },
-    /// Somebody else listens there, or the address is not ours.
+    OpenListener { address: SocketAddr },
     #[error("the server cannot listen on {address}")]
-    CannotListen {
-        /// Where it was to listen.
-        address: SocketAddr,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
+    CannotListen { address: SocketAddr, source: std::io::Error },
 }
 
 impl ServerError {
@@ -88,18 +73,19 @@ impl ServerError {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::OpenListener { .. } => {
                 "listen on 127.0.0.1, or set server.auth to \"required\" and create a token with `tidemill token create`".into()
             }
-            Self::CannotListen { .. } => "choose another address with --listen, or stop who listens there".into(),
+            Self::CannotListen { .. } => {
+                "choose another address with --listen, or stop the process that uses this port".into()
+            }
         }
     }
 }
 
-/// A server that listens already.
+/// A server that already listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -109,7 +95,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. From here on connections queue; [`run`](Self::run) answers them.
+    /// Listens. Connections queue until [`run`](Self::run).
     pub async fn bind(options: ServerOptions, parts: Parts) -> Result<Self, ServerError> {
         let address = options.listen;
         if matches!(options.authentication, Authentication::None) && !address.ip().is_loopback() {
@@ -123,12 +109,12 @@ impl Server {
         Ok(Self { listener, address, bounds, state: state(options, parts) })
     }
 
-    /// Where it listens, with the port that was really given.
+    /// With the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `shutdown` is done, then lets requests in hand come to their end.
+    /// Serves until `shutdown` completes, then finishes open requests.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) {
         let (stop, stopped) = watch::channel(false);
         let live = tokio::spawn(live::run(self.state.clone(), stopped.clone()));
@@ -145,19 +131,18 @@ impl Server {
         tokio::select! {
             () = async {
                 connection::serve(self.listener, app, &self.state.inner().base_path, self.bounds, draining).await;
-                // Those whose callers have hung up.
+                // Changes whose clients have disconnected.
                 drop(changes.acquire_many(CHANGES_MAX).await);
             } => {}
             () = async {
                 drop(late.wait_for(|stop| *stop).await);
                 tokio::time::sleep(DRAIN_TIMEOUT).await;
-            } => tracing::warn!("requests were still in hand after {DRAIN_TIMEOUT:?} and were cut off"),
+            } => tracing::warn!("requests were still open after {DRAIN_TIMEOUT:?} and were cut off"),
         }
         live.abort();
     }
 }
 
-/// What the handlers work with.
 pub fn state(options: ServerOptions, parts: Parts) -> State {
     let (started, started_at) = (parts.clock.monotonic(), parts.clock.now());
     State::new(Inner {
@@ -178,7 +163,7 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
     })
 }
 
-/// The whole application, with its one layer of access around everything.
+/// The whole application, with the access layer around everything.
 pub fn app(state: State) -> Router {
     let mut table = routes();
     table.extend(state.action().map(|_| action_route()));
@@ -208,7 +193,7 @@ pub fn app(state: State) -> Router {
     let elsewhere = format!("everything is below {base_path}/");
     let home = base_path.clone();
     Router::new().nest(&base_path, routes).fallback(async move |uri: Uri| {
-        // The router takes `/base/` for something else than `/base`; people do not.
+        // For the router, `/base/` and `/base` differ.
         if uri.path().strip_suffix('/') == Some(&home) {
             return Redirect::permanent(&home).into_response();
         }
@@ -216,22 +201,20 @@ pub fn app(state: State) -> Router {
     })
 }
 
-/// A handler that panicked is our fault, and says so without a word of how.
 fn panicked() -> Response<Body> {
     tracing::error!("a handler panicked");
-    Problem::new(Code::Unexpected, "the server failed", "try again; if it stays so, report it")
+    Problem::new(Code::Unexpected, "the server failed", "try again; if it fails again, report it")
         .into_response()
 }
 
-/// Bounds how long a caller waits. Whoever changes something is not cut off half-way by a caller that hangs up or by the
-/// limit: the change goes on to its end in a task of its own.
+/// Limits how long a client waits. Neither a timeout nor a disconnect stops a change: it continues in its own task.
 async fn limit_time(state: State, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let place = extensions.get::<Surface>().zip(extensions.get::<MatchedPath>());
     if place.is_some_and(|(_, path)| streams(path.as_str())) {
         return next.run(request).await;
     }
-    // What these write is written by the task that decides about pools.
+    // The task that decides about pools writes for these.
     let is_waiting = place.is_some_and(|(surface, path)| waits(*surface, path.as_str()));
     let timeout = if is_waiting { WAITING_TIMEOUT } else { REQUEST_TIMEOUT };
     let answer = async {
@@ -244,7 +227,7 @@ async fn limit_time(state: State, request: Request, next: Next) -> Response {
     match tokio::time::timeout(timeout, answer).await {
         Ok(response) => response,
         Err(_) => {
-            let remedy = "look whether it was done before you try again, or send the same Idempotency-Key";
+            let remedy = "check whether it was done before you try again, or send the same Idempotency-Key";
             let status = StatusCode::GATEWAY_TIMEOUT;
             Problem::with_status(status, Code::Unexpected, "the request took too long", remedy)
                 .into_response()
@@ -252,7 +235,7 @@ async fn limit_time(state: State, request: Request, next: Next) -> Response {
     }
 }
 
-/// Answers a request in a task of its own, which nobody cancels.
+/// Answers a request in its own task, which continues when the client disconnects.
 async fn to_its_end(state: &State, request: Request, next: Next) -> Response {
     let Ok(permit) = Arc::clone(&state.inner().changes).acquire_owned().await else { return panicked() };
     let change = tokio::spawn(async move {

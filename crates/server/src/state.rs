@@ -1,4 +1,4 @@
-//! What every handler works with.
+//! The state that all handlers share.
 
 use crate::access::limit::Limits;
 use crate::access::{Authentication, session::CookieName};
@@ -20,51 +20,45 @@ use tidemill_engine::render::WorkerHandle;
 use tidemill_store::{Store, StoreError, Tx};
 use tokio::sync::{Semaphore, watch};
 
-/// What the program hands to its server.
+/// What the program passes to its server.
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub store: Store,
     pub process: Process,
-    /// Starts jobs in this process.
     pub launcher: Launcher,
-    /// Decides about pools in this process.
     pub pools: Pools,
-    /// What is known of renders in this process.
     pub render: RenderPart,
-    /// What this program lets people do beyond what every server can; usually nothing.
     pub action: Option<Arc<dyn ExtraAction>>,
-    /// The rules of alerts that are in force.
+    /// The alert rules in force.
     pub rules: Vec<Rule>,
-    /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
-    /// What was counted; none when nobody counts.
+    /// None if the program records no metrics.
     pub metrics: Option<PrometheusHandle>,
-    /// The configuration in force, secrets masked.
+    /// The configuration in force.
     pub configuration: Vec<ConfigLine>,
     pub version: String,
 }
 
-/// What a server knows of renders.
 #[derive(Clone, Debug)]
 pub struct RenderPart {
-    /// What is tried again, and when.
+    /// The retry rules.
     pub policy: Policy,
     /// The worker of this process, if it has one.
     pub worker: Option<WorkerHandle>,
-    /// Where pictures out of files are, as this host sees it; none when nobody has said.
+    /// The folder of the pictures on this host.
     pub posters: Option<LocalPath>,
 }
 
-/// One line of the configuration, as it may be shown.
+/// A line of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigLine {
     pub key: String,
-    /// Its value, masked if it is secret.
+    /// Masked if it is secret.
     pub value: String,
     pub origin: String,
 }
 
-/// What every handler works with. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct State {
     inner: Arc<Inner>,
@@ -73,9 +67,9 @@ pub struct State {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) parts: Parts,
-    /// What stands before every path, without a slash at its end; empty for none.
+    /// URL prefix without a slash at its end; may be empty.
     pub(crate) base_path: String,
-    /// What this installation is called in the header of every page.
+    /// The name in the header of every page.
     pub(crate) instance: String,
     pub(crate) authentication: Authentication,
     pub(crate) cookie: CookieName,
@@ -84,9 +78,9 @@ pub(crate) struct Inner {
     pub(crate) started: Monotonic,
     pub(crate) started_at: Timestamp,
     pub(crate) is_draining: AtomicBool,
-    /// Becomes true when requests that wait are to come to their end.
+    /// True once waiting requests have to end.
     pub(crate) stopping: watch::Sender<bool>,
-    /// A permit for each change that is under way, so that they can be bounded and waited for.
+    /// One permit per running change, which limits them and lets the server wait for them.
     pub(crate) changes: Arc<Semaphore>,
     pub(crate) emr_agent: EmrAgentOptions,
     pub(crate) lambda: LambdaOptions,
@@ -97,7 +91,6 @@ impl State {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Where changes are published as they happen.
     pub fn live(&self) -> &Live {
         &self.inner.live
     }
@@ -106,14 +99,13 @@ impl State {
         &self.inner.parts.store
     }
 
-    /// Begins to read for a request: for no longer than somebody waits for its answer.
+    /// A transaction to read in. It ends with the timeout of the request.
     #[crate::boxed]
     pub(crate) async fn read(&self) -> Result<Tx, StoreError> {
         self.store().read_within(REQUEST_TIMEOUT).await
     }
 
-    /// What has to stand behind a command about jobs, where the program at the command line would not know them: the folder
-    /// that only a flag of this server names.
+    /// The flag that a command about jobs needs, if only a flag of this server names the folder of the jobs.
     pub(crate) fn jobs_flag(&self) -> String {
         let mut lines = self.inner.parts.configuration.iter();
         match lines.find(|line| line.key == "jobs.folder" && line.origin.ends_with("--jobs")) {
@@ -134,13 +126,13 @@ impl State {
         self.inner.parts.action.as_ref()
     }
 
-    /// Done when the server is about to end.
+    /// Completes when the server is about to end.
     pub(crate) async fn stopping(&self) {
-        // It is never dropped while somebody can wait here.
+        // The sender lives as long as the state.
         drop(self.inner.stopping.subscribe().wait_for(|is_stopping| *is_stopping).await);
     }
 
-    /// How many changes are under way, those included whose callers have hung up.
+    /// How many changes run now, including those whose clients have disconnected.
     pub fn changes_under_way(&self) -> usize {
         CHANGES_MAX as usize - self.inner.changes.available_permits()
     }
@@ -149,7 +141,7 @@ impl State {
         &self.inner
     }
 
-    /// A path of ours as a browser has to ask for it.
+    /// A path with the URL prefix.
     pub(crate) fn path(&self, path: &str) -> String {
         format!("{}{path}", self.inner.base_path)
     }

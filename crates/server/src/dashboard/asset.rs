@@ -26,18 +26,17 @@ pub(super) struct Asset {
     pub(super) text: &'static str,
 }
 
-/// Hash of what the files say, so that a new program is never seen with an old style.
+/// Hash of the files, so that browsers do not use an old style with a new program.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let hash = Sha256::new().chain_update(STYLE.text).chain_update(SCRIPT.text).finalize();
     hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Where a browser finds an asset.
 pub(super) fn url(state: &State, asset: &Asset) -> String {
     state.path(&format!("/assets/{}?v={}", asset.name, *VERSION))
 }
 
-/// A file. May be kept for ever: another content has another address.
+/// Browsers may cache the file forever, because its address contains the hash.
 pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Problem> {
     let found = [STYLE, SCRIPT].into_iter().find(|asset| asset.name == name);
     let asset = found.ok_or_else(|| Problem::not_found("this file"))?;

@@ -8,17 +8,15 @@ use axum::handler::Handler;
 use axum::http::Method;
 use tidemill_domain::action::Action;
 
-/// The route of the program's extra action, which is in the table only where there is one.
 pub(super) fn of_action() -> Route {
     form(action::PATH, ADMINISTER, action::perform)
 }
 
-/// Its part of the table.
 pub(super) fn routes() -> Vec<Route> {
     others().into_iter().chain(Action::ALL.into_iter().flat_map(of)).collect()
 }
 
-/// The form of an action, and the page with the question before it, as far as the dashboard has them.
+/// The form of an action and the question page before it, if the dashboard has them.
 fn of(action: Action) -> impl Iterator<Item = Route> {
     let declared = action.declaration();
     let question = operate::asks(action).zip(declared.page).map(|(permission, path)| {
@@ -66,7 +64,7 @@ fn others() -> Vec<Route> {
         form("/pools/{name}/change", OPERATE, pool::settings::change),
         page("/outbox", VIEW, outbox::page::page),
         page("/outbox/failed", VIEW, failed_event::list::page),
-        // What an event says is on it for those who may see payloads.
+        // Shows the payload only to visitors with `administer`.
         page("/outbox/failed/{id}", VIEW, failed_event::one::page),
         page("/alerts", VIEW, alert::page),
         page("/render", VIEW, render::page),
