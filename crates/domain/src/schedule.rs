@@ -20,3 +20,10 @@ pub use timetable::Timetable;
 pub use turn::{Circumstances, Passed, PassedTick, ScheduleState, Turn};
 pub use window::{Outside, Window};
 pub use zone::Zone;
+
+use crate::action::Action;
+
+/// The action to offer now.
+pub const fn possible(is_paused: bool) -> Action {
+    if is_paused { Action::ScheduleResume } else { Action::SchedulePause }
+}

@@ -2,6 +2,7 @@
 
 use super::decide::Policy;
 use super::weight::{Lever, Shape, Weight, WeightModel, weigh};
+use crate::action::Action;
 use crate::duration;
 use crate::schedule::{Window, Zone};
 use crate::time::Timestamp;
@@ -146,6 +147,11 @@ impl Settings {
             max_hold: Duration::from_secs(24 * 3600),
             claim_for: Duration::from_secs(120),
         }
+    }
+
+    /// The action to offer now.
+    pub const fn possible(&self) -> Action {
+        if self.paused.is_some() { Action::PoolResume } else { Action::PoolPause }
     }
 
     pub fn check(&self) -> Result<(), BadSettings> {

@@ -64,14 +64,10 @@ pub(crate) async fn page(
 /// The live list. It is the same for all visitors, so its buttons only link to the form.
 pub(crate) fn region(at: &State, common: &PageSnapshot, times: &Times) -> Region {
     let alerts = common.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
-    let rows = alerts.map(|alert| {
-        let name = format!("alert:{}/{}", alert.rule, alert.subject);
-        let markup = row(at, alert, &name, times);
-        Row::new(name, markup)
-    });
+    let rows = alerts.map(|alert| row(at, alert, times));
     let note = common.alerts.is_cut.then(|| html! { "There are more. Firing alerts come first." });
     let empty = html! { "No alerts. To check the installation, run " (command("tidemill doctor")) };
-    Region::rows("alerts", Audience::On(&[Page::Alerts]), COLUMNS, rows.collect(), &empty, note)
+    Region::rows("alerts", Audience::On(&[Page::Alerts]), COLUMNS, rows, &empty, note)
 }
 
 /// The address of the form with this alert.
@@ -84,31 +80,30 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn row(at: &State, alert: &AlertRecord, name: &str, times: &Times) -> Markup {
+fn row(at: &State, alert: &AlertRecord, times: &Times) -> Row {
     let health = match (alert.state, alert.severity) {
         (AlertState::Firing { .. }, Severity::Info) | (AlertState::Pending { .. }, _) => Health::Warn,
         (AlertState::Firing { .. }, _) => Health::Bad,
         (AlertState::Inactive | AlertState::Resolved { .. }, _) => Health::Idle,
     };
-    html! {
-        tr data-live=(name) {
-            td { (state_word(health, alert.state.as_str())) }
-            th scope="row" { (alert.rule) }
-            td.long { (alert.subject) }
-            td { (alert.severity.as_str()) }
-            td.number { (value_or(alert.value.map(rounded), "unknown")) }
-            td { (times.maybe(alert.state.since(), "")) }
-            td.long {
-                @if let Some(silence) = &alert.silence {
-                    "until " (times.at(silence.until)) " by " (silence.by) ": " (silence.reason)
-                } @else if !matches!(alert.state, AlertState::Inactive | AlertState::Resolved { .. }) {
-                    a.button href=(at.path(&silence_address(alert))) {
-                        "Silence…" span.unseen { " " (alert.rule) " of " (alert.subject) }
-                    }
+    let cells = html! {
+        td { (state_word(health, alert.state.as_str())) }
+        th scope="row" { (alert.rule) }
+        td.long { (alert.subject) }
+        td { (alert.severity.as_str()) }
+        td.number { (value_or(alert.value.map(rounded), "unknown")) }
+        td { (times.maybe(alert.state.since(), "")) }
+        td.long {
+            @if let Some(silence) = &alert.silence {
+                "until " (times.at(silence.until)) " by " (silence.by) ": " (silence.reason)
+            } @else if !matches!(alert.state, AlertState::Inactive | AlertState::Resolved { .. }) {
+                a.button href=(at.path(&silence_address(alert))) {
+                    "Silence…" span.unseen { " " (alert.rule) " of " (alert.subject) }
                 }
             }
         }
-    }
+    };
+    Row::of(format!("alert:{}/{}", alert.rule, alert.subject), &cells)
 }
 
 fn silence_row(visit: &PageContext, silence: &Silence, times: &Times, refusal: Option<&str>) -> Markup {

@@ -4,8 +4,8 @@ use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::event;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{list_table, plain_panel, query};
+use crate::dashboard::page_snapshot::{PageSnapshot, Rows};
+use crate::dashboard::part::{given, list_table, plain_panel, query};
 use crate::problem::Problem;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -34,7 +34,7 @@ pub(crate) struct AuditQuery {
 
 impl AuditQuery {
     fn filter(&self) -> AuditFilter {
-        let given = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
+        let given = |text: &str| given(text).map(str::to_owned);
         AuditFilter {
             before_id: self.before,
             since: None,
@@ -60,14 +60,11 @@ pub(crate) async fn page(
         return Ok(file(&records));
     }
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let mut records = tx.audit().entries(&filter.filter(), PAGE_ROWS + 1).await?;
-    let has_more = records.len() > PAGE_ROWS as usize;
-    records.truncate(PAGE_ROWS as usize);
+    let records = Rows::new(tx.audit().entries(&filter.filter(), PAGE_ROWS + 1).await?, PAGE_ROWS);
     let times = visit.times(common.now);
-    let rows = records.iter().map(|record| event::row(record, &times));
+    let rows = records.rows.iter().map(|record| event::row(record, &times));
     let empty = html! { "No entries match." };
-    let older =
-        records.last().filter(|_| has_more).map(|record| filter.query(&format!("before={}", record.id)));
+    let older = records.last_of_more().map(|record| filter.query(&format!("before={}", record.id)));
     let address = visit.state.path("/settings/audit");
     let content = html! {
         h1 { "Audit log" }

@@ -2,7 +2,7 @@
 
 use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::page_snapshot::{self, PageSnapshot};
-use crate::dashboard::preferences::{Preferences, ReadOnly, Reload, Shortcuts, Theme, TimeMode, after};
+use crate::dashboard::preferences::{Preferences, Switch, Theme, TimeMode, after};
 use crate::dashboard::region::Page;
 use crate::dashboard::{asset, form, part};
 use crate::state::State;
@@ -53,13 +53,13 @@ impl Section {
 /// A page with its navigation, header and footer: `Frame::new(..).titled(..).live(..).render(&content)`.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
-    pub(crate) visit: &'a PageContext,
-    pub(crate) common: &'a PageSnapshot,
-    pub(crate) section: Section,
+    visit: &'a PageContext,
+    common: &'a PageSnapshot,
+    section: Section,
     /// The title below that of the section; none for the section's own page.
-    pub(crate) title: Option<&'a str>,
+    title: Option<&'a str>,
     /// Which live updates it gets.
-    pub(crate) page: Page,
+    page: Page,
 }
 
 impl<'a> Frame<'a> {
@@ -93,7 +93,7 @@ impl<'a> Frame<'a> {
                 (self.navigation())
                 main #main.main tabindex="-1" {
                     (self.crumbs())
-                    @if visit.preferences.read_only == ReadOnly::On && !visit.is_viewer() {
+                    @if visit.preferences.read_only == Switch::On && !visit.is_viewer() {
                         p.banner { "Read-only mode is on: buttons that change something are disabled." }
                     }
                     (content)
@@ -112,7 +112,7 @@ impl<'a> Frame<'a> {
             preferences: visit.preferences,
             now: self.common.now,
             // Reloading the answer to a form would send the form again.
-            reloads: visit.preferences.reload == Reload::On && !visit.is_answer,
+            reloads: visit.preferences.reload == Switch::On && !visit.is_answer,
         };
         document(state, &head, &inside)
     }
@@ -169,13 +169,13 @@ impl<'a> Frame<'a> {
                         @if visit.is_viewer() {
                             span.soft { "Read-only: role " (visit.principal.role) }
                         } @else {
-                            button name="read_only" value=(after(ReadOnly::NAMES, preferences.read_only.as_str())) {
+                            button name="read_only" value=(after(Switch::NAMES, preferences.read_only.as_str())) {
                                 "Read-only: " b { (preferences.read_only.as_str()) }
                             }
                         }
                         noscript {
                             " "
-                            button name="reload" value=(after(Reload::NAMES, preferences.reload.as_str())) {
+                            button name="reload" value=(after(Switch::NAMES, preferences.reload.as_str())) {
                                 "Reload every 15 s: " b { (preferences.reload.as_str()) }
                             }
                         }
@@ -288,11 +288,11 @@ const KEYS: [(&str, &str); 12] = [
 ];
 
 /// The keyboard shortcuts, in a closed dialog.
-fn help(shortcuts: Shortcuts) -> Markup {
+fn help(shortcuts: Switch) -> Markup {
     html! {
         dialog #help aria-labelledby="help-heading" {
             h2 #help-heading { "Keyboard" }
-            @if shortcuts == Shortcuts::Off {
+            @if shortcuts == Switch::Off {
                 p { "Shortcuts are off. You can switch them on in the settings." }
             }
             table {

@@ -3,7 +3,7 @@
 use crate::access::{Principal, Via};
 use crate::dashboard::form;
 use crate::dashboard::instant::Times;
-use crate::dashboard::preferences::{Preferences, ReadOnly};
+use crate::dashboard::preferences::{Preferences, Switch};
 use crate::dashboard::region::Buttons;
 use crate::mutation::Caller;
 use crate::problem::Problem;
@@ -69,7 +69,7 @@ impl PageContext {
         if !self.principal.may(permission) {
             return Some(format!("The role {} may not {}.", self.principal.role, permission.as_str()));
         }
-        (self.preferences.read_only == ReadOnly::On).then(|| "Read-only mode is on.".to_owned())
+        (self.preferences.read_only == Switch::On).then(|| "Read-only mode is on.".to_owned())
     }
 
     /// [`refusal`](Self::refusal) for one object: a visitor can be limited to some.
@@ -80,11 +80,6 @@ impl PageContext {
 
     pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
         Buttons::unless(self.refusal(permission).as_deref())
-    }
-
-    /// [`buttons`](Self::buttons) for one object.
-    pub(crate) fn buttons_of(&self, permission: Permission, object: &str) -> Buttons {
-        Buttons::unless(self.refusal_of(permission, object).as_deref())
     }
 
     /// Whether the visitor may change nothing, so that read-only mode makes no difference.

@@ -27,12 +27,17 @@ pub(crate) struct Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// `rows` were read with one more than `limit`.
-    fn new(mut rows: Vec<T>, limit: u32) -> Self {
+    /// `rows` were read with one more than `limit`, which tells whether there are more.
+    pub(crate) fn new(mut rows: Vec<T>, limit: u32) -> Self {
         let limit = limit as usize;
         let is_cut = rows.len() > limit;
         rows.truncate(limit);
         Self { rows, is_cut }
+    }
+
+    /// The last row, if there are more: the next page begins after it.
+    pub(crate) fn last_of_more(&self) -> Option<&T> {
+        self.rows.last().filter(|_| self.is_cut)
     }
 
     pub(crate) fn count(&self, meets: impl Fn(&T) -> bool) -> Count {

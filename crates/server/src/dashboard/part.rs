@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 
 pub(crate) use tidemill_domain::words::{number, plural};
 
+const BRIEF_CHARS_MAX: usize = 200;
+
 /// The health of something. Pages show it by word, shape and colour, so that no reader depends on one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
@@ -102,11 +104,17 @@ impl std::fmt::Display for Count {
 
 /// A table that scrolls within itself when the window is narrow. A column of numbers has `#` before its name.
 pub(crate) fn table(caption: &str, columns: &[&str], tbody: &Markup) -> Markup {
-    let columns = columns.iter().map(|column| match column.strip_prefix('#') {
-        Some(name) => (name, true),
-        None => (*column, false),
-    });
-    wide_table(caption, &columns.collect::<Vec<_>>(), tbody)
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(caption) {
+            table {
+                caption.unseen { (caption) }
+                thead { tr { @for column in columns {
+                    th scope="col" class=[column.starts_with('#').then_some("number")] { (column.trim_start_matches('#')) }
+                } } }
+                (tbody)
+            }
+        }
+    }
 }
 
 /// [`table`] with rows that do not change by themselves; `empty` is the text when there are none.
@@ -124,21 +132,6 @@ pub(crate) fn list_table(
         }
     };
     table(caption, columns, &tbody)
-}
-
-/// [`table`] with columns that say whether they are of numbers.
-pub(crate) fn wide_table(caption: &str, columns: &[(&str, bool)], tbody: &Markup) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(caption) {
-            table {
-                caption.unseen { (caption) }
-                thead { tr { @for (column, is_number) in columns {
-                    th scope="col" class=[is_number.then_some("number")] { (column) }
-                } } }
-                (tbody)
-            }
-        }
-    }
 }
 
 /// The row of an empty table.
@@ -198,10 +191,36 @@ pub(crate) fn submit_button(label: &str, refusal: Option<&str>) -> Markup {
     }
 }
 
+/// Links to the newest and to the next older page of a list.
+pub(crate) fn pager(newest: Option<String>, older: Option<String>) -> Markup {
+    html! {
+        div.row.body {
+            @if let Some(address) = newest { a.button href=(address) { "Newest" } }
+            @if let Some(address) = older { a.button href=(address) { "Older" } }
+        }
+    }
+}
+
+/// A text field without surrounding spaces; none if it is empty.
+pub(crate) fn given(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+/// The first line that is not blank.
+pub(crate) fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+}
+
+/// The start of the first line, for a cell of a table.
+pub(crate) fn brief(text: &str) -> String {
+    let mut letters = first_line(text).chars();
+    let start: String = letters.by_ref().take(BRIEF_CHARS_MAX).collect();
+    if letters.next().is_some() { format!("{start}…") } else { start }
+}
+
 /// A query string of the fields that are not empty, with `more` at its end.
 pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, more: &str) -> String {
-    let given = fields.into_iter().map(|(name, value)| (name, value.trim()));
-    let given = given.filter(|(_, value)| !value.is_empty());
+    let given = fields.into_iter().filter_map(|(name, value)| Some((name, given(value)?)));
     let mut parts: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     parts.extend(Some(more.to_owned()).filter(|more| !more.is_empty()));
     if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
@@ -219,4 +238,22 @@ pub(crate) fn encoded(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_first_that_is_not_blank() {
+        assert_eq!(first_line("\n  no such row \nat line 7"), "no such row");
+        assert_eq!(first_line(" \n\t\n"), "");
+    }
+
+    #[test]
+    fn a_cell_has_the_first_line_of_an_error_and_not_all_of_it() {
+        assert_eq!(brief("\n  \nit broke\nat line 7"), "it broke");
+        assert_eq!(brief(&"가".repeat(500)).chars().count(), BRIEF_CHARS_MAX + 1);
+        assert_eq!(brief(""), "");
+    }
 }

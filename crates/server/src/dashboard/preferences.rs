@@ -33,26 +33,7 @@ tidemill_domain::words! {
         Relative = "relative",
     }
 
-    /// Disables buttons that change something, against slips of the hand. Permissions are checked elsewhere.
-    #[derive(Default)]
-    pub(crate) enum ReadOnly {
-        #[default]
-        Off = "off",
-        On = "on",
-    }
-
-    /// Whether single-key shortcuts work.
-    #[derive(Default)]
-    pub(crate) enum Shortcuts {
-        #[default]
-        On = "on",
-        Off = "off",
-    }
-
-    /// Whether pages reload every 15 seconds without the script. Off by default, because a reload clears forms.
-    #[derive(Default)]
-    pub(crate) enum Reload {
-        #[default]
+    pub(crate) enum Switch {
         Off = "off",
         On = "on",
     }
@@ -62,26 +43,29 @@ tidemill_domain::words! {
 pub(crate) struct Preferences {
     pub(crate) theme: Theme,
     pub(crate) time: TimeMode,
-    pub(crate) read_only: ReadOnly,
-    pub(crate) shortcuts: Shortcuts,
-    pub(crate) reload: Reload,
+    /// Disables buttons that change something, against slips of the hand. Permissions are checked elsewhere.
+    pub(crate) read_only: Switch,
+    /// Single-key shortcuts.
+    pub(crate) shortcuts: Switch,
+    /// Reloads pages every 15 seconds without the script. Off by default, because a reload clears forms.
+    pub(crate) reload: Switch,
 }
 
 impl Preferences {
     /// Reads the cookies. Unknown values count as missing.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
-            theme: of_cookie(headers, "tidemill_theme"),
-            time: of_cookie(headers, "tidemill_time"),
-            read_only: of_cookie(headers, "tidemill_read_only"),
-            shortcuts: of_cookie(headers, "tidemill_shortcuts"),
-            reload: of_cookie(headers, "tidemill_reload"),
+            theme: of_cookie(headers, "theme").unwrap_or_default(),
+            time: of_cookie(headers, "time").unwrap_or_default(),
+            read_only: of_cookie(headers, "read_only").unwrap_or(Switch::Off),
+            shortcuts: of_cookie(headers, "shortcuts").unwrap_or(Switch::On),
+            reload: of_cookie(headers, "reload").unwrap_or(Switch::Off),
         }
     }
 }
 
-fn of_cookie<T: FromStr + Default>(headers: &HeaderMap, name: &str) -> T {
-    value(headers, name).and_then(|word| word.parse().ok()).unwrap_or_default()
+fn of_cookie<T: FromStr>(headers: &HeaderMap, field: &str) -> Option<T> {
+    value(headers, &format!("tidemill_{field}"))?.parse().ok()
 }
 
 /// The word after `one`; after the last word, the first.
@@ -94,9 +78,9 @@ pub(crate) fn after(words: &[&'static str], one: &'static str) -> &'static str {
 const FIELDS: [(&str, &[&str]); 5] = [
     ("theme", Theme::NAMES),
     ("time", TimeMode::NAMES),
-    ("read_only", ReadOnly::NAMES),
-    ("shortcuts", Shortcuts::NAMES),
-    ("reload", Reload::NAMES),
+    ("read_only", Switch::NAMES),
+    ("shortcuts", Switch::NAMES),
+    ("reload", Switch::NAMES),
 ];
 
 /// Sets a cookie for each field of the form and returns to the page of the form.
@@ -174,8 +158,8 @@ mod tests {
 
         assert_eq!(preferences.theme, Theme::Dark);
         assert_eq!(preferences.time, TimeMode::Utc);
-        assert_eq!(preferences.read_only, ReadOnly::On);
-        assert_eq!(preferences.shortcuts, Shortcuts::On);
+        assert_eq!(preferences.read_only, Switch::On);
+        assert_eq!(preferences.shortcuts, Switch::On);
     }
 
     #[test]

@@ -159,12 +159,26 @@ impl Region {
         name: &str,
         audience: Audience,
         columns: &[&str],
-        rows: Vec<Row>,
+        rows: impl IntoIterator<Item = Row>,
         empty: &Markup,
         note: Option<Markup>,
     ) -> Self {
         let below = html! { @if let Some(note) = note { tr { td.soft colspan=(columns.len()) { (note) } } } };
+        let rows = rows.into_iter().collect();
         Self::table_body(name, audience, rows, empty_row(columns.len(), empty), below)
+    }
+
+    /// [`rows`](Self::rows) of a table that only `page` has.
+    pub(crate) fn rows_at(
+        page: &Page,
+        what: &str,
+        columns: &[&str],
+        rows: impl IntoIterator<Item = Row>,
+        empty: &Markup,
+        note: Option<Markup>,
+    ) -> Self {
+        let name = format!("{what}@{}", page.word());
+        Self::rows(&name, Audience::At(page.clone()), columns, rows, empty, note)
     }
 
     /// The body of a live table: `without` is its content without rows, `below` comes after the last row.
@@ -221,6 +235,12 @@ impl Row {
     /// A row; `markup` carries the name as `data-live`.
     pub(crate) fn new(name: String, markup: Markup) -> Self {
         Self { name, html: markup.into_string() }
+    }
+
+    /// A row of these cells.
+    pub(crate) fn of(name: String, cells: &Markup) -> Self {
+        let markup = html! { tr data-live=(name) { (cells) } };
+        Self::new(name, markup)
     }
 }
 

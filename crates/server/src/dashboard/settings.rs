@@ -6,7 +6,7 @@ use crate::dashboard::overview::process;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, list_table, panel, plain_panel, table};
-use crate::dashboard::preferences::{ReadOnly, Reload, Shortcuts, Theme, TimeMode};
+use crate::dashboard::preferences::{Switch, Theme, TimeMode};
 use crate::dashboard::region::Page;
 use crate::problem::Problem;
 use axum::response::Html;
@@ -43,10 +43,10 @@ fn preferences(visit: &PageContext) -> Markup {
             div.fields {
                 (choice("theme", "Theme", Theme::NAMES, now.theme.as_str()))
                 (choice("time", "Times", TimeMode::NAMES, now.time.as_str()))
-                (choice("shortcuts", "Keyboard shortcuts", Shortcuts::NAMES, now.shortcuts.as_str()))
-                (choice("reload", "Reload every 15 s without scripts", Reload::NAMES, now.reload.as_str()))
+                (choice("shortcuts", "Keyboard shortcuts", Switch::NAMES, now.shortcuts.as_str()))
+                (choice("reload", "Reload every 15 s without scripts", Switch::NAMES, now.reload.as_str()))
                 @if !visit.is_viewer() {
-                    (choice("read_only", "Read-only mode", ReadOnly::NAMES, now.read_only.as_str()))
+                    (choice("read_only", "Read-only mode", Switch::NAMES, now.read_only.as_str()))
                 }
             }
             div.row { button.do { "Save" } }

@@ -4,6 +4,7 @@ use crate::dashboard::execution::list::Executions;
 use crate::dashboard::execution::page::Regions as Execution;
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
+use crate::dashboard::outbox::overview::OutboxOverview;
 use crate::dashboard::overview::page::{Snapshot, regions as overview_regions};
 use crate::dashboard::region::{Page, Region};
 use crate::dashboard::render::board::{Board, RenderSummary, address};
@@ -104,12 +105,9 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             // A pool that was removed stays on its page as it was last seen.
             let pool = pool::page::PoolData::read(&mut tx, page, times.now()).await?;
             let context = pool::list::RowContext { state, times, buttons: *buttons };
-            pool.map_or_else(Vec::new, |pool| pool::page::Regions::new(&context, &pool, page).into_vec())
+            pool.map_or_else(Vec::new, |pool| pool::page::regions(&context, &pool, page))
         }
-        Page::Outbox => {
-            let overview = outbox::overview::OutboxOverview::read(&mut tx).await?;
-            outbox::page::Regions::new(state, &overview, times).into_vec()
-        }
+        Page::Outbox => outbox::page::regions(state, &OutboxOverview::read(&mut tx).await?, times),
         Page::FailedEvents => outbox::failed_event::list::count_regions(&mut tx).await?,
         Page::Renders(status, buttons) => {
             let (summary, board) =

@@ -1,8 +1,8 @@
 //! The error panel at the top of the page of a failed execution.
 
 use super::page_data::{COMPARED, PageData};
-use crate::dashboard::job::list::first_line;
 use crate::dashboard::job::state::status_word;
+use crate::dashboard::part::first_line;
 use crate::dashboard::part::number;
 use maud::{Markup, html};
 use tidemill_api::execution::is_partition;

@@ -5,11 +5,11 @@ use super::view::{ExecutionsView, RUNNING};
 use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::job::list::{address, duration, first_line};
+use crate::dashboard::job::list::{address, duration};
 use crate::dashboard::job::state::status_word;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, number, panel, wide_table};
+use crate::dashboard::part::{command, empty_row, first_line, number, pager, panel, table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -21,16 +21,8 @@ use tidemill_store::job::{ExecutionFilter, ExecutionRecord};
 use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 25;
-const COLUMNS: &[(&str, bool)] = &[
-    ("Status", false),
-    ("Execution", true),
-    ("Job", false),
-    ("Instance", true),
-    ("Created", false),
-    ("Duration", true),
-    ("Message", false),
-    ("Action", false),
-];
+const COLUMNS: &[&str] =
+    &["Status", "#Execution", "Job", "#Instance", "Created", "#Duration", "Message", "Action"];
 
 /// Empty fields of the form count as missing.
 #[derive(Debug, Default, Deserialize)]
@@ -53,19 +45,8 @@ pub(crate) async fn all(
         h1 { "Executions" }
         (panel("executions", "All jobs", &html! { span.soft { "The newest first." } }, &table))
     };
-    let (section, page) = (Section::Jobs, Page::Executions(view));
-    let frame = Frame { visit: &visit, common: &common, section, title: Some("Executions"), page };
+    let frame = Frame::new(&visit, &common, Section::Jobs).titled("Executions").live(Page::Executions(view));
     Ok(frame.render(&content))
-}
-
-/// Links to the newest and to the next older page of a list.
-pub(crate) fn pager(newest: Option<String>, older: Option<String>) -> Markup {
-    html! {
-        div.row.body {
-            @if let Some(address) = newest { a.button href=(address) { "Newest" } }
-            @if let Some(address) = older { a.button href=(address) { "Older" } }
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -111,7 +92,7 @@ impl Executions {
         let older = self.records.last().filter(|_| self.has_more);
         html! {
             (self.filter(&address))
-            (wide_table("Executions", &self.columns(), &self.region(state, times).markup()))
+            (table("Executions", &self.columns(), &self.region(state, times).markup()))
             (pager(
                 view.before.map(|_| format!("{address}{}#executions", view.query(""))),
                 older.map(|last| format!("{address}{}#executions", view.query(&format!("before={}", last.id)))),
@@ -128,8 +109,8 @@ impl Executions {
     }
 
     /// A list of one job has no column for the job.
-    fn columns(&self) -> Vec<(&'static str, bool)> {
-        COLUMNS.iter().copied().filter(|(name, _)| !(self.is_of_one_job() && *name == "Job")).collect()
+    fn columns(&self) -> Vec<&'static str> {
+        COLUMNS.iter().copied().filter(|name| !(self.is_of_one_job() && *name == "Job")).collect()
     }
 
     fn nothing(&self) -> Markup {

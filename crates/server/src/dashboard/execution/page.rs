@@ -9,7 +9,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::overview::event;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{empty_row, panel, refusal_banner, table, wide_table};
+use crate::dashboard::part::{empty_row, panel, refusal_banner, table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -91,15 +91,14 @@ pub(crate) async fn show(
         (action::panel_of(visit, &data, &regions.actions))
         (body(&regions, &content))
     };
-    let (section, page) = (Section::Jobs, Page::Execution(id));
-    let frame = Frame { visit, common: &common, section, title: Some(&name), page };
+    let frame = Frame::new(visit, &common, Section::Jobs).titled(&name).live(Page::Execution(id));
     Ok(frame.render_in(&title, &markup))
 }
 
 fn body(regions: &Regions, content: &content::Content) -> Markup {
     let nothing = html! {};
     html! {
-        (panel("steps", "Steps", &nothing, &wide_table("Steps", step::COLUMNS, &regions.steps.markup())))
+        (panel("steps", "Steps", &nothing, &table("Steps", step::COLUMNS, &regions.steps.markup())))
         (panel("timeline", "Timeline", &html! { span.soft { "All executions of the instance, without the time between them." } },
             &regions.timeline.markup()))
         @if let Some(rejects) = content.rejects() {

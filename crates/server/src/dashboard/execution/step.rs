@@ -14,18 +14,18 @@ use tidemill_store::job::StepRecord;
 /// Maximum number of rows.
 const ROWS_MAX: usize = 200;
 
-pub(super) const COLUMNS: &[(&str, bool)] = &[
-    ("Step", false),
-    ("Status", false),
-    ("Progress", false),
-    ("Read", true),
-    ("Written", true),
-    ("Filtered", true),
-    ("Skipped", true),
-    ("Commits", true),
-    ("Rollbacks", true),
-    ("Items/s", true),
-    ("Duration", true),
+pub(super) const COLUMNS: &[&str] = &[
+    "Step",
+    "Status",
+    "Progress",
+    "#Read",
+    "#Written",
+    "#Filtered",
+    "#Skipped",
+    "#Commits",
+    "#Rollbacks",
+    "#Items/s",
+    "#Duration",
 ];
 
 pub(super) fn region(data: &PageData, audience: Audience, times: &Times) -> Region {

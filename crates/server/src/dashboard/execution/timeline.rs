@@ -4,7 +4,7 @@
 use super::page_data::PageData;
 use crate::dashboard::instant::took;
 use crate::dashboard::job::state::{health, status_word};
-use crate::dashboard::part::wide_table;
+use crate::dashboard::part::table;
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
@@ -17,8 +17,7 @@ use tidemill_store::job::{ExecutionRecord, StepRecord};
 const BARS: usize = 40;
 /// Width of a drawing in its own units.
 const WIDTH: f64 = 1000.0;
-const COLUMNS: &[(&str, bool)] =
-    &[("Execution", true), ("Step", false), ("Status", false), ("When", false), ("Duration", true)];
+const COLUMNS: &[&str] = &["#Execution", "Step", "Status", "When", "#Duration"];
 
 /// `from` counts only time in which an execution of the instance ran.
 struct Bar<'a> {
@@ -40,7 +39,7 @@ pub(super) fn markup(state: &State, data: &PageData, now: Timestamp) -> Markup {
             @if bars.is_empty() {
                 p.empty { "No steps have started yet." }
             } @else {
-                (wide_table("Timeline", COLUMNS, &rows))
+                (table("Timeline", COLUMNS, &rows))
             }
         }
     }

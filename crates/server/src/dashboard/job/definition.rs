@@ -1,9 +1,10 @@
 //! The definition of a job on this server.
 
-use crate::dashboard::part::table;
+use crate::dashboard::part::list_table;
 use maud::{Markup, html};
 use tidemill_api::job::on_crash_text;
-use tidemill_engine::job::Job;
+use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_engine::job::{Job, Step};
 
 const STEP_COLUMNS: &[&str] = &["Step", "Type", "Settings"];
 const PARAMETER_COLUMNS: &[&str] = &["Parameter", "Type", "Required", "Identifying"];
@@ -15,39 +16,33 @@ pub(super) fn of(job: &Job) -> Markup {
             dt { "When its process dies" } dd { (on_crash_text(job.crash_policy().limit())) }
             @if let Some(definition) = job.definition() { dt { "Fingerprint" } dd { code { (definition) } } }
         }
-        (table("Steps", STEP_COLUMNS, &steps(job)))
-        @if !job.parameters().is_empty() { (table("Parameters", PARAMETER_COLUMNS, &parameters(job))) }
+        (list_table("Steps", STEP_COLUMNS, job.steps().into_iter().map(step_row), &html! { "No steps." }))
+        @if !job.parameters().is_empty() {
+            (list_table("Parameters", PARAMETER_COLUMNS, job.parameters().iter().map(parameter_row), &html! {}))
+        }
     }
 }
 
-fn steps(job: &Job) -> Markup {
+fn step_row(step: &Step) -> Markup {
     html! {
-        tbody {
-            @for step in job.steps() {
-                tr {
-                    th scope="row" { (step.name()) }
-                    td { (step.type_word()) }
-                    td.long {
-                        @for (setting, value) in step.describe() { div { span.soft { (setting) ": " } (value) } }
-                    }
-                }
+        tr {
+            th scope="row" { (step.name()) }
+            td { (step.type_word()) }
+            td.long {
+                @for (setting, value) in step.describe() { div { span.soft { (setting) ": " } (value) } }
             }
         }
     }
 }
 
-fn parameters(job: &Job) -> Markup {
+fn parameter_row(parameter: &ParameterSpec) -> Markup {
     let yes = |is_true: bool| if is_true { "yes" } else { "no" };
     html! {
-        tbody {
-            @for parameter in job.parameters() {
-                tr {
-                    th scope="row" { (parameter.name) }
-                    td { (parameter.kind.as_str()) }
-                    td { (yes(parameter.is_required)) }
-                    td { (yes(parameter.is_identifying)) }
-                }
-            }
+        tr {
+            th scope="row" { (parameter.name) }
+            td { (parameter.kind.as_str()) }
+            td { (yes(parameter.is_required)) }
+            td { (yes(parameter.is_identifying)) }
         }
     }
 }

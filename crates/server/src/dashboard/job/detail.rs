@@ -9,7 +9,7 @@ use crate::dashboard::execution::list::Executions;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::panel;
+use crate::dashboard::part::plain_panel;
 use crate::dashboard::region::Page;
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -60,23 +60,21 @@ pub(super) async fn show(
         Err(other) => return Err(other.into()),
     };
     let times = visit.times(common.now);
-    let nothing = html! {};
     let content = html! {
         h1 { (name) }
         @if defined.is_none() {
             p.banner { "This server does not have the job. It shows the executions in the database but cannot run the job." }
         }
-        (panel("executions", "Executions", &nothing, &html! {
+        (plain_panel("executions", "Executions", &html! {
             (chart::durations(&runs))
             (executions.markup(&visit.state, &times))
         }))
-        (panel("run", "Run", &nothing, &run::form(visit, name, defined, refused)))
-        (panel("schedules", "Schedules", &nothing, &schedule::table_of(visit, &schedules, &times)))
-        (panel("instances", "Instances", &nothing, &instances.table(visit, name, query, &times)))
+        (plain_panel("run", "Run", &run::form(visit, name, defined, refused)))
+        (plain_panel("schedules", "Schedules", &schedule::table_of(visit, &schedules, &times)))
+        (plain_panel("instances", "Instances", &instances.table(visit, name, query, &times)))
         @if let Some(defined) = defined {
-            (panel("definition", "Definition", &nothing, &definition::of(defined)))
+            (plain_panel("definition", "Definition", &definition::of(defined)))
         }
     };
-    let (section, title, page) = (Section::Jobs, Some(name), Page::Executions(view));
-    Ok(Frame { visit, common: &common, section, title, page }.render(&content))
+    Ok(Frame::new(visit, &common, Section::Jobs).titled(name).live(Page::Executions(view)).render(&content))
 }

@@ -3,10 +3,10 @@
 use super::detail::JobPageQuery;
 use super::list::address;
 use super::state::status_word;
-use crate::dashboard::execution::list::pager;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{empty_row, number, wide_table};
+use crate::dashboard::page_snapshot::Rows;
+use crate::dashboard::part::{list_table, number, pager};
 use maud::{Markup, html};
 use tidemill_domain::job::InstanceId;
 use tidemill_store::job::InstanceRecord;
@@ -14,31 +14,19 @@ use tidemill_store::job::list::COUNTED_MAX;
 use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 10;
-const COLUMNS: &[(&str, bool)] = &[
-    ("Status", false),
-    ("Instance", true),
-    ("Identifying parameters", false),
-    ("Executions", true),
-    ("Last", false),
-];
+const COLUMNS: &[&str] = &["Status", "#Instance", "Identifying parameters", "#Executions", "Last"];
 
 #[derive(Debug)]
-pub(super) struct Instances {
-    records: Vec<InstanceRecord>,
-    has_more: bool,
-}
+pub(super) struct Instances(Rows<InstanceRecord>);
 
 impl Instances {
     pub(super) async fn read(tx: &mut Tx, job: &str, query: &JobPageQuery) -> Result<Self, StoreError> {
         let before = query.instances_before.map(InstanceId::new);
-        let mut records = tx.jobs().instances(job, before, PAGE_ROWS + 1).await?;
-        let has_more = records.len() > PAGE_ROWS as usize;
-        records.truncate(PAGE_ROWS as usize);
-        Ok(Self { records, has_more })
+        Ok(Self(Rows::new(tx.jobs().instances(job, before, PAGE_ROWS + 1).await?, PAGE_ROWS)))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.0.rows.is_empty()
     }
 
     /// The table with the links to other pages.
@@ -50,20 +38,13 @@ impl Instances {
         times: &Times,
     ) -> Markup {
         let address = address(&visit.state, job);
-        let rows = html! {
-            tbody {
-                @if self.records.is_empty() {
-                    (empty_row(COLUMNS.len(), &html! { "No instances yet. Each new set of identifying parameters creates one." }))
-                }
-                @for record in &self.records { (row(&address, record, times)) }
-            }
-        };
-        let older = self.records.last().filter(|_| self.has_more);
+        let rows = self.0.rows.iter().map(|record| row(&address, record, times));
+        let empty = html! { "No instances yet. Each new set of identifying parameters creates one." };
         html! {
-            (wide_table("Instances", COLUMNS, &rows))
+            (list_table("Instances", COLUMNS, rows, &empty))
             (pager(
                 query.instances_before.map(|_| format!("{address}#instances")),
-                older.map(|last| format!("{address}?instances_before={}#instances", last.id)),
+                self.0.last_of_more().map(|last| format!("{address}?instances_before={}#instances", last.id)),
             ))
         }
     }

@@ -9,7 +9,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, encoded, panel, plural, wide_table};
+use crate::dashboard::part::{command, empty_row, encoded, first_line, panel, plural, table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::track::{Outcomes, median};
+use tidemill_domain::schedule::possible;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::job::{JobRecord, LastExecution, RunRecord};
 use tidemill_store::schedule::ScheduleRecord;
@@ -33,16 +34,15 @@ const SHOWN: usize = 100;
 /// Period of the success rate.
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
-/// Columns of the table; true for numbers.
-const COLUMNS: &[(&str, bool)] = &[
-    ("Last execution", false),
-    ("Job", false),
-    ("Last 20, newest on the right", false),
-    ("Median duration", true),
-    ("Last duration", true),
-    ("Success, 7 days", true),
-    ("Next run", false),
-    ("Action", false),
+const COLUMNS: &[&str] = &[
+    "Last execution",
+    "Job",
+    "Last 20, newest on the right",
+    "#Median duration",
+    "#Last duration",
+    "#Success, 7 days",
+    "Next run",
+    "Action",
 ];
 
 #[derive(Debug)]
@@ -79,11 +79,9 @@ pub(crate) async fn jobs(
     let content = html! {
         h1 { "Jobs" }
         (filter(&visit, &view))
-        (panel("jobs", "All jobs", &aside, &wide_table("Jobs", COLUMNS, &list.markup())))
+        (panel("jobs", "All jobs", &aside, &table("Jobs", COLUMNS, &list.markup())))
     };
-    let page = Page::Jobs(view);
-    let frame = Frame { visit: &visit, common: &common, section: Section::Jobs, title: None, page };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Jobs).live(Page::Jobs(view)).render(&content))
 }
 
 fn filter(visit: &PageContext, view: &JobsView) -> Markup {
@@ -168,7 +166,7 @@ impl Jobs {
     }
 
     pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
-        let rows = self.rows.iter().map(|job| Row::new(name(job), row(job, state, times))).collect();
+        let rows = self.rows.iter().map(|job| row(job, state, times)).collect();
         let below = html! {
             @if self.found > self.rows.len() {
                 tr { td.soft colspan=(COLUMNS.len()) {
@@ -201,52 +199,42 @@ pub(crate) fn address(state: &State, job: &str) -> String {
     state.path(&format!("/jobs/{}", encoded(job)))
 }
 
-fn name(job: &Job) -> String {
-    format!("job:{}", job.name)
-}
-
-fn row(job: &Job, state: &State, times: &Times) -> Markup {
+fn row(job: &Job, state: &State, times: &Times) -> Row {
     let address = address(state, &job.name);
     let fault = job.runs.first().map_or("", |run| first_line(&run.message));
-    html! {
-        tr data-live=(name(job)) {
-            td {
-                @match job.last {
-                    Some(last) => {
-                        a.plain href=(state.path(&format!("/executions/{}", last.id))) { (status_word(last.status)) }
-                        br;
-                        span.soft { (times.at(last.created_at)) }
-                    }
-                    None => span.soft { "never ran" },
+    let cells = html! {
+        td {
+            @match job.last {
+                Some(last) => {
+                    a.plain href=(state.path(&format!("/executions/{}", last.id))) { (status_word(last.status)) }
+                    br;
+                    span.soft { (times.at(last.created_at)) }
                 }
+                None => span.soft { "never ran" },
             }
-            th.long scope="row" {
-                a href=(address) { (job.name) }
-                @if !job.is_registered { " " span.soft { "(not on this server)" } }
-                @if !fault.is_empty() { div.fault.brief { (fault) } }
-            }
-            td { (strip(&job.runs)) }
-            td.number { (duration(median(job.runs.iter().filter_map(RunRecord::length)))) }
-            td.number { (last_took(job)) }
-            td.number { (success(job.outcomes)) }
-            td { (next_run(job, times)) }
-            td {
-                a.button href={ (address) "#run" } aria-label={ "Run " (job.name) } { "Run…" }
-                @if let Some(schedule) = job.schedules.first() {
-                    " "
-                    a.button href={ (address) "#schedules" } {
-                        @if schedule.pause.is_some() { "Resume…" } @else { "Pause…" }
-                        span.unseen { " the schedule of " (job.name) }
-                    }
+        }
+        th.long scope="row" {
+            a href=(address) { (job.name) }
+            @if !job.is_registered { " " span.soft { "(not on this server)" } }
+            @if !fault.is_empty() { div.fault.brief { (fault) } }
+        }
+        td { (strip(&job.runs)) }
+        td.number { (duration(median(job.runs.iter().filter_map(RunRecord::length)))) }
+        td.number { (last_took(job)) }
+        td.number { (success(job.outcomes)) }
+        td { (next_run(job, times)) }
+        td {
+            a.button href={ (address) "#run" } aria-label={ "Run " (job.name) } { "Run…" }
+            @if let Some(schedule) = job.schedules.first() {
+                " "
+                a.button href={ (address) "#schedules" } {
+                    (possible(schedule.pause.is_some()).label()) "…"
+                    span.unseen { " the schedule of " (job.name) }
                 }
             }
         }
-    }
-}
-
-/// The first line that is not blank.
-pub(crate) fn first_line(text: &str) -> &str {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+    };
+    Row::of(format!("job:{}", job.name), &cells)
 }
 
 /// A duration, or a dash if it is unknown.
@@ -317,15 +305,4 @@ fn summary(runs: &[RunRecord]) -> String {
 fn about(run: &RunRecord) -> String {
     let length = run.length().map(|length| format!(", took {}", took(length))).unwrap_or_default();
     format!("#{} {}, {}{length}", run.id, run.status, run.created_at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_is_the_first_that_is_not_blank() {
-        assert_eq!(first_line("\n  no such row \nat line 7"), "no such row");
-        assert_eq!(first_line(" \n\t\n"), "");
-    }
 }

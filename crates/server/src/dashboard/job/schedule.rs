@@ -4,30 +4,24 @@ use super::list::address;
 use crate::dashboard::form;
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{Health, command, empty_row, encoded, refused, state, table};
+use crate::dashboard::part::{Health, command, encoded, list_table, refused, state};
 use crate::dashboard::sheet::{Sheet, SheetForm, Weight, reason_field};
 use crate::problem::Problem;
 use maud::{Markup, html};
 use tidemill_api::schedule::ScheduleState;
 use tidemill_domain::access::Permission;
-use tidemill_domain::action::Reason;
+use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::schedule::possible;
 use tidemill_store::schedule::ScheduleRecord;
 
 const COLUMNS: &[&str] = &["State", "Schedule", "When", "Next run", "Last tick", "Action"];
 
 pub(super) fn table_of(visit: &PageContext, schedules: &[ScheduleRecord], times: &Times) -> Markup {
-    let rows = html! {
-        tbody {
-            @if schedules.is_empty() {
-                (empty_row(COLUMNS.len(), &html! {
-                    "No schedules. Add " code { "schedule" } " to the job file to launch the job automatically. List all schedules: "
-                    (command("tidemill schedule list"))
-                }))
-            }
-            @for record in schedules { (row(visit, record, times)) }
-        }
+    let empty = html! {
+        "No schedules. Add " code { "schedule" } " to the job file to launch the job automatically. List all schedules: "
+        (command("tidemill schedule list"))
     };
-    table("Schedules", COLUMNS, &rows)
+    list_table("Schedules", COLUMNS, schedules.iter().map(|record| row(visit, record, times)), &empty)
 }
 
 fn row(visit: &PageContext, record: &ScheduleRecord, times: &Times) -> Markup {
@@ -57,12 +51,11 @@ fn row(visit: &PageContext, record: &ScheduleRecord, times: &Times) -> Markup {
 
 fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     let (name, job) = (&record.schedule.name, &record.schedule.job);
-    let is_paused = record.pause.is_some();
-    let verb = if is_paused { "resume" } else { "pause" };
-    let path = visit.state.path(&format!("/schedules/{}/{verb}", encoded(name)));
+    let action = possible(record.pause.is_some());
+    let path = visit.state.path(&format!("/schedules/{}/{}", encoded(name), action.verb()));
     match visit.refusal_of(Permission::Operate, &format!("job/{job}")) {
-        Some(reason) => refused(if is_paused { "Resume" } else { "Pause…" }, &reason),
-        None if is_paused => html! {
+        Some(reason) => refused(&action.label(), &reason),
+        None if action == Action::ScheduleResume => html! {
             form method="post" action=(path) {
                 (form::hidden(&visit.principal))
                 button aria-label={ "Resume schedule " (name) } { "Resume" }

@@ -6,45 +6,38 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{Health, command, empty_row, number, panel, state as state_word, wide_table};
-use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::part::{
+    Health, command, number, panel, plain_panel, state as state_word, table, value_or,
+};
+use crate::dashboard::region::{Audience, Page, Region, Row, show};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
-use maud::{Markup, html};
-use tidemill_domain::outbox::Count;
+use maud::html;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_store::outbox::{AttachedStats, Backlog, RelayDetail};
 
-const FAILED_COLUMNS: &[(&str, bool)] =
-    &[("State", false), ("Events", true), ("Oldest", false), ("Meaning", false)];
+const FAILED_COLUMNS: &[&str] = &["State", "#Events", "Oldest", "Meaning"];
+const RELAY_COLUMNS: &[&str] =
+    &["State", "Relay", "Host", "Sink", "Instance", "#Slots", "#Published", "#Per second", "Joined", "Lease"];
+const TABLE_COLUMNS: &[&str] = &["Table", "#Pending", "Oldest", "#Sending", "#Failed"];
 
-/// The live regions. The page is made of the same regions.
-#[derive(Debug)]
-pub(crate) struct Regions {
-    head: Region,
-    failed: Region,
-    relays: Region,
-    slots: Region,
-    attached: Region,
-}
+const HERE: Audience = Audience::On(&[Page::Outbox]);
 
-impl Regions {
-    pub(crate) fn new(state: &State, overview: &OutboxOverview, times: &Times) -> Self {
-        let here = Audience::On(&[Page::Outbox]);
-        let head = html! { div.body data-live="outbox-head" { (overview.markup(times)) } };
-        Self {
-            head: Region::whole("outbox-head", here, head),
-            failed: failed(state, overview, times),
-            relays: relay_region(&overview.relays, times),
-            slots: slot::region(overview, times),
-            attached: table_region(&overview.attached, times),
-        }
-    }
-
-    pub(crate) fn into_vec(self) -> Vec<Region> {
-        vec![self.head, self.failed, self.relays, self.slots, self.attached]
-    }
+/// The live regions. The page is made of the same.
+pub(crate) fn regions(state: &State, overview: &OutboxOverview, times: &Times) -> Vec<Region> {
+    let head = html! { div.body data-live="outbox-head" { (overview.markup(times)) } };
+    let relays = overview.relays.iter().map(|relay| relay_row(relay, times));
+    let no_relay = html! { "No relay is running. Start one: " (command("tidemill relay")) };
+    let tables = overview.attached.iter().map(|table| table_row(table, times));
+    let no_table = html! { "No table is attached." };
+    vec![
+        Region::whole("outbox-head", HERE, head),
+        failed(state, overview, times),
+        Region::rows("outbox-relays", HERE, RELAY_COLUMNS, relays, &no_relay, None),
+        slot::region(overview, times),
+        Region::rows("outbox-attached", HERE, TABLE_COLUMNS, tables, &no_table, None),
+    ]
 }
 
 fn failed(state: &State, overview: &OutboxOverview, times: &Times) -> Region {
@@ -69,117 +62,57 @@ fn failed(state: &State, overview: &OutboxOverview, times: &Times) -> Region {
             (row(StateWord::Skipped, Health::Idle, "Never published, by order of an operator."))
         }
     };
-    Region::whole("outbox-failed", Audience::On(&[Page::Outbox]), markup)
+    Region::whole("outbox-failed", HERE, markup)
 }
 
 pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let overview = OutboxOverview::read(&mut tx).await?;
-    let regions = Regions::new(&visit.state, &overview, &visit.times(common.now));
-    let content = content(&visit, &regions);
-    let frame =
-        Frame { visit: &visit, common: &common, section: Section::Outbox, title: None, page: Page::Outbox };
-    Ok(frame.render(&content))
-}
-
-fn content(visit: &PageContext, regions: &Regions) -> Markup {
-    let nothing = html! {};
+    let regions = regions(&visit.state, &overview, &visit.times(common.now));
+    let live_table =
+        |caption: &str, columns: &[&str], name: &str| table(caption, columns, &show(&regions, name));
+    let failed = live_table("Failed events", FAILED_COLUMNS, "outbox-failed");
     let all = html! { a href=(visit.state.path("/outbox/failed")) { "Show all" } };
-    html! {
+    let content = html! {
         h1 { "Outbox" }
-        (panel("status", "Status", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
-        (panel("failed", "Failed events", &all,
-            &wide_table("Failed events", FAILED_COLUMNS, &regions.failed.markup())))
-        (panel("relays", "Relays", &nothing, &wide_table("Relays", RELAY_COLUMNS, &regions.relays.markup())))
-        (panel("slots", "Slots", &html! { (command("tidemill outbox stats --slots")) }, &regions.slots.markup()))
-        (panel("attached", "Attached tables", &nothing, &wide_table("Attached tables", TABLE_COLUMNS, &regions.attached.markup())))
-    }
+        (panel("status", "Status", &command("tidemill outbox stats"), &show(&regions, "outbox-head")))
+        (panel("failed", "Failed events", &all, &failed))
+        (plain_panel("relays", "Relays", &live_table("Relays", RELAY_COLUMNS, "outbox-relays")))
+        (panel("slots", "Slots", &command("tidemill outbox stats --slots"), &show(&regions, "outbox-slots")))
+        (plain_panel("attached", "Attached tables", &live_table("Attached tables", TABLE_COLUMNS, "outbox-attached")))
+    };
+    Ok(Frame::new(&visit, &common, Section::Outbox).live(Page::Outbox).render(&content))
 }
 
-const RELAY_COLUMNS: &[(&str, bool)] = &[
-    ("State", false),
-    ("Relay", false),
-    ("Host", false),
-    ("Sink", false),
-    ("Instance", false),
-    ("Slots", true),
-    ("Published", true),
-    ("Per second", true),
-    ("Joined", false),
-    ("Lease", false),
-];
-
-fn relay_region(relays: &[RelayDetail], times: &Times) -> Region {
-    let rows = relays.iter().map(|relay| Row::new(relay_name(relay), relay_row(relay, times))).collect();
-    let text = html! { "No relay is running. Start one: " (command("tidemill relay")) };
-    let without = empty_row(RELAY_COLUMNS.len(), &text);
-    Region::table_body("outbox-relays", Audience::On(&[Page::Outbox]), rows, without, html! {})
-}
-
-fn relay_name(relay: &RelayDetail) -> String {
-    format!("relay:{}", relay.relay.id)
-}
-
-fn relay_row(detail: &RelayDetail, times: &Times) -> Markup {
+fn relay_row(detail: &RelayDetail, times: &Times) -> Row {
     let relay = &detail.relay;
-    html! {
-        tr data-live=(relay_name(detail)) {
-            td { (state_word(Health::Ok, "live")) }
-            th.long scope="row" title=(relay.id) { (relay.name) }
-            td { (relay.host) " " span.soft { "(" (relay.pid) ")" } }
-            td { @for part in detail.sink.split_inclusive(',') { (part) wbr; } }
-            td {
-                @match relay.instance {
-                    Some(instance) => (instance),
-                    None => span.soft { "even" },
-                }
+    let cells = html! {
+        td { (state_word(Health::Ok, "live")) }
+        th.long scope="row" title=(relay.id) { (relay.name) }
+        td { (relay.host) " " span.soft { "(" (relay.pid) ")" } }
+        td { @for part in detail.sink.split_inclusive(',') { (part) wbr; } }
+        td { (value_or(relay.instance, "even")) }
+        td.number { (relay.slots) }
+        td.number { (number(detail.tally.published)) }
+        td.number { (value_or(detail.published_per_second().map(rounded), "unknown")) }
+        td { (times.at(relay.joined_at)) }
+        td { "expires in " (times.length(detail.until)) }
+    };
+    Row::of(format!("relay:{}", relay.id), &cells)
+}
+
+fn table_row(table: &AttachedStats, times: &Times) -> Row {
+    let cells = html! {
+        th.long scope="row" { (table.name) }
+        @match table.counts {
+            Some(counts) => {
+                td.number { (count(counts.pending)) }
+                td { (oldest(Some(Backlog { rows: counts.pending, oldest: counts.oldest }), times)) }
+                td.number { (count(counts.sending)) }
+                td.number { (count(counts.failed)) }
             }
-            td.number { (relay.slots) }
-            td.number { (number(detail.tally.published)) }
-            td.number {
-                @match detail.published_per_second() {
-                    Some(rate) => (rounded(rate)),
-                    None => (unknown()),
-                }
-            }
-            td { (times.at(relay.joined_at)) }
-            td { "expires in " (times.length(detail.until)) }
+            None => td colspan="4" { (unknown()) span.soft { ": the table was dropped, is locked, or cannot be read" } }
         }
-    }
-}
-
-const TABLE_COLUMNS: &[(&str, bool)] =
-    &[("Table", false), ("Pending", true), ("Oldest", false), ("Sending", true), ("Failed", true)];
-
-fn table_region(tables: &[AttachedStats], times: &Times) -> Region {
-    let rows = tables.iter().map(|table| Row::new(table_name(table), table_row(table, times))).collect();
-    let without = empty_row(TABLE_COLUMNS.len(), &html! { "No table is attached." });
-    Region::table_body("outbox-attached", Audience::On(&[Page::Outbox]), rows, without, html! {})
-}
-
-fn table_name(table: &AttachedStats) -> String {
-    format!("attached:{}", table.name)
-}
-
-fn table_row(table: &AttachedStats, times: &Times) -> Markup {
-    html! {
-        tr data-live=(table_name(table)) {
-            th.long scope="row" { (table.name) }
-            @match table.counts {
-                Some(counts) => {
-                    td.number { (count(counts.pending)) }
-                    td {
-                        @match (counts.oldest, counts.pending) {
-                            (Some(oldest), _) => (times.length(oldest)),
-                            (None, Count::Exactly(0)) => span.soft { "none" },
-                            (None, _) => (unknown()),
-                        }
-                    }
-                    td.number { (count(counts.sending)) }
-                    td.number { (count(counts.failed)) }
-                }
-                None => td colspan="4" { (unknown()) span.soft { ": the table was dropped, is locked, or cannot be read" } }
-            }
-        }
-    }
+    };
+    Row::of(format!("attached:{}", table.name), &cells)
 }

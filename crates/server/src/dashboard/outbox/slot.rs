@@ -2,21 +2,14 @@
 
 use super::overview::{OutboxOverview, count, oldest, unknown};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, empty_row, state, wide_table};
+use crate::dashboard::part::{Health, list_table, state};
 use crate::dashboard::region::{Audience, Page, Region};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::RelayId;
 use tidemill_store::outbox::{Backlog, SlotLag};
 
-const COLUMNS: &[(&str, bool)] = &[
-    ("Owner", false),
-    ("Slots", true),
-    ("Numbers", false),
-    ("Epoch", true),
-    ("Unpublished", true),
-    ("Oldest", false),
-];
+const COLUMNS: &[&str] = &["Owner", "#Slots", "Numbers", "#Epoch", "#Unpublished", "Oldest"];
 
 /// Colours that owners take in turn.
 const COLOURS: usize = 5;
@@ -38,7 +31,7 @@ pub(super) fn region(overview: &OutboxOverview, times: &Times) -> Region {
                 None => p.body { (unknown()) },
                 Some(slots) => {
                     div.body { (strip(overview, slots, &owners)) }
-                    (wide_table("Slots by owner", COLUMNS, &rows(overview, slots, &owners, times)))
+                    (list_table("Slots by owner", COLUMNS, rows(overview, slots, &owners, times), &html! { "There are no slots." }))
                 }
             }
         }
@@ -126,19 +119,15 @@ fn rows(
     slots: &[SlotLag],
     owners: &BTreeMap<RelayId, usize>,
     times: &Times,
-) -> Markup {
+) -> Vec<Markup> {
     let mut groups: Vec<Option<RelayId>> = owners.keys().copied().map(Some).collect();
     groups.sort_by_key(|owner| owner.and_then(|id| owners.get(&id)));
     groups.push(None);
-    html! {
-        tbody {
-            @if slots.is_empty() { (empty_row(COLUMNS.len(), &html! { "There are no slots." })) }
-            @for owner in groups {
-                @let own: Vec<&SlotLag> = slots.iter().filter(|slot| slot.owner == owner).collect();
-                @if !own.is_empty() { (row(overview, owner, &own, owners, times)) }
-            }
-        }
-    }
+    let row = |owner| {
+        let own: Vec<&SlotLag> = slots.iter().filter(|slot| slot.owner == owner).collect();
+        (!own.is_empty()).then(|| row(overview, owner, &own, owners, times))
+    };
+    groups.into_iter().filter_map(row).collect()
 }
 
 fn row(

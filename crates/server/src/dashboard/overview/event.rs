@@ -9,7 +9,7 @@ use tidemill_domain::audit::AuditRecord;
 pub(crate) const COLUMNS: &[&str] = &["Time", "Action", "Object", "Change", "Reason", "Actor"];
 
 pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
-    let rows = events.iter().map(|event| Row::new(name(event), row(event, times))).collect();
+    let rows = events.iter().map(|event| Row::new(name(event), row(event, times)));
     let empty = html! { "No events yet. Try " (command("tidemill demo")) };
     Region::rows("events", Audience::On(&[Page::Overview]), COLUMNS, rows, &empty, None)
 }

@@ -4,7 +4,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, state, value_or};
 use crate::dashboard::region::{Audience, Page, Region, Row};
-use maud::{Markup, html};
+use maud::html;
 use tidemill_domain::lease::Lease;
 use tidemill_store::lease::LeaseRecord;
 
@@ -16,19 +16,14 @@ pub(crate) const COLUMNS: &[&str] = &["State", "Lease", "Owner", "#Epoch", "Held
 pub(crate) fn region(common: &PageSnapshot, times: &Times) -> Region {
     let is_held = |lease: &LeaseRecord| matches!(lease.lease, Lease::Held { .. });
     let held = common.leases.rows.iter().filter(|lease| is_held(lease));
-    let rows: Vec<Row> =
-        held.take(SHOWN).map(|lease| Row::new(name(lease), row(lease, common, times))).collect();
+    let rows: Vec<Row> = held.take(SHOWN).map(|lease| row(lease, common, times)).collect();
     let count = common.leases.count(is_held);
     let note = (!rows.is_empty()).then(|| html! { (rows.len()) " of " (count) " are shown." });
     let empty = html! { "No leases. To see some, run " (command("tidemill demo")) };
     Region::rows("leases", Audience::On(&[Page::Overview]), COLUMNS, rows, &empty, note)
 }
 
-fn name(lease: &LeaseRecord) -> String {
-    format!("lease:{}", lease.key)
-}
-
-fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
+fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Row {
     let (owner, until) = match lease.lease {
         Lease::Held { fence, until } => (Some(fence.owner), until),
         Lease::Free { .. } => (None, None),
@@ -38,14 +33,13 @@ fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
         (false, Some(_)) => (Health::Warn, "lapsed"),
         (false, None) => (Health::Idle, "free"),
     };
-    html! {
-        tr data-live=(name(lease)) {
-            td { (state(health, word)) }
-            th.long scope="row" { (lease.key) }
-            td title=[owner] { (value_or(owner.and_then(|owner| common.name_of(owner)), "unknown")) }
-            td.number { (lease.lease.epoch()) }
-            td { (times.maybe(lease.acquired_at, "unknown")) }
-            td { (times.maybe(until, "its process ends")) }
-        }
-    }
+    let cells = html! {
+        td { (state(health, word)) }
+        th.long scope="row" { (lease.key) }
+        td title=[owner] { (value_or(owner.and_then(|owner| common.name_of(owner)), "unknown")) }
+        td.number { (lease.lease.epoch()) }
+        td { (times.maybe(lease.acquired_at, "unknown")) }
+        td { (times.maybe(until, "its process ends")) }
+    };
+    Row::of(format!("lease:{}", lease.key), &cells)
 }

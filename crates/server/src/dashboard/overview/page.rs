@@ -10,7 +10,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, plain_panel, table, wide_table};
+use crate::dashboard::part::{command, panel, plain_panel, table};
 use crate::dashboard::region::{Audience, Page, Region, show};
 use crate::problem::Problem;
 use crate::state::State;
@@ -102,7 +102,7 @@ fn content(visit: &PageContext, regions: &[Region]) -> Markup {
     let last = html! { span.soft { "The last " (EVENTS) ", newest first." } };
     let all = |path: &str| html! { a href=(visit.state.path(path)) { "All" } };
     let pools = html! {
-        (wide_table("Pools", pool::COLUMNS, &live("pools")))
+        (table("Pools", pool::COLUMNS, &live("pools")))
         (live("pool-graph"))
         h3 { "Recent events of pools" }
         (table("Recent events of pools", pool::EVENT_COLUMNS, &live("pool-events")))

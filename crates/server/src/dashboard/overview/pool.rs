@@ -1,13 +1,13 @@
 //! Pools on the overview: their state, the usage of the busiest one, and recent decisions.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{empty_row, number};
+use crate::dashboard::part::number;
 use crate::dashboard::pool::address::Range;
 use crate::dashboard::pool::graph::{self, Past};
 use crate::dashboard::pool::list::{first_cells, name, no_pools};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::state::State;
-use maud::{Markup, html};
+use maud::html;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{PoolEventSummary, PoolLevel};
@@ -19,16 +19,8 @@ pub(crate) const SHOWN: u32 = 50;
 /// Number of recent decisions.
 const EVENTS: u32 = 10;
 
-/// The columns, and whether they hold numbers.
-pub(crate) const COLUMNS: &[(&str, bool)] = &[
-    ("State", false),
-    ("Pool", false),
-    ("In use / limit", false),
-    ("Capacity", true),
-    ("Share", true),
-    ("Holders", true),
-    ("Waiting", true),
-];
+pub(crate) const COLUMNS: &[&str] =
+    &["State", "Pool", "In use / limit", "#Capacity", "#Share", "#Holders", "#Waiting"];
 
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "Decision"];
 
@@ -38,38 +30,33 @@ pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolEventSummary>, StoreE
 }
 
 pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
-    let rows = pools.iter().map(|pool| Row::new(name(pool), row(state, pool))).collect();
-    let without = empty_row(COLUMNS.len(), &no_pools());
-    Region::table_body("pools", Audience::On(&[Page::Overview]), rows, without, html! {})
+    let rows = pools.iter().map(|pool| row(state, pool));
+    Region::rows("pools", Audience::On(&[Page::Overview]), COLUMNS, rows, &no_pools(), None)
 }
 
 pub(crate) fn event_region(stories: &[PoolEventSummary], times: &Times) -> Region {
     let row = |story: &PoolEventSummary| {
         let ticket = story.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
         let name = format!("pool-event:{}/{}/{ticket}/{}", story.pool, story.at, story.text.len());
-        let markup = html! {
-            tr data-live=(name) {
-                td { (times.at(story.at)) }
-                td { (story.pool) }
-                td.long { (story.text) }
-            }
+        let cells = html! {
+            td { (times.at(story.at)) }
+            td { (story.pool) }
+            td.long { (story.text) }
         };
-        Row::new(name.clone(), markup)
+        Row::of(name, &cells)
     };
-    let without = empty_row(EVENT_COLUMNS.len(), &html! { "No recent decisions." });
-    let rows = stories.iter().map(row).collect();
-    Region::table_body("pool-events", Audience::On(&[Page::Overview]), rows, without, html! {})
+    let (here, empty) = (Audience::On(&[Page::Overview]), html! { "No recent decisions." });
+    Region::rows("pool-events", here, EVENT_COLUMNS, stories.iter().map(row), &empty, None)
 }
 
-fn row(state: &State, pool: &PoolLevel) -> Markup {
-    html! {
-        tr data-live=(name(pool)) {
-            (first_cells(state, pool))
-            td.number { (format!("{:.0} %", pool.level.percent())) }
-            td.number { (number(pool.active)) }
-            td.number { (number(pool.waiting)) }
-        }
-    }
+fn row(state: &State, pool: &PoolLevel) -> Row {
+    let cells = html! {
+        (first_cells(state, pool))
+        td.number { (format!("{:.0} %", pool.level.percent())) }
+        td.number { (number(pool.active)) }
+        td.number { (number(pool.waiting)) }
+    };
+    Row::of(name(pool), &cells)
 }
 
 /// The pool with the highest share of units in use.

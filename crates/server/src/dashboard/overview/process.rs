@@ -4,7 +4,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, state};
 use crate::dashboard::region::{Audience, Page, Region, Row};
-use maud::{Markup, html};
+use maud::html;
 use tidemill_domain::process::{ProcessId, ProcessState};
 use tidemill_store::process::ProcessRecord;
 
@@ -16,37 +16,31 @@ pub(crate) const COLUMNS: &[&str] =
 /// The body of the table; `ours` is the process that serves the page.
 pub(crate) fn region(common: &PageSnapshot, ours: ProcessId, times: &Times) -> Region {
     let all = &common.processes;
-    let shown = all.rows.iter().take(SHOWN);
-    let rows = shown.map(|process| Row::new(name(process), row(process, ours, times))).collect();
+    let rows = all.rows.iter().take(SHOWN).map(|process| row(process, ours, times));
     let is_cut = all.is_cut || all.rows.len() > SHOWN;
     let note = is_cut.then(|| html! { "The first " (SHOWN) " of " (all.count(|_| true)) "." });
     let audience = Audience::On(&[Page::Overview, Page::Settings]);
     Region::rows("processes", audience, COLUMNS, rows, &html! { "No processes yet." }, note)
 }
 
-fn name(process: &ProcessRecord) -> String {
-    format!("process:{}", process.id)
-}
-
-fn row(process: &ProcessRecord, ours: ProcessId, times: &Times) -> Markup {
+fn row(process: &ProcessRecord, ours: ProcessId, times: &Times) -> Row {
     let health = match process.state {
         ProcessState::Live { .. } if process.state.is_live(times.now()) => Health::Ok,
         ProcessState::Live { .. } => Health::Warn,
         ProcessState::Stopped { .. } => Health::Idle,
         ProcessState::Dead { .. } => Health::Bad,
     };
-    html! {
-        tr data-live=(name(process)) {
-            td { (state(health, process.state.word(times.now()))) }
-            th scope="row" title=(process.id) {
-                (process.identity.name)
-                @if process.id == ours { " " span.soft { "(this server)" } }
-            }
-            td { (process.identity.host) }
-            td.number { (process.identity.pid) }
-            td { (process.identity.version) }
-            td { (times.at(process.started_at)) }
-            td { (times.at(process.heartbeat_at)) }
+    let cells = html! {
+        td { (state(health, process.state.word(times.now()))) }
+        th scope="row" title=(process.id) {
+            (process.identity.name)
+            @if process.id == ours { " " span.soft { "(this server)" } }
         }
-    }
+        td { (process.identity.host) }
+        td.number { (process.identity.pid) }
+        td { (process.identity.version) }
+        td { (times.at(process.started_at)) }
+        td { (times.at(process.heartbeat_at)) }
+    };
+    Row::of(format!("process:{}", process.id), &cells)
 }

@@ -15,6 +15,17 @@ tidemill_domain::words! {
         History = "history",
         Settings = "settings",
     }
+
+    /// The time range of a graph.
+    #[derive(PartialOrd, Ord, Default)]
+    pub(crate) enum Range {
+        Hour = "1h",
+        /// Six hours, a quarter of a day.
+        Quarter = "6h",
+        #[default]
+        Day = "24h",
+        Week = "168h",
+    }
 }
 
 impl Tab {
@@ -28,41 +39,15 @@ impl Tab {
     }
 }
 
-/// The time range of a graph.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Range {
-    Hour,
-    /// Six hours.
-    Quarter,
-    #[default]
-    Day,
-    Week,
-}
-
 impl Range {
-    pub(crate) const ALL: [Self; 4] = [Self::Hour, Self::Quarter, Self::Day, Self::Week];
-
-    const fn hours(self) -> u64 {
-        match self {
+    pub(crate) const fn length(self) -> Duration {
+        let hours = match self {
             Self::Hour => 1,
             Self::Quarter => 6,
             Self::Day => 24,
             Self::Week => 7 * 24,
-        }
-    }
-
-    pub(crate) const fn length(self) -> Duration {
-        Duration::from_secs(self.hours() * 3600)
-    }
-
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|range| range.to_string() == word)
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}h", self.hours())
+        };
+        Duration::from_secs(hours * 3600)
     }
 }
 
@@ -102,7 +87,7 @@ impl FromStr for PoolPage {
         let mut part = || parts.next().ok_or(NotAPoolPage);
         let name = part()?.parse::<PoolName>().map_err(|_| NotAPoolPage)?;
         let tab = part()?.parse().map_err(|_| NotAPoolPage)?;
-        let range = Range::of_word(part()?).ok_or(NotAPoolPage)?;
+        let range = part()?.parse().map_err(|_| NotAPoolPage)?;
         Ok(Self::new(&name, tab, range))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::address::Range;
 use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::{plural, wide_table};
+use crate::dashboard::part::{plural, table};
 use maud::{Markup, html};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,15 +17,7 @@ const WIDTH: u64 = 10;
 const HEIGHT: u64 = 1000;
 /// Rows of the table with the same data.
 const ROWS: usize = 12;
-/// Its columns, and whether they hold numbers.
-const COLUMNS: &[(&str, bool)] = &[
-    ("From", false),
-    ("Minimum", true),
-    ("Mean", true),
-    ("Maximum", true),
-    ("Limit", true),
-    ("Maximum waiting", true),
-];
+const COLUMNS: &[&str] = &["From", "#Minimum", "#Mean", "#Maximum", "#Limit", "#Maximum waiting"];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
@@ -132,7 +124,7 @@ pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
             }
             details {
                 summary { "Show as a table" }
-                (wide_table("Units in use", COLUMNS, &rows(past, times)))
+                (table("Units in use", COLUMNS, &rows(past, times)))
             }
         }
     }

@@ -3,7 +3,8 @@
 use super::address::{PoolPage, Range, Tab};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{Health, empty_row, plural, state, table};
+use crate::dashboard::page_snapshot::Rows;
+use crate::dashboard::part::{Health, list_table, plural, state};
 use maud::{Markup, html};
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::{PoolName, Settings};
@@ -17,9 +18,8 @@ const COLUMNS: &[&str] = &["When", "Decision", "Details", "Holder"];
 /// A page of the log.
 #[derive(Debug)]
 pub(super) struct History {
-    decisions: Vec<Decision>,
+    decisions: Rows<Decision>,
     before: Option<DecisionPlace>,
-    has_more: bool,
 }
 
 /// Reads a place in the log from an address: version and number.
@@ -34,26 +34,16 @@ impl History {
         name: &PoolName,
         before: Option<DecisionPlace>,
     ) -> Result<Self, StoreError> {
-        // One row more than a page tells whether there is a next page.
-        let mut decisions = tx.pools().decisions(name, before, PAGE_ROWS + 1).await?;
-        let has_more = decisions.len() > PAGE_ROWS as usize;
-        decisions.truncate(PAGE_ROWS as usize);
-        Ok(Self { decisions, before, has_more })
+        let decisions = tx.pools().decisions(name, before, PAGE_ROWS + 1).await?;
+        Ok(Self { decisions: Rows::new(decisions, PAGE_ROWS), before })
     }
 
     pub(super) fn markup(&self, visit: &PageContext, name: &PoolName, range: Range, times: &Times) -> Markup {
         let first = visit.state.path(&PoolPage::new(name, Tab::History, range).path());
-        let last = self.decisions.last().filter(|_| self.has_more).map(|decision| decision.place);
-        let rows = html! {
-            tbody {
-                @if self.decisions.is_empty() {
-                    (empty_row(COLUMNS.len(), &html! { "No older decisions." }))
-                }
-                @for decision in &self.decisions { (row(decision, times)) }
-            }
-        };
+        let last = self.decisions.last_of_more().map(|decision| decision.place);
+        let rows = self.decisions.rows.iter().map(|decision| row(decision, times));
         html! {
-            (table("Decisions", COLUMNS, &rows))
+            (list_table("Decisions", COLUMNS, rows, &html! { "No older decisions." }))
             div.row.body {
                 @if self.before.is_some() { a.button href={ (first) "#tab" } { "Newest" } }
                 @if let Some(DecisionPlace { version, seq }) = last {

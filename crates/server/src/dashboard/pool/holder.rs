@@ -2,8 +2,8 @@
 
 use super::list::RowContext;
 use super::order;
-use crate::dashboard::part::{Health, empty_row, number, state};
-use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::part::{Health, number, state};
+use crate::dashboard::region::{Page, Region, Row};
 use crate::dashboard::sheet::ask_button;
 use maud::{Markup, html};
 use tidemill_domain::pool::{PoolName, State};
@@ -12,48 +12,30 @@ use tidemill_store::pool::TicketRecord;
 /// Maximum number of leases on the page, the oldest first.
 pub(super) const SHOWN: u32 = 200;
 
-/// The columns, and whether they hold numbers.
-pub(super) const COLUMNS: &[(&str, bool)] = &[
-    ("State", false),
-    ("Holder", false),
-    ("Units", true),
-    ("Requested → granted", false),
-    ("Class", false),
-    ("Since", false),
-    ("Lease", false),
-    ("Action", false),
-];
+pub(super) const COLUMNS: &[&str] =
+    &["State", "Holder", "#Units", "Requested → granted", "Class", "Since", "Lease", "Action"];
 
 pub(super) fn region(
     context: &RowContext<'_>,
     pool: &PoolName,
     holders: &[TicketRecord],
-    page: Page,
+    page: &Page,
 ) -> Region {
-    let shown = holders.iter().take(SHOWN as usize);
-    let rows = shown.map(|record| Row::new(name(record), row(context, pool, record))).collect();
-    let below = html! {
-        @if holders.len() > SHOWN as usize {
-            tr { td.soft colspan=(COLUMNS.len()) { "The oldest " (SHOWN) " leases are shown." } }
-        }
-    };
-    let without = empty_row(COLUMNS.len(), &html! { "No leases." });
-    Region::table_body(&format!("holders@{}", page.word()), Audience::At(page), rows, without, below)
+    let rows = holders.iter().take(SHOWN as usize).map(|record| row(context, pool, record));
+    let note = (holders.len() > SHOWN as usize).then(|| html! { "The oldest " (SHOWN) " leases are shown." });
+    Region::rows_at(page, "holders", COLUMNS, rows, &html! { "No leases." }, note)
 }
 
-fn name(record: &TicketRecord) -> String {
-    format!("ticket:{}", record.ticket.id)
-}
-
-fn row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
+fn row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Row {
     let ticket = &record.ticket;
     let (health, word) = match ticket.state {
         State::Suspect => (Health::Warn, "suspect"),
         State::Granted => (Health::Idle, "granted"),
         _ => (Health::Ok, "running"),
     };
-    html! {
-        tr data-live=(name(record)) id={ "ticket-" (ticket.id) } {
+    let name = format!("ticket:{}", ticket.id);
+    let markup = html! {
+        tr data-live=(name) id={ "ticket-" (ticket.id) } {
             td { (state(health, word)) }
             th.long scope="row" {
                 (ticket.holder)
@@ -77,7 +59,8 @@ fn row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Mark
                     &format!("Release {}…", ticket.holder)))
             }
         }
-    }
+    };
+    Row::new(name, markup)
 }
 
 fn lease(context: &RowContext<'_>, record: &TicketRecord) -> Markup {

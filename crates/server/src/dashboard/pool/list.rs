@@ -7,8 +7,8 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, number, panel, wide_table};
-use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
+use crate::dashboard::part::{command, number, panel, table};
+use crate::dashboard::region::{Buttons, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -19,17 +19,8 @@ use tidemill_store::pool::PoolLevel;
 /// Maximum number of pools on the page, by name.
 pub(crate) const SHOWN: u32 = 200;
 
-/// The columns, and whether they hold numbers.
-const COLUMNS: &[(&str, bool)] = &[
-    ("State", false),
-    ("Pool", false),
-    ("In use / limit", false),
-    ("Capacity", true),
-    ("Waiting", true),
-    ("Oldest wait", false),
-    ("Policy", false),
-    ("Action", false),
-];
+const COLUMNS: &[&str] =
+    &["State", "Pool", "In use / limit", "#Capacity", "#Waiting", "Oldest wait", "Policy", "Action"];
 
 /// What all rows need.
 #[derive(Clone, Copy, Debug)]
@@ -56,29 +47,21 @@ pub(crate) async fn page(
         (order::done(&visit, &notice, pools.iter().map(|pool| &pool.settings), "/pools"))
         (order::form(&visit, "/pools"))
         (panel("pools", "Pools", &aside, &html! {
-            (wide_table("Pools", COLUMNS, &body.markup()))
+            (table("Pools", COLUMNS, &body.markup()))
             p.body.soft {
                 "The bar shows units in use. At the command line: "
                 (command("tidemill pool list")) " " (command("tidemill pool pause NAME --reason WHY"))
             }
         }))
     };
-    let page = Page::Pools(buttons);
-    let frame = Frame { visit: &visit, common: &common, section: Section::Pools, title: None, page };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Pools).live(Page::Pools(buttons)).render(&content))
 }
 
 pub(crate) fn region(context: &RowContext<'_>, pools: &[PoolLevel]) -> Region {
-    let page = Page::Pools(context.buttons);
-    let shown = pools.iter().take(SHOWN as usize);
-    let rows = shown.map(|pool| Row::new(name(pool), row(context, pool))).collect();
-    let below = html! {
-        @if pools.len() > SHOWN as usize {
-            tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) " pools by name are shown." } }
-        }
-    };
-    let name = format!("pools@{}", page.word());
-    Region::table_body(&name, Audience::At(page), rows, empty_row(COLUMNS.len(), &no_pools()), below)
+    let rows = pools.iter().take(SHOWN as usize).map(|pool| Row::of(name(pool), &cells(context, pool)));
+    let note =
+        (pools.len() > SHOWN as usize).then(|| html! { "The first " (SHOWN) " pools by name are shown." });
+    Region::rows_at(&Page::Pools(context.buttons), "pools", COLUMNS, rows, &no_pools(), note)
 }
 
 pub(crate) fn no_pools() -> Markup {
@@ -103,19 +86,17 @@ pub(crate) fn first_cells(state: &State, pool: &PoolLevel) -> Markup {
     }
 }
 
-fn row(context: &RowContext<'_>, pool: &PoolLevel) -> Markup {
+fn cells(context: &RowContext<'_>, pool: &PoolLevel) -> Markup {
     let times = context.times;
     html! {
-        tr data-live=(name(pool)) {
-            (first_cells(context.state, pool))
-            td.number { (number(pool.waiting)) }
-            td {
-                @if pool.waiting > 0 {
-                    (times.length(times.now().minus(pool.oldest_wait)))
-                } @else { span.soft { "none" } }
-            }
-            td { (pool.settings.policy) }
-            td { (order::button(context.state, context.buttons, &pool.settings)) }
+        (first_cells(context.state, pool))
+        td.number { (number(pool.waiting)) }
+        td {
+            @if pool.waiting > 0 {
+                (times.length(times.now().minus(pool.oldest_wait)))
+            } @else { span.soft { "none" } }
         }
+        td { (pool.settings.policy) }
+        td { (order::button(context.state, context.buttons, &pool.settings)) }
     }
 }

@@ -22,11 +22,6 @@ use tidemill_store::pool::{PoolRecord, TicketRecord};
 /// contains the token of its session.
 const FORM: &str = "pool-order";
 
-/// The action of the button of a pool.
-pub(super) const fn click_of(settings: &Settings) -> Action {
-    if settings.paused.is_some() { Action::PoolResume } else { Action::PoolPause }
-}
-
 /// The action that led to this page, from the query string.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct PoolNotice {
@@ -46,7 +41,7 @@ pub(crate) fn form(visit: &PageContext, back: &str) -> Markup {
 
 /// The button that pauses or resumes a pool. It belongs to [`form`].
 pub(crate) fn button(state: &State, buttons: Buttons, settings: &Settings) -> Markup {
-    let (action, name) = (click_of(settings), &settings.name);
+    let (action, name) = (settings.possible(), &settings.name);
     let (word, address) = (action.label(), state.path(&format!("/pools/{name}/{}", action.verb())));
     html! {
         button form=(FORM) formaction=(address) aria-label={ (word) " " (name) } disabled[buttons == Buttons::Off] { (word) }
@@ -65,7 +60,7 @@ pub(crate) fn done<'a>(
         name.as_deref() == Some(settings.name.as_str())
     };
     let Some(settings) = pools.find(is_done) else { return html! {} };
-    let (name, undo) = (&settings.name, click_of(settings));
+    let (name, undo) = (&settings.name, settings.possible());
     html! {
         div.banner.ok role="status" {
             form.row.tight method="post" action=(visit.state.path(&format!("/pools/{name}/{}", undo.verb()))) {

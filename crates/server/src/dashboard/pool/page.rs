@@ -13,8 +13,8 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::span;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, wide_table};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::part::{command, panel, plain_panel, table};
+use crate::dashboard::region::{Buttons, Page, Region, show};
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::response::Html;
@@ -22,7 +22,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::{Ledger, PoolName, State as TicketState, Ticket};
+use tidemill_domain::pool::{Ledger, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 use tidemill_store::{StoreError, Tx};
@@ -68,40 +68,21 @@ impl PoolData {
     }
 }
 
-/// The parts that update live. The page is made of the same parts.
-#[derive(Debug)]
-pub(crate) struct Regions {
-    head: Region,
-    graph: Region,
-    tabs: Region,
-    tab: Option<Region>,
-}
-
-impl Regions {
-    pub(crate) fn new(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage) -> Self {
-        let at = Page::Pool(page.clone(), context.buttons);
-        let figure = graph::figure(&pool.past, page.range, context.times);
-        Self {
-            head: region("head", &at, |live| head(context, pool, live)),
-            graph: region("graph", &at, |live| html! { div.body data-live=(live) { (figure) } }),
-            tabs: region("tabs", &at, |live| tabs(context, pool, page, live)),
-            tab: match page.tab {
-                Tab::Holders => Some(holder::region(context, &page.name, &pool.holders, at)),
-                Tab::Queue => Some(queue::region(context, &pool.ledger, at)),
-                Tab::History | Tab::Settings => None,
-            },
-        }
+/// The live regions. The page is made of the same.
+pub(crate) fn regions(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage) -> Vec<Region> {
+    let at = Page::Pool(page.clone(), context.buttons);
+    let figure = graph::figure(&pool.past, page.range, context.times);
+    let mut regions = vec![
+        Region::at(&at, "head", |live| head(context, pool, live)),
+        Region::at(&at, "graph", |live| html! { div.body data-live=(live) { (figure) } }),
+        Region::at(&at, "tabs", |live| tabs(context, pool, page, live)),
+    ];
+    match page.tab {
+        Tab::Holders => regions.push(holder::region(context, &page.name, &pool.holders, &at)),
+        Tab::Queue => regions.push(queue::region(context, &pool.ledger, &at)),
+        Tab::History | Tab::Settings => {}
     }
-
-    pub(crate) fn into_vec(self) -> Vec<Region> {
-        [self.head, self.graph, self.tabs].into_iter().chain(self.tab).collect()
-    }
-}
-
-/// A region of a page; `markup` gets its name.
-fn region(name: &str, page: &Page, markup: impl FnOnce(&str) -> Markup) -> Region {
-    let live = format!("{name}@{}", page.word());
-    Region::whole(&live, Audience::At(page.clone()), markup(&live))
+    regions
 }
 
 fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
@@ -142,7 +123,7 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
             }
             div.row {
                 (order::button(context.state, context.buttons, settings))
-                (command(&order::click_of(settings).command_for(&settings.name)))
+                (command(&settings.possible().command_for(&settings.name)))
             }
         }
     }
@@ -183,57 +164,36 @@ pub(crate) async fn page(
 ) -> Result<Html<String>, Problem> {
     let name = named(&name)?;
     let tab = query.tab.parse().unwrap_or_default();
-    let range = Range::of_word(&query.range).unwrap_or_default();
+    let range: Range = query.range.parse().unwrap_or_default();
     let at = PoolPage::new(&name, tab, range);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = PoolData::read(&mut tx, &at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
-    let history = match tab {
+    let refusal = visit.refusal_of(Permission::Operate, &object(&name));
+    let (times, buttons) = (visit.times(common.now), Buttons::unless(refusal.as_deref()));
+    let context = RowContext { state: &visit.state, times: &times, buttons };
+    let regions = regions(&context, &pool, &at);
+    let settings = pool.ledger.settings();
+    let tab = match tab {
+        Tab::Holders => listed(&show(&regions, "holders"), holder::COLUMNS, &at),
+        Tab::Queue => listed(&show(&regions, "queue"), queue::COLUMNS, &at),
         Tab::History => {
             let before = query.before.as_deref().and_then(history::place);
-            Some(History::read(&mut tx, &name, before).await?)
+            History::read(&mut tx, &name, before).await?.markup(&visit, &name, range, &times)
         }
-        Tab::Holders | Tab::Queue | Tab::Settings => None,
+        Tab::Settings => settings::markup(&visit, settings),
     };
-    let (times, buttons) = (visit.times(common.now), visit.buttons_of(Permission::Operate, &object(&name)));
-    let context = RowContext { state: &visit.state, times: &times, buttons };
-    let regions = Regions::new(&context, &pool, &at);
-    let tab = match (&regions.tab, history) {
-        (Some(body), _) => listed(body, &name, tab),
-        (None, Some(history)) => history.markup(&visit, &name, range, &times),
-        (None, None) => settings::markup(&visit, pool.ledger.settings()),
-    };
-    let content = content(&visit, &pool, &regions, &at, &notice, &tab);
-    let frame = Frame {
-        visit: &visit,
-        common: &common,
-        section: Section::Pools,
-        title: Some(name.as_str()),
-        page: Page::Pool(at, buttons),
-    };
-    Ok(frame.render(&content))
-}
-
-fn content(
-    visit: &PageContext,
-    pool: &PoolData,
-    regions: &Regions,
-    at: &PoolPage,
-    notice: &PoolNotice,
-    tab: &Markup,
-) -> Markup {
-    let (settings, back) = (pool.ledger.settings(), at.path());
-    let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
-    let nothing = html! {};
     let why = html! { @if let Some(reason) = &refusal { span.soft { (reason) } } };
-    html! {
-        h1 { (settings.name) @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } } }
-        (order::done(visit, notice, std::iter::once(settings), &back))
-        (order::form(visit, &back))
-        (panel("now", "Now", &why, &regions.head.markup()))
-        (panel("usage", "Usage", &ranges(visit, at), &regions.graph.markup()))
-        (regions.tabs.markup())
-        (panel("tab", at.tab.title(), &nothing, tab))
-    }
+    let content = html! {
+        h1 { (name) @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } } }
+        (order::done(&visit, &notice, std::iter::once(settings), &at.path()))
+        (order::form(&visit, &at.path()))
+        (panel("now", "Now", &why, &show(&regions, "head")))
+        (panel("usage", "Usage", &ranges(&visit, &at), &show(&regions, "graph")))
+        (show(&regions, "tabs"))
+        (plain_panel("tab", at.tab.title(), &tab))
+    };
+    let frame = Frame::new(&visit, &common, Section::Pools).titled(name.as_str());
+    Ok(frame.live(Page::Pool(at, buttons)).render(&content))
 }
 
 fn ranges(visit: &PageContext, at: &PoolPage) -> Markup {
@@ -249,10 +209,9 @@ fn ranges(visit: &PageContext, at: &PoolPage) -> Markup {
     }
 }
 
-fn listed(body: &Region, name: &PoolName, tab: Tab) -> Markup {
-    let columns = if tab == Tab::Queue { queue::COLUMNS } else { holder::COLUMNS };
+fn listed(tbody: &Markup, columns: &[&str], at: &PoolPage) -> Markup {
     html! {
-        (wide_table(tab.title(), columns, &body.markup()))
-        p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {name}", tab.as_str()))) }
+        (table(at.tab.title(), columns, tbody))
+        p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {}", at.tab, at.name))) }
     }
 }

@@ -8,7 +8,6 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plural, refused};
-use crate::dashboard::region::Page;
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -139,9 +138,7 @@ async fn question(
         section.panel { div.body { (sheet(visit, &pool, &lines, &after).markup()) } }
     };
     let title = format!("Change {name}");
-    let frame =
-        Frame { visit, common: &common, section: Section::Pools, title: Some(&title), page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(visit, &common, Section::Pools).titled(&title).render(&content))
 }
 
 /// Number of waiting requests that the new limit can never serve.

@@ -1,7 +1,7 @@
 //! The query string of the list of renders.
 
 use crate::api::render::{date, status};
-use crate::dashboard::part::query;
+use crate::dashboard::part::{given, query};
 use crate::problem::Problem;
 use serde::Deserialize;
 use tidemill_domain::render::{RenderId, Status};
@@ -16,10 +16,6 @@ pub(crate) struct RenderQuery {
     pub(super) text: String,
     pub(super) date: String,
     before: Option<i64>,
-}
-
-fn given(text: &str) -> Option<&str> {
-    Some(text.trim()).filter(|text| !text.is_empty())
 }
 
 impl RenderQuery {

@@ -5,7 +5,7 @@ use super::page::{off, tabs};
 use super::row::{Ahead, RowContext, bar, button, lease_until, size, state, title, took, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
-use crate::api::{self, render};
+use crate::api::{Id, Read, render};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::page_context::PageContext;
@@ -13,7 +13,6 @@ use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, list_table, panel, plain_panel, refused, value_or};
 use crate::dashboard::region::{Buttons, Page, Region};
 use crate::problem::Problem;
-use axum::extract::Path;
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
@@ -75,8 +74,8 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, one: &R
     parts.into_iter().map(region).collect()
 }
 
-pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
-    let id = RenderId::new(api::id(&text)?);
+pub(crate) async fn page(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+    let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let summary = RenderSummary::read(&mut tx).await?;
     let one = RenderPage::read(&mut tx, id).await?.ok_or_else(|| render::unknown(id))?;
@@ -265,9 +264,9 @@ fn elsewhere(visit: &PageContext, id: RenderId) -> Markup {
 }
 
 /// The render as a JSON file, without its data.
-pub(crate) async fn download(visit: PageContext, Path(text): Path<String>) -> Result<Response, Problem> {
-    let (mut tx, record) = render::read(&visit.state, &text).await?;
-    let id = record.id();
+pub(crate) async fn download(Id(id): Id, Read(mut tx): Read) -> Result<Response, Problem> {
+    let id = RenderId::new(id);
+    let record = render::find(&mut tx, id).await?;
     let attempts = tx.renders().attempts(id).await?;
     let document = RenderDetail::new(&record, &attempts, &tx.renders().transitions(id).await?);
     let name = format!("attachment; filename=\"tidemill-render-{id}.json\"");
@@ -276,8 +275,8 @@ pub(crate) async fn download(visit: PageContext, Path(text): Path<String>) -> Re
     Ok((headers, format!("{:#}\n", json!(document))).into_response())
 }
 
-pub(crate) async fn data(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
-    let id = RenderId::new(api::id(&text)?);
+pub(crate) async fn data(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+    let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let record = render::find(&mut tx, id).await?;
     let data = tx.renders().data(id).await?.ok_or_else(|| render::unknown(id))?;

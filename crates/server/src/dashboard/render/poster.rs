@@ -1,11 +1,11 @@
 //! The picture of a render. The file name follows from the id of the render and the folder from the configuration, so no
 //! request can name another file.
 
-use crate::api::render::read as read_render;
-use crate::dashboard::page_context::PageContext;
+use crate::api::render::find;
+use crate::api::{Id, Read};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::extract::Path;
+use axum::extract::State as Given;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rustix::fs::{Mode, OFlags, open};
@@ -14,8 +14,8 @@ use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::render::Uid;
 use tidemill_domain::render::output::staging_name;
+use tidemill_domain::render::{RenderId, Uid};
 use tidemill_store::render::RenderRecord;
 use tokio::sync::Semaphore;
 
@@ -38,11 +38,15 @@ pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
     (place == *noted).then_some(place)
 }
 
-pub(crate) async fn file(visit: PageContext, Path(text): Path<String>) -> Result<Response, Problem> {
-    let (tx, record) = read_render(&visit.state, &text).await?;
+pub(crate) async fn file(
+    Given(state): Given<State>,
+    Id(id): Id,
+    Read(mut tx): Read,
+) -> Result<Response, Problem> {
+    let record = find(&mut tx, RenderId::new(id)).await?;
     drop(tx);
     let missing = || Problem::not_found("a picture of this render");
-    let place = place(&visit.state, &record).ok_or_else(missing)?;
+    let place = place(&state, &record).ok_or_else(missing)?;
     let Ok(thread) = Arc::clone(&READERS).try_acquire_owned() else {
         let remedy = "try again later, and check that the folder of the pictures is reachable";
         let detail = "the NAS does not answer";

@@ -1,7 +1,7 @@
 //! One render as a row of the live list, of search results and of patches.
 
 use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::{Health, encoded, state as state_word};
+use crate::dashboard::part::{Health, brief, encoded, state as state_word};
 use crate::dashboard::region::{Buttons, Row};
 use crate::state::State;
 use maud::{Markup, html};
@@ -15,9 +15,6 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
 
 pub(super) const COLUMNS: &[&str] = &["State", "Render", "Progress", "Urgency", "Time", "Action"];
-
-/// How much of an error message a row shows.
-const LINE_CHARS_MAX: usize = 200;
 
 /// What all rows of a page share.
 #[derive(Clone, Copy, Debug)]
@@ -155,18 +152,11 @@ fn lease(render: &Render, times: &Times) -> Markup {
 pub(crate) fn failure(render: &Render) -> Markup {
     html! {
         @if let Some(reason) = &render.reason {
-            code { (reason.code) } " " (first_line(&reason.message))
+            code { (reason.code) } " " (brief(&reason.message))
         } @else {
             span.soft { "Unknown error." }
         }
     }
-}
-
-fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut letters = line.chars();
-    let start: String = letters.by_ref().take(LINE_CHARS_MAX).collect();
-    if letters.next().is_some() { format!("{start}…") } else { start }
 }
 
 fn finished(record: &RenderRecord) -> Markup {
@@ -277,12 +267,5 @@ mod tests {
         {
             assert_eq!(size(bytes), told);
         }
-    }
-
-    #[test]
-    fn a_row_has_the_first_line_of_an_error_and_not_all_of_it() {
-        assert_eq!(first_line("\n  \nit broke\nat line 7"), "it broke");
-        assert_eq!(first_line(&"가".repeat(500)).chars().count(), LINE_CHARS_MAX + 1);
-        assert_eq!(first_line(""), "");
     }
 }

@@ -45,23 +45,18 @@ impl WorkerList {
 }
 
 pub(crate) fn region(state: &State, list: &WorkerList, times: &Times) -> Region {
-    let shown = list.workers.iter().take(SHOWN);
-    let rows = shown.map(|worker| Row::new(name(worker), row(state, list, worker, times))).collect();
+    let rows = list.workers.iter().take(SHOWN).map(|worker| row(state, list, worker, times));
     let empty = html! { "No worker in the last 24 hours. Start one: " (command("tidemill render worker")) };
     let count = list.workers.len();
     let note = (count > SHOWN).then(|| html! { "The first " (SHOWN) " of " (count) "." });
     Region::rows("render-workers", Audience::On(&[Page::RenderWorkers]), COLUMNS, rows, &empty, note)
 }
 
-fn name(worker: &WorkerRecord) -> String {
-    format!("render-worker:{}", worker.process)
-}
-
 fn is_silent(worker: &WorkerRecord, now: Timestamp) -> bool {
     now > worker.seen_at && now.since(worker.seen_at) > WORKER_SEEN_WITHIN
 }
 
-fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -> Markup {
+fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -> Row {
     let (health, word) = match worker.state {
         _ if is_silent(worker, times.now()) => (Health::Bad, "silent"),
         WorkerState::Paused => (Health::Warn, "paused"),
@@ -73,29 +68,28 @@ fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -
     let has = |record: &&RenderRecord| matches!(record.render.lease, Lease::Held { fence, .. } if fence.owner == worker.process);
     let tally = list.tallies.iter().find(|tally| tally.worker == worker.name);
     let (completed, failed) = tally.map_or((0, 0), |tally| (tally.completed, tally.failed));
-    html! {
-        tr data-live=(name(worker)) {
-            td.long { (state_word(health, word)) (why(state, worker)) }
-            th.long scope="row" title=(worker.process) { (worker.name) }
-            td.long {
-                @for record in list.at_work.iter().filter(has) {
-                    div {
-                        a href=(state.path(&format!("/render/{}", record.id()))) { (title(record)) " #" (record.id()) }
-                        " " (bar(&record.render)) " " span.soft { (record.render.phase.label()) }
-                    }
+    let cells = html! {
+        td.long { (state_word(health, word)) (why(state, worker)) }
+        th.long scope="row" title=(worker.process) { (worker.name) }
+        td.long {
+            @for record in list.at_work.iter().filter(has) {
+                div {
+                    a href=(state.path(&format!("/render/{}", record.id()))) { (title(record)) " #" (record.id()) }
+                    " " (bar(&record.render)) " " span.soft { (record.render.phase.label()) }
                 }
             }
-            td.still { (worker.in_flight) " of " (worker.capacity) " busy" }
-            td.still { (value_or(worker.farm.map(milliseconds), "unknown")) }
-            td.still { (value_or(worker.copy.map(span), "unknown")) }
-            td.still {
-                (completed) " completed"
-                br;
-                @if failed > 0 { (state_word(Health::Bad, &format!("{failed} failed"))) } @else { span.soft { "0 failed" } }
-            }
-            td { (times.at(worker.seen_at)) }
         }
-    }
+        td.still { (worker.in_flight) " of " (worker.capacity) " busy" }
+        td.still { (value_or(worker.farm.map(milliseconds), "unknown")) }
+        td.still { (value_or(worker.copy.map(span), "unknown")) }
+        td.still {
+            (completed) " completed"
+            br;
+            @if failed > 0 { (state_word(Health::Bad, &format!("{failed} failed"))) } @else { span.soft { "0 failed" } }
+        }
+        td { (times.at(worker.seen_at)) }
+    };
+    Row::of(format!("render-worker:{}", worker.process), &cells)
 }
 
 /// Why a worker is paused: known for the worker of this process, in the log of any other.

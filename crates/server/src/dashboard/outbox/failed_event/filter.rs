@@ -1,6 +1,6 @@
 //! The filter of the list of failed events, as the query string has it.
 
-use crate::dashboard::part::query;
+use crate::dashboard::part::{given, query};
 use crate::problem::Problem;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -30,8 +30,8 @@ pub(crate) struct FailedEventQuery {
     pub(super) count: String,
 }
 
-fn given(text: &str) -> Option<String> {
-    Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+fn owned(text: &str) -> Option<String> {
+    given(text).map(str::to_owned)
 }
 
 impl FailedEventQuery {
@@ -53,7 +53,7 @@ impl FailedEventQuery {
     }
 
     pub(super) fn state_word(&self) -> &str {
-        given(&self.state).map_or(StateWord::Parked.as_str(), |_| self.state.trim())
+        given(&self.state).unwrap_or(StateWord::Parked.as_str())
     }
 
     pub(super) fn filter(&self) -> Result<FailedEventFilter, Problem> {
@@ -64,11 +64,11 @@ impl FailedEventQuery {
         Ok(FailedEventFilter {
             states: self.states()?,
             slot: slot.map(Slot::new),
-            aggregate_type: given(&self.aggregate_type),
-            aggregate_id: given(&self.aggregate_id),
-            topic: given(&self.topic),
-            event_type: given(&self.event_type),
-            error_contains: given(&self.error),
+            aggregate_type: owned(&self.aggregate_type),
+            aggregate_id: owned(&self.aggregate_id),
+            topic: owned(&self.topic),
+            event_type: owned(&self.event_type),
+            error_contains: owned(&self.error),
         })
     }
 
@@ -114,7 +114,7 @@ impl FailedEventQuery {
     pub(super) fn flags(&self) -> String {
         let mut flags = String::new();
         for (name, value) in self.named() {
-            if let Some(value) = given(value).filter(|value| value != OPEN) {
+            if let Some(value) = given(value).filter(|value| *value != OPEN) {
                 let flag = name.replace('_', "-");
                 let _infallible = write!(flags, " --{flag} '{}'", value.replace('\'', "'\\''"));
             }

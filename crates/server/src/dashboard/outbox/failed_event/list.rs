@@ -7,9 +7,9 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::outbox::overview::{count, count_text};
 use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
+use crate::dashboard::page_snapshot::{PageSnapshot, Rows};
 use crate::dashboard::part::{
-    Health, command, empty_row, panel, plural, refused, state as state_word, table,
+    Health, brief, command, list_table, panel, plain_panel, plural, refused, state as state_word,
 };
 use crate::dashboard::region::{Audience, Buttons, Page, Region};
 use crate::dashboard::sheet::ask_button;
@@ -30,7 +30,6 @@ const PAGE_ROWS: u32 = 50;
 const STATES_COUNT_MAX: u32 = 1_000;
 /// Where the count of matching events stops.
 pub(super) const COUNT_MAX: u32 = 10_000;
-const ERROR_CHARS_MAX: usize = 200;
 
 const COLUMNS: &[&str] = &["Select", "State", "Event", "Aggregate", "Topic", "Error", "Failed", "Action"];
 
@@ -52,38 +51,30 @@ pub(crate) async fn page(
 ) -> Result<Html<String>, Problem> {
     let filter = query.filter()?;
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    // One more than shown, to know whether there is a next page.
-    let mut records = tx.outbox().failed_events(&filter, query.after(), PAGE_ROWS + 1).await?;
+    let records = tx.outbox().failed_events(&filter, query.after(), PAGE_ROWS + 1).await?;
+    let records = Rows::new(records, PAGE_ROWS);
     let matching = tx.outbox().count_failed_events(&filter, COUNT_MAX).await?;
     let failed = tx.outbox().failed_event_counts(STATES_COUNT_MAX).await?;
-    let has_more = records.len() > PAGE_ROWS as usize;
-    records.truncate(PAGE_ROWS as usize);
-    let next = records.last().filter(|_| has_more).map(|record| query.query(&format!("after={}", record.id)));
+    let next = records.last_of_more().map(|record| query.query(&format!("after={}", record.id)));
     let times = visit.times(common.now);
     let buttons = visit.buttons(Permission::Operate);
     let empty = match query.is_narrow() || !query.is_first() {
         true => "No events match.".to_owned(),
         false => format!("No {} events.", query.state_word()),
     };
-    let rows = html! {
-        tbody {
-            @if records.is_empty() { (empty_row(COLUMNS.len(), &html! { (empty) })) }
-            @for record in &records { (row(&visit.state, record, &times, buttons)) }
-        }
-    };
+    let rows = records.rows.iter().map(|record| row(&visit.state, record, &times, buttons));
     let address = visit.state.path("/outbox/failed");
-    let nothing = html! {};
     let aside = html! { span.soft { (counted(matching)) } };
     let content = html! {
         h1 { "Failed events" }
         (done(&query))
         (chips(&visit, &failed, &query))
-        (panel("filter", "Filter", &nothing, &filter_form(&address, &query)))
+        (plain_panel("filter", "Filter", &filter_form(&address, &query)))
         (panel("events", "Events", &aside, &html! {
             form method="get" action={ (address) "/replay" } {
                 (query.hidden())
-                (table("Failed events", COLUMNS, &rows))
-                (acts(&visit, &query, &records, matching))
+                (list_table("Failed events", COLUMNS, rows, &html! { (empty) }))
+                @if !records.rows.is_empty() { (acts(&visit, &query, matching)) }
             }
             div.row.body {
                 @if !query.is_first() { a.button href={ (address) (query.query("")) } { "First" } }
@@ -95,9 +86,7 @@ pub(crate) async fn page(
             }
         }))
     };
-    let title = Some("Failed events");
-    let frame =
-        Frame { visit: &visit, common: &common, section: Section::Outbox, title, page: Page::FailedEvents };
+    let frame = Frame::new(&visit, &common, Section::Outbox).titled("Failed events").live(Page::FailedEvents);
     Ok(frame.render(&content))
 }
 
@@ -156,31 +145,24 @@ fn filter_form(address: &str, query: &FailedEventQuery) -> Markup {
 }
 
 /// Buttons for the selected events and for all matching events.
-fn acts(
-    visit: &PageContext,
-    query: &FailedEventQuery,
-    records: &[FailedEventRecord],
-    matching: Count,
-) -> Markup {
+fn acts(visit: &PageContext, query: &FailedEventQuery, matching: Count) -> Markup {
     let address = visit.state.path("/outbox/failed");
     let all = |verb: &str| format!("{address}/{verb}{}", query.query("all=1"));
     let whole = count_text(matching);
     let (replay, skip) = (format!("Replay all {whole} matching…"), format!("Skip all {whole} matching…"));
     let refusal = visit.refusal(Permission::Operate);
     html! {
-        @if !records.is_empty() {
-            div.row.body {
-                @match &refusal {
-                    Some(reason) => { (refused("Replay selected…", reason)) }
-                    None => {
-                        button { "Replay selected…" }
-                        button formaction={ (address) "/skip" } { "Skip selected…" }
-                        @if !query.is_narrow() {
-                            (refused(&replay, "To change all events, first filter them by topic, type, aggregate, error or slot."))
-                        } @else {
-                            a.button href=(all("replay")) { (replay) }
-                            a.button href=(all("skip")) { (skip) }
-                        }
+        div.row.body {
+            @match &refusal {
+                Some(reason) => { (refused("Replay selected…", reason)) }
+                None => {
+                    button { "Replay selected…" }
+                    button formaction={ (address) "/skip" } { "Skip selected…" }
+                    @if !query.is_narrow() {
+                        (refused(&replay, "To change all events, first filter them by topic, type, aggregate, error or slot."))
+                    } @else {
+                        a.button href=(all("replay")) { (replay) }
+                        a.button href=(all("skip")) { (skip) }
                     }
                 }
             }
@@ -220,7 +202,7 @@ fn row(state: &State, record: &FailedEventRecord, times: &Times, buttons: Button
             td.long { (record.aggregate.kind) " " (record.aggregate.id) }
             td.long { (record.topic.as_deref().unwrap_or("unknown")) }
             td.long {
-                (first_line(record.error.as_deref().unwrap_or("No error recorded.")))
+                (brief(record.error.as_deref().unwrap_or("No error recorded.")))
                 br; span.soft { (plural(record.failed_event.attempts, "attempt", "attempts")) }
                 @if let Some(next) = record.failed_event.state.next_attempt_at() {
                     span.soft { ", next " (times.at(next)) }
@@ -244,11 +226,4 @@ pub(super) fn actions(state: &State, record: &FailedEventRecord, times: &Times, 
             }
         }
     }
-}
-
-fn first_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let is_cut = line.chars().nth(ERROR_CHARS_MAX).is_some() || text.lines().nth(1).is_some();
-    let line: String = line.chars().take(ERROR_CHARS_MAX).collect();
-    if is_cut { format!("{line} …") } else { line }
 }

@@ -8,8 +8,7 @@ use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{plural, table};
-use crate::dashboard::region::Page;
+use crate::dashboard::part::{list_table, plural};
 use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::operate::{ActionRequest, Parameters, checked};
 use crate::problem::Problem;
@@ -138,9 +137,7 @@ async fn question(
         (above)
         section.panel { div.body { (sheet(action, visit, target, count).markup()) } }
     };
-    let frame =
-        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(visit, &common, Section::Outbox).titled(&title).render(&content))
 }
 
 fn sheet(action: Action, visit: &PageContext, target: &Target, count: Count) -> Sheet {
@@ -263,26 +260,22 @@ async fn refusals(
     done: &Changes,
 ) -> Result<Html<String>, StoreError> {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
-    let rows = html! {
-        tbody {
-            @for (id, why) in &done.refused {
-                tr {
-                    th scope="row" { a href=(visit.state.path(&format!("/outbox/failed/{id}"))) { (id) } }
-                    td.long { (why) }
-                }
+    let rows = done.refused.iter().map(|(id, why)| {
+        html! {
+            tr {
+                th scope="row" { a href=(visit.state.path(&format!("/outbox/failed/{id}"))) { (id) } }
+                td.long { (why) }
             }
         }
-    };
+    });
     let title = format!("{} events", action.label());
     let content = html! {
         h1 { (title) }
         p.banner role="status" {
             b { (plural(done.changed, "event", "events")) } " changed; " b { (done.refused.len()) } " refused."
         }
-        section.panel { (table("Refused events", &["Event", "Reason"], &rows)) }
+        section.panel { (list_table("Refused events", &["Event", "Reason"], rows, &html! { "None." })) }
         p { a href=(target.list(visit, "")) { "Back to the list" } }
     };
-    let frame =
-        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
-    Ok(frame.render(&content))
+    Ok(Frame::new(visit, &common, Section::Outbox).titled(&title).render(&content))
 }

@@ -2,18 +2,17 @@
 
 use super::filter::FailedEventQuery;
 use super::list::{actions, state_of};
-use crate::api::id;
 use crate::api::outbox::failed_event::find;
 use crate::api::outbox::object;
+use crate::api::{Id, id};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel};
-use crate::dashboard::region::Page;
+use crate::dashboard::part::{command, plain_panel};
+use crate::dashboard::region::Buttons;
 use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, number_field, reason_field};
 use crate::problem::Problem;
-use axum::extract::Path;
 use axum::response::Html;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -29,26 +28,17 @@ use tidemill_store::outbox::failed_event::{FailedEventDetail, FailedEventRecord}
 /// A page shows this much of a payload; the API returns all of it.
 const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 
-pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
-    let id = EventId::new(id(&text)?);
+pub(crate) async fn page(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+    let id = EventId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let detail = find(&mut tx, id).await?;
     let times = visit.times(common.now);
-    let nothing = html! {};
     let content = html! {
         h1 { "Event " (id) }
-        (panel("status", "Status", &nothing, &status(&visit, &detail.record, &times)))
-        (panel("content", "Payload", &nothing, &content_of(&visit, &detail, &times)))
+        (plain_panel("status", "Status", &status(&visit, &detail.record, &times)))
+        (plain_panel("content", "Payload", &content_of(&visit, &detail, &times)))
     };
-    let title = format!("Event {id}");
-    let frame = Frame {
-        visit: &visit,
-        common: &common,
-        section: Section::Outbox,
-        title: Some(&title),
-        page: Page::Other,
-    };
-    Ok(frame.render(&content))
+    Ok(Frame::new(&visit, &common, Section::Outbox).titled(&format!("Event {id}")).render(&content))
 }
 
 fn status(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Markup {
@@ -61,6 +51,7 @@ fn status(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mar
     };
     let address = format!("{}{}", visit.state.path("/outbox/failed"), of_aggregate.query(""));
     let why = |verb: &Verb| operate(record.facts(), verb, times.now()).err();
+    let refusal = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref()));
     html! {
         dl.body {
             dt { "State" }
@@ -87,8 +78,8 @@ fn status(visit: &PageContext, record: &FailedEventRecord, times: &Times) -> Mar
             dt { "Failed" } dd { (times.at(record.since)) ", changed " (times.at(record.updated_at)) }
         }
         div.row.body {
-            (actions(&visit.state, record, times, visit.buttons_of(Permission::Operate, &object(record.topic.as_deref()))))
-            @if let Some(reason) = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())) {
+            (actions(&visit.state, record, times, Buttons::unless(refusal.as_deref())))
+            @if let Some(reason) = &refusal {
                 span.soft { (reason) }
             } @else if let Some(refusal) = why(&Verb::Replay).or_else(|| why(&Verb::Skip)) {
                 span.soft { "Not possible: " (refusal) ". Instead: " (refusal.fix()) "." }
