@@ -16,16 +16,19 @@ mod describe;
 use crate::operate;
 use crate::problem::{Problem, ProblemBody};
 use crate::route::Surface;
+use crate::state::State;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use describe::Complete;
 use serde::de::DeserializeOwned;
+use tidemill_api::Page;
 use tidemill_domain::code::Code;
+use tidemill_store::Tx;
 use utoipa::OpenApi;
 
 /// The OpenAPI document.
@@ -192,6 +195,37 @@ fn query_problem(rejection: &QueryRejection, surface: Option<&Surface>) -> Probl
         _ => "see /openapi.json for its parameters",
     };
     Problem::bad_request(why, remedy)
+}
+
+/// What a handler that reads answers with.
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
+
+/// The answer of a handler that lists.
+pub(crate) type List<T> = Answer<Page<T>>;
+
+/// A transaction to read in. Make it the last parameter, so that an invalid request does not open one.
+#[derive(Debug)]
+pub(crate) struct Read(pub(crate) Tx);
+
+impl FromRequestParts<State> for Read {
+    type Rejection = Problem;
+
+    async fn from_request_parts(_: &mut Parts, state: &State) -> Result<Self, Problem> {
+        Ok(Self(state.read().await?))
+    }
+}
+
+/// The only id in the path.
+#[derive(Debug)]
+pub(crate) struct Id(pub(crate) i64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(id(text.as_deref().map_or("", String::as_str))?))
+    }
 }
 
 /// The number of rows of a list: 50 by default, 500 at most.

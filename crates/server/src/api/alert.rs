@@ -1,11 +1,9 @@
 //! Alerts and their silences.
 
-use crate::api::{QueryString, limit};
+use crate::api::{List, QueryString, Read, limit};
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::State as Given;
 use axum::http::StatusCode;
 use serde_json::json;
 use std::time::Duration;
@@ -19,11 +17,7 @@ use tidemill_store::Tx;
 
 /// List the alerts, firing ones first.
 #[utoipa::path(get, path = "/api/v1/alerts", operation_id = "list_alerts", params(Limit), responses((status = 200, body = Page<Alert>)))]
-pub(crate) async fn list(
-    Given(state): Given<State>,
-    QueryString(query): QueryString<Limit>,
-) -> Result<Json<Page<Alert>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn list(QueryString(query): QueryString<Limit>, Read(mut tx): Read) -> List<Alert> {
     let records = tx.alerts().list(limit(query.limit)?).await?;
     Ok(Json(Page::whole(&records)))
 }

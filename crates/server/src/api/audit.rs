@@ -1,20 +1,15 @@
 //! The audit log.
 
-use crate::api::{QueryString, limit};
+use crate::api::{List, QueryString, Read, limit};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::State as Given;
 use tidemill_api::Page;
 use tidemill_api::audit::{AuditEntry, ListAudit};
 use tidemill_store::audit::AuditFilter;
 
 /// List the audit log, newest first: who changed what, when and why.
 #[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit_entries", params(ListAudit), responses((status = 200, body = Page<AuditEntry>)))]
-pub(crate) async fn list(
-    Given(state): Given<State>,
-    QueryString(query): QueryString<ListAudit>,
-) -> Result<Json<Page<AuditEntry>>, Problem> {
+pub(crate) async fn list(QueryString(query): QueryString<ListAudit>, Read(mut tx): Read) -> List<AuditEntry> {
     let limit = limit(query.limit)?;
     let since = query.since.as_deref().map(str::parse).transpose();
     let filter = AuditFilter {
@@ -24,7 +19,6 @@ pub(crate) async fn list(
         action: query.action,
         object: query.object,
     };
-    let mut tx = state.read().await?;
     let records = tx.audit().entries(&filter, limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id)))
 }

@@ -2,7 +2,7 @@
 
 pub mod launch;
 
-use crate::api::{QueryString, id, limit};
+use crate::api::{Answer, List, QueryString, Read, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -23,9 +23,9 @@ use tidemill_store::job::{self as store, ExecutionFilter, JobRecord};
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListJobs>,
-) -> Result<Json<Page<Job>>, Problem> {
+    Read(mut tx): Read,
+) -> List<Job> {
     let limit = limit(query.limit)?;
-    let mut tx = state.read().await?;
     let records = tx.jobs().list(limit).await?;
     let all = with_registered(records, state.launcher().jobs());
     Ok(Json(Page::whole(all.into_iter().take(limit as usize))))
@@ -36,8 +36,8 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
-) -> Result<Json<JobDetail>, Problem> {
-    let mut tx = state.read().await?;
+    Read(mut tx): Read,
+) -> Answer<JobDetail> {
     Ok(Json(detail(&mut tx, checked(&name)?, state.launcher().jobs()).await?))
 }
 
@@ -47,11 +47,11 @@ pub(crate) async fn instances(
     Given(state): Given<State>,
     Path(name): Path<String>,
     QueryString(query): QueryString<ListInstances>,
-) -> Result<Json<Page<JobInstance>>, Problem> {
+    Read(mut tx): Read,
+) -> List<JobInstance> {
     let name = checked(&name)?;
     let limit = limit(query.limit)?;
     let before = query.before.map(|before| id(&before.to_string())).transpose()?.map(InstanceId::new);
-    let mut tx = state.read().await?;
     let records = tx.jobs().instances(name, before, limit + 1).await?;
     if records.is_empty() && before.is_none() {
         state.launcher().jobs().get(name)?;

@@ -4,11 +4,8 @@ pub mod attached;
 pub mod event;
 pub mod failed_event;
 
-use crate::api::QueryString;
-use crate::problem::Problem;
-use crate::state::State;
+use crate::api::{Answer, List, QueryString, Read};
 use axum::Json;
-use axum::extract::State as Given;
 use tidemill_api::Page;
 use tidemill_api::outbox::{OutboxSlot, OutboxStats, Relay, ShowOutboxStats};
 
@@ -17,8 +14,7 @@ const COUNT_MAX: u32 = 10_000;
 
 /// List the live relays, the oldest first.
 #[utoipa::path(get, path = "/api/v1/outbox/relays", operation_id = "list_relays", responses((status = 200, body = Page<Relay>)))]
-pub(crate) async fn relays(Given(state): Given<State>) -> Result<Json<Page<Relay>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn relays(Read(mut tx): Read) -> List<Relay> {
     let relays = tx.outbox().relays().await?;
     Ok(Json(Page::whole(&relays)))
 }
@@ -26,10 +22,9 @@ pub(crate) async fn relays(Given(state): Given<State>) -> Result<Json<Page<Relay
 /// Show statistics of the outbox.
 #[utoipa::path(get, path = "/api/v1/outbox/stats", operation_id = "get_outbox_stats", params(ShowOutboxStats), responses((status = 200, body = OutboxStats)))]
 pub(crate) async fn stats(
-    Given(state): Given<State>,
     QueryString(query): QueryString<ShowOutboxStats>,
-) -> Result<Json<OutboxStats>, Problem> {
-    let mut tx = state.read().await?;
+    Read(mut tx): Read,
+) -> Answer<OutboxStats> {
     let stats = tx.outbox().stats(COUNT_MAX).await?;
     let attached = tx.outbox().attached_stats(COUNT_MAX).await?;
     let mut view = OutboxStats::from((&stats, attached.as_slice()));

@@ -9,12 +9,12 @@ pub mod lease;
 pub mod request;
 
 use crate::access::Principal;
-use crate::api::{QueryString, limit};
+use crate::api::{List, QueryString, Read, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
+use axum::extract::Path;
 use axum::http::HeaderMap;
 use std::time::Duration;
 use tidemill_api::Page;
@@ -28,22 +28,14 @@ use tidemill_store::pool::PoolRecord;
 
 /// Lists pools.
 #[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", params(ListPools), responses((status = 200, body = Page<Pool>)))]
-pub(crate) async fn list(
-    Given(state): Given<State>,
-    QueryString(query): QueryString<ListPools>,
-) -> Result<Json<Page<Pool>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn list(QueryString(query): QueryString<ListPools>, Read(mut tx): Read) -> List<Pool> {
     let (records, now) = (tx.pools().list(limit(query.limit)?).await?, tx.now().await?);
     Ok(Json(Page::whole(records.iter().map(|record| (record, now)))))
 }
 
 /// Shows a pool.
 #[utoipa::path(get, path = "/api/v1/pools/{name}", operation_id = "get_pool", params(("name" = String, Path, description = "Name of the pool")), responses((status = 200, body = Pool)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Path(name): Path<String>,
-) -> Result<Json<Pool>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn show(Path(name): Path<String>, Read(mut tx): Read) -> Result<Json<Pool>, Problem> {
     let (record, now) = (find(&mut tx, &named(&name)?).await?, tx.now().await?);
     Ok(Json(Pool::from((&record, now))))
 }
@@ -51,12 +43,11 @@ pub(crate) async fn show(
 /// Lists the leases of a pool, the oldest first.
 #[utoipa::path(get, path = "/api/v1/pools/{name}/holders", operation_id = "list_pool_holders", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolLease>)))]
 pub(crate) async fn holders(
-    Given(state): Given<State>,
     Path(name): Path<String>,
     QueryString(query): QueryString<ListPools>,
-) -> Result<Json<Page<PoolLease>>, Problem> {
+    Read(mut tx): Read,
+) -> List<PoolLease> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
-    let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let held = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
     let records = tx.pools().tickets(&name, &held, limit).await?;
@@ -66,12 +57,11 @@ pub(crate) async fn holders(
 /// Lists the waiting requests of a pool in the order of the queue.
 #[utoipa::path(get, path = "/api/v1/pools/{name}/queue", operation_id = "list_pool_queue", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolPlace>)))]
 pub(crate) async fn queue(
-    Given(state): Given<State>,
     Path(name): Path<String>,
     QueryString(query): QueryString<ListPools>,
-) -> Result<Json<Page<PoolPlace>>, Problem> {
+    Read(mut tx): Read,
+) -> List<PoolPlace> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
-    let mut tx = state.read().await?;
     let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let now = tx.now().await?;
     Ok(Json(Page::whole(PoolPlace::queue(&ledger, now, limit as usize))))
@@ -80,12 +70,11 @@ pub(crate) async fn queue(
 /// Lists decisions about a pool, the newest first: downgrades, waits, limits, and leases that their holders did not end.
 #[utoipa::path(get, path = "/api/v1/pools/{name}/events", operation_id = "list_pool_events", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolEvent>)))]
 pub(crate) async fn events(
-    Given(state): Given<State>,
     Path(name): Path<String>,
     QueryString(query): QueryString<ListPools>,
-) -> Result<Json<Page<PoolEvent>>, Problem> {
+    Read(mut tx): Read,
+) -> List<PoolEvent> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
-    let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let stories = tx.pools().events(Some(&name), limit).await?;
     Ok(Json(Page::whole(&stories)))

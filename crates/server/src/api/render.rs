@@ -4,12 +4,10 @@ pub mod mapping;
 pub mod operate;
 pub mod profile;
 
-use crate::api::{Body, QueryString, id, limit};
+use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
 use crate::problem::{Problem, ProblemBody};
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -58,10 +56,7 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
 
 /// List renders, newest first, without their data.
 #[utoipa::path(get, path = "/api/v1/renders", operation_id = "list_renders", params(ListRenders), responses((status = 200, body = Page<Render>)))]
-pub(crate) async fn list(
-    Given(state): Given<State>,
-    QueryString(query): QueryString<ListRenders>,
-) -> Result<Json<Page<Render>>, Problem> {
+pub(crate) async fn list(QueryString(query): QueryString<ListRenders>, Read(mut tx): Read) -> List<Render> {
     let limit = limit(query.limit)?;
     let filter = RenderFilter {
         status: query.status.as_deref().map(status).transpose()?,
@@ -69,29 +64,21 @@ pub(crate) async fn list(
         worker: query.worker,
         date: query.date.as_deref().map(date).transpose()?,
     };
-    let mut tx = state.read().await?;
     let records = tx.renders().list(&filter, query.before.map(RenderId::new), limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id().get())))
 }
 
 /// Show a render, without its data.
 #[utoipa::path(get, path = "/api/v1/renders/{id}", operation_id = "get_render", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Render), (status = 404, body = ProblemBody)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<Render>, Problem> {
-    let (_, record) = read(&state, &text).await?;
-    Ok(Json(Render::from(&record)))
+pub(crate) async fn show(Id(id): Id, Read(mut tx): Read) -> Answer<Render> {
+    Ok(Json(Render::from(&find(&mut tx, RenderId::new(id)).await?)))
 }
 
 /// Show the data of a render.
 #[utoipa::path(get, path = "/api/v1/renders/{id}/data", operation_id = "get_render_data", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = RenderData), (status = 404, body = ProblemBody)))]
-pub(crate) async fn data(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<RenderData>, Problem> {
-    let (mut tx, record) = read(&state, &text).await?;
-    let data = tx.renders().data(record.id()).await?.ok_or_else(|| unknown(record.id()))?;
+pub(crate) async fn data(Id(id): Id, Read(mut tx): Read) -> Answer<RenderData> {
+    let id = RenderId::new(id);
+    let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {
         let detail = "the data of the render is not JSON";
         Problem::new(Code::BadRenderData, detail, "order it again with other data")
@@ -101,38 +88,23 @@ pub(crate) async fn data(
 
 /// List the attempts of a render.
 #[utoipa::path(get, path = "/api/v1/renders/{id}/attempts", operation_id = "list_render_attempts", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderAttempt>), (status = 404, body = ProblemBody)))]
-pub(crate) async fn attempts(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<Page<RenderAttempt>>, Problem> {
-    let (mut tx, record) = read(&state, &text).await?;
-    Ok(Json(Page::whole(&tx.renders().attempts(record.id()).await?)))
+pub(crate) async fn attempts(Id(id): Id, Read(mut tx): Read) -> List<RenderAttempt> {
+    let id = find(&mut tx, RenderId::new(id)).await?.id();
+    Ok(Json(Page::whole(&tx.renders().attempts(id).await?)))
 }
 
 /// List the status changes of a render, including changes by SQL.
 #[utoipa::path(get, path = "/api/v1/renders/{id}/audit", operation_id = "list_render_transitions", params(("id" = i64, Path, description = "Id of the render")), responses((status = 200, body = Page<RenderTransition>), (status = 404, body = ProblemBody)))]
-pub(crate) async fn audit(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<Page<RenderTransition>>, Problem> {
-    let (mut tx, record) = read(&state, &text).await?;
-    Ok(Json(Page::whole(&tx.renders().transitions(record.id()).await?)))
+pub(crate) async fn audit(Id(id): Id, Read(mut tx): Read) -> List<RenderTransition> {
+    let id = find(&mut tx, RenderId::new(id)).await?.id();
+    Ok(Json(Page::whole(&tx.renders().transitions(id).await?)))
 }
 
 /// List the workers that sent a heartbeat within the last minute.
 #[utoipa::path(get, path = "/api/v1/render-workers", operation_id = "list_render_workers", responses((status = 200, body = Page<RenderWorker>)))]
-pub(crate) async fn workers(Given(state): Given<State>) -> Result<Json<Page<RenderWorker>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn workers(Read(mut tx): Read) -> List<RenderWorker> {
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
     Ok(Json(Page::whole(&workers)))
-}
-
-/// The render with the id `text` of a path, and the transaction that read it.
-pub(crate) async fn read(state: &State, text: &str) -> Result<(Tx, RenderRecord), Problem> {
-    let id = RenderId::new(id(text)?);
-    let mut tx = state.read().await?;
-    let record = find(&mut tx, id).await?;
-    Ok((tx, record))
 }
 
 pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {

@@ -1,7 +1,7 @@
 //! Schedules: when jobs are launched automatically, and the outcome of each tick.
 
 use crate::api::job::checked;
-use crate::api::{QueryString, limit};
+use crate::api::{Answer, List, QueryString, Read, limit};
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
@@ -22,8 +22,8 @@ use tidemill_store::schedule::ScheduleRecord;
 pub(crate) async fn list(
     Given(state): Given<State>,
     QueryString(query): QueryString<ListSchedules>,
-) -> Result<Json<Page<Schedule>>, Problem> {
-    let mut tx = state.read().await?;
+    Read(mut tx): Read,
+) -> List<Schedule> {
     let records = tx.schedules().list(limit(query.limit)?).await?;
     Ok(Json(Page { items: records.iter().map(|record| view(record, &state)).collect(), next: None }))
 }
@@ -33,25 +33,24 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     Given(state): Given<State>,
     Path(name): Path<String>,
-) -> Result<Json<Schedule>, Problem> {
-    let mut tx = state.read().await?;
+    Read(mut tx): Read,
+) -> Answer<Schedule> {
     Ok(Json(view(&find(&mut tx, checked(&name)?).await?, &state)))
 }
 
 /// List the ticks of a schedule and their outcomes, the newest first.
 #[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", operation_id = "list_schedule_ticks", params(("name" = String, Path, description = "Name of the schedule"), ListTicks), responses((status = 200, body = ScheduleTicks)))]
 pub(crate) async fn ticks(
-    Given(state): Given<State>,
     Path(name): Path<String>,
     QueryString(query): QueryString<ListTicks>,
-) -> Result<Json<ScheduleTicks>, Problem> {
+    Read(mut tx): Read,
+) -> Answer<ScheduleTicks> {
     let name = checked(&name)?;
     let limit = limit(query.limit)?;
     let bad = |error: NotAnInstant| {
         Problem::bad_request(error.to_string(), "use `next` of the previous page as `before`")
     };
     let before: Option<Timestamp> = query.before.as_deref().map(str::parse).transpose().map_err(bad)?;
-    let mut tx = state.read().await?;
     find(&mut tx, name).await?;
     let records = tx.schedules().ticks(name, before, limit + 1).await?;
     Ok(Json(ScheduleTicks::of(&records, limit)))

@@ -1,13 +1,11 @@
 //! API tokens.
 
 use crate::access::Principal;
-use crate::api::Body;
+use crate::api::{Body, List, Read};
 use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::State as Given;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -48,8 +46,7 @@ fn checked(request: &CreateToken, principal: &Principal) -> Result<NewToken, Pro
 
 /// List the tokens, newest first, without their secrets.
 #[utoipa::path(get, path = "/api/v1/tokens", operation_id = "list_tokens", responses((status = 200, body = Page<Token>)))]
-pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Token>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn list(Read(mut tx): Read) -> List<Token> {
     let now = tx.now().await?;
     let records = tx.tokens().list(500).await?;
     Ok(Json(Page::whole(records.iter().map(|record| (record, now)))))

@@ -3,12 +3,11 @@
 pub mod failed;
 
 use super::object;
-use crate::api::Body;
+use crate::api::{Body, List, Read};
 use crate::mutation::Caller;
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -37,8 +36,7 @@ impl From<BadTableName> for Problem {
 
 /// List the attached tables.
 #[utoipa::path(get, path = "/api/v1/outbox/attached", operation_id = "list_attached_tables", responses((status = 200, body = Page<AttachedTable>)))]
-pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<AttachedTable>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn list(Read(mut tx): Read) -> List<AttachedTable> {
     let records = tx.outbox().attached_tables().await?;
     Ok(Json(Page::whole(&records)))
 }

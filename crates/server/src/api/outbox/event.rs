@@ -1,12 +1,10 @@
 //! Events: adding and listing them. The payload of one event needs the permission `administer`.
 
 use super::object;
-use crate::api::{Body, QueryString, id, limit};
+use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -50,10 +48,7 @@ impl From<BadEvent> for Problem {
 
 /// List events without their payloads, the newest first.
 #[utoipa::path(get, path = "/api/v1/outbox/events", operation_id = "list_events", params(ListEvents), responses((status = 200, body = Page<Event>)))]
-pub(crate) async fn list(
-    Given(state): Given<State>,
-    QueryString(query): QueryString<ListEvents>,
-) -> Result<Json<Page<Event>>, Problem> {
+pub(crate) async fn list(QueryString(query): QueryString<ListEvents>, Read(mut tx): Read) -> List<Event> {
     let limit = limit(query.limit)?;
     let filter = EventFilter {
         before: query.before.map(EventId::new),
@@ -62,19 +57,14 @@ pub(crate) async fn list(
         topic: query.topic,
         event_type: query.event_type,
     };
-    let mut tx = state.read().await?;
     let events = tx.outbox().events(&filter, limit + 1).await?;
     Ok(Json(Page::of(&events, limit, |event| event.id.get())))
 }
 
 /// Show an event with its payload and state.
 #[utoipa::path(get, path = "/api/v1/outbox/events/{id}", operation_id = "get_event", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = EventDetail)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<EventDetail>, Problem> {
-    let id = EventId::new(id(&text)?);
-    let mut tx = state.read().await?;
+pub(crate) async fn show(Id(id): Id, Read(mut tx): Read) -> Answer<EventDetail> {
+    let id = EventId::new(id);
     let detail = tx.outbox().event_detail(id).await?.ok_or_else(|| {
         let remedy = "list the events; events that were published long ago are deleted";
         Problem::new(Code::EventNotFound, format!("there is no event {id}"), remedy)

@@ -2,11 +2,9 @@
 
 pub mod operate;
 
-use crate::api::{QueryString, id, limit};
+use crate::api::{Answer, Id, List, QueryString, Read, limit};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
 use tidemill_api::Page;
 use tidemill_api::failed_event::{EventFilter, FailedEvent, FailedEventDetail, ListFailedEvents};
 use tidemill_domain::outbox::EventId;
@@ -18,24 +16,19 @@ use tidemill_store::outbox::failed_event::{self, FailedEventFilter};
 /// List failed events without their payloads, the oldest first.
 #[utoipa::path(get, path = "/api/v1/outbox/failed", operation_id = "list_failed_events", params(ListFailedEvents), responses((status = 200, body = Page<FailedEvent>)))]
 pub(crate) async fn list(
-    Given(state): Given<State>,
     QueryString(query): QueryString<ListFailedEvents>,
-) -> Result<Json<Page<FailedEvent>>, Problem> {
+    Read(mut tx): Read,
+) -> List<FailedEvent> {
     let (limit, after) = (limit(query.limit)?, EventId::new(query.after.unwrap_or(0)));
     let filter = checked(query.into())?;
-    let mut tx = state.read().await?;
     let records = tx.outbox().failed_events(&filter, after, limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id.get())))
 }
 
 /// Show a failed event with its payload.
 #[utoipa::path(get, path = "/api/v1/outbox/failed/{id}", operation_id = "get_failed_event", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = FailedEventDetail)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Path(text): Path<String>,
-) -> Result<Json<FailedEventDetail>, Problem> {
-    let id = EventId::new(id(&text)?);
-    let detail = find(&mut state.read().await?, id).await?;
+pub(crate) async fn show(Id(id): Id, Read(mut tx): Read) -> Answer<FailedEventDetail> {
+    let detail = find(&mut tx, EventId::new(id)).await?;
     Ok(Json(FailedEventDetail::from(&detail)))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{call_of, gone, object};
 use crate::access::Principal;
-use crate::api::{Body, QueryString};
+use crate::api::{Body, QueryString, Read};
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
 use crate::state::State;
@@ -20,11 +20,8 @@ use tidemill_store::pool::TicketRecord;
 
 /// Shows a lease or a waiting request.
 #[utoipa::path(get, path = "/api/v1/pool-leases/{id}", operation_id = "get_pool_lease", params(("id" = String, Path, description = "Id of the lease")), responses((status = 200, body = PoolLease)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Path(id): Path<String>,
-) -> Result<Json<PoolLease>, Problem> {
-    Ok(Json(PoolLease::from(&find(&mut state.read().await?, &id).await?)))
+pub(crate) async fn show(Path(id): Path<String>, Read(mut tx): Read) -> Result<Json<PoolLease>, Problem> {
+    Ok(Json(PoolLease::from(&find(&mut tx, &id).await?)))
 }
 
 /// Sends a heartbeat.

@@ -1,12 +1,11 @@
 //! Field mappings: which layer of a template shows which field.
 
 use super::object;
-use crate::api::{Body, QueryString};
+use crate::api::{Body, List, QueryString, Read};
 use crate::mutation::Caller;
 use crate::problem::{Problem, ProblemBody};
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -18,10 +17,9 @@ use tidemill_domain::render::mapping::{self, MappingRow};
 /// List field mappings.
 #[utoipa::path(get, path = "/api/v1/render-mappings", operation_id = "list_field_mappings", params(ListMappings), responses((status = 200, body = Page<FieldMapping>)))]
 pub(crate) async fn list(
-    Given(state): Given<State>,
     QueryString(query): QueryString<ListMappings>,
-) -> Result<Json<Page<MappingRow>>, Problem> {
-    let mut tx = state.read().await?;
+    Read(mut tx): Read,
+) -> List<MappingRow> {
     let rows = tx.renders().field_mappings(query.composition.as_deref()).await?;
     Ok(Json(Page::whole(rows)))
 }

@@ -1,12 +1,11 @@
 //! Profiles: the template of a composition, and the requirements for its output file.
 
 use super::object;
-use crate::api::Body;
+use crate::api::{Body, List, Read};
 use crate::mutation::Caller;
 use crate::problem::{Problem, ProblemBody};
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -29,8 +28,7 @@ fn checked((number, profile): (usize, Value)) -> Result<Profile, Problem> {
 
 /// List profiles.
 #[utoipa::path(get, path = "/api/v1/render-profiles", operation_id = "list_render_profiles", responses((status = 200, body = Page<RenderProfile>)))]
-pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Page<Profile>>, Problem> {
-    let mut tx = state.read().await?;
+pub(crate) async fn list(Read(mut tx): Read) -> List<Profile> {
     let profiles = tx.renders().profiles().await?;
     Ok(Json(Page::whole(profiles)))
 }

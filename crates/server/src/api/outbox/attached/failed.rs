@@ -2,12 +2,11 @@
 
 use crate::api::outbox::failed_event::operate::IDS_MAX;
 use crate::api::outbox::object;
-use crate::api::{QueryString, limit};
+use crate::api::{List, QueryString, Read, limit};
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Json;
-use axum::extract::{Path, State as Given};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::json;
 use tidemill_api::Page;
@@ -23,14 +22,13 @@ use tidemill_store::outbox::attached::failed::Skipped;
 /// List rows of an attached table with status FAILED, without their payloads.
 #[utoipa::path(get, path = "/api/v1/outbox/attached/{schema}/{table}/failed", operation_id = "list_failed_rows", params(("schema" = String, Path, description = "Schema of the table"), ("table" = String, Path, description = "Name of the table"), ListFailedRows), responses((status = 200, body = Page<FailedRow>)))]
 pub(crate) async fn list(
-    Given(state): Given<State>,
     Path((schema, table)): Path<(String, String)>,
     QueryString(query): QueryString<ListFailedRows>,
-) -> Result<Json<Page<FailedRow>>, Problem> {
+    Read(mut tx): Read,
+) -> List<FailedRow> {
     let (name, limit) = (TableName::new(&schema, &table)?, limit(query.limit)?);
     let after = EventId::new(query.after.unwrap_or(i64::MIN));
     let skipped = if query.skipped { Skipped::Too } else { Skipped::Not };
-    let mut tx = state.read().await?;
     let table = tx.outbox().attached_table(&name).await?;
     let records = tx.outbox().attached_failed(&table, after, limit + 1, skipped).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id.get())))
