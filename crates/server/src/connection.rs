@@ -96,7 +96,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(seat.head_timeout());
     let service = service_fn(|mut request: Request<Incoming>| {
-        let in_hand = seat.take_in_hand();
+        let open_request = seat.open_request();
         let is_for_health = seat.is_for_health();
         let is_refused = is_for_health && !health::is_health_check(&base_path, request.uri().path());
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -107,7 +107,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
             if is_for_health {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _in_hand: in_hand }))
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _request: open_request }))
         }
     });
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
@@ -118,7 +118,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
         () = seat.dismissal() => {
             connection.as_mut().graceful_shutdown();
             // Finish an open request, but do not wait for the rest of a half-sent head.
-            if seat.has_asked() { connection.await } else { Ok(()) }
+            if seat.has_had_request() { connection.await } else { Ok(()) }
         }
     };
     if let Err(error) = ended {

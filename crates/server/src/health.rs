@@ -16,7 +16,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tidemill_domain::code::Code;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::render::WorkerHandle;
@@ -40,12 +39,7 @@ pub(crate) async fn live() -> Json<Value> {
 /// The database answers, its schema fits, and the server is not shutting down.
 pub(crate) async fn ready(Given(state): Given<State>) -> Result<Json<Value>, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {
-        return Err(Problem::with_status(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Code::DatabaseUnreachable,
-            "the server is shutting down",
-            "send the request to another server",
-        ));
+        return Err(Problem::shutting_down());
     }
     state.store().initialise(Init::Never).await?;
     Ok(Json(json!({ "status": "ready" })))

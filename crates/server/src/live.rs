@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
 use axum::extract::State as Given;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
@@ -81,12 +81,7 @@ fn after(boot: &str, id: &str) -> Resume {
 fn problem(error: SubscribeError) -> Problem {
     let remedy = "close other pages of this dashboard, or reload this page yourself";
     match error {
-        SubscribeError::Closed => Problem::with_status(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Code::DatabaseUnreachable,
-            "the server is shutting down",
-            "send the request to another server",
-        ),
+        SubscribeError::Closed => Problem::shutting_down(),
         SubscribeError::OwnLimit => {
             let detail = format!("you already have {} open streams", hub::STREAMS_PER_IDENTITY);
             Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)

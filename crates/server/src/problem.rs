@@ -60,6 +60,12 @@ impl Problem {
         Self::new(Code::Unexpected, "the request has no principal", "report this")
     }
 
+    pub(crate) fn shutting_down() -> Self {
+        let remedy = "send the request to another server";
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, Code::DatabaseUnreachable);
+        Self::with_status(status, code, "the server is shutting down", remedy)
+    }
+
     /// The code decides the status.
     pub fn new(code: Code, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::with_status(status_of(code), code, detail, remedy)

@@ -221,7 +221,7 @@ async fn limit_time(state: State, request: Request, next: Next) -> Response {
         if is_waiting || request.method().is_safe() {
             next.run(request).await
         } else {
-            to_its_end(&state, request, next).await
+            run_detached(&state, request, next).await
         }
     };
     match tokio::time::timeout(timeout, answer).await {
@@ -236,7 +236,7 @@ async fn limit_time(state: State, request: Request, next: Next) -> Response {
 }
 
 /// Answers a request in its own task, which continues when the client disconnects.
-async fn to_its_end(state: &State, request: Request, next: Next) -> Response {
+async fn run_detached(state: &State, request: Request, next: Next) -> Response {
     let Ok(permit) = Arc::clone(&state.inner().changes).acquire_owned().await else { return panicked() };
     let change = tokio::spawn(async move {
         let response = next.run(request).await;

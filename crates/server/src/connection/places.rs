@@ -66,7 +66,7 @@ struct OpenConnection {
     origin: IpAddr,
     /// Its turn among idle connections; none while it has a request or is closing.
     turn: Option<u64>,
-    has_asked: bool,
+    has_had_request: bool,
     is_for_health: bool,
     is_leaving: bool,
     leave: Arc<Notify>,
@@ -139,7 +139,7 @@ impl Places {
             Admission::InPlaceOf(Displaced::Anybody) => {
                 book.dismiss(OpenConnection::counts);
             }
-            Admission::HealthOnly => book.tell_scarcity(&self.bounds, origin, crowd),
+            Admission::HealthOnly => book.warn_of_scarcity(&self.bounds, origin, crowd),
         }
         if crowd.open < self.bounds.places / 2 && admission == Admission::Free {
             book.is_scarce = false;
@@ -148,7 +148,7 @@ impl Places {
         let id = book.add(OpenConnection {
             origin,
             turn: None,
-            has_asked: false,
+            has_had_request: false,
             is_for_health: admission == Admission::HealthOnly,
             is_leaving: false,
             leave: Arc::clone(&leave),
@@ -213,7 +213,7 @@ impl Book {
     }
 
     /// The connection is no longer idle.
-    fn wait_no_more(&mut self, id: u64) {
+    fn end_wait(&mut self, id: u64) {
         let Some(held) = self.open.get_mut(&id) else { return };
         let Some(turn) = held.turn.take() else { return };
         self.waiting.remove(&turn);
@@ -226,8 +226,8 @@ impl Book {
     fn dismiss(&mut self, those: impl Fn(&OpenConnection) -> bool) {
         let oldest = self.waiting.values().copied().find(|id| self.open.get(id).is_some_and(&those));
         let Some(id) = oldest else { return };
-        self.wait_no_more(id);
-        self.count_no_more(id);
+        self.end_wait(id);
+        self.uncount(id);
         if let Some(held) = self.open.get_mut(&id) {
             held.is_leaving = true;
             held.leave.notify_one();
@@ -235,22 +235,22 @@ impl Book {
         }
     }
 
-    fn count_no_more(&mut self, id: u64) {
+    fn uncount(&mut self, id: u64) {
         if let Some((true, origin)) = self.open.get(&id).map(|held| (held.counts(), held.origin)) {
             self.note(origin, |count| count.minus(Count::ONE_OPEN));
         }
     }
 
     fn remove(&mut self, id: u64) {
-        self.wait_no_more(id);
-        self.count_no_more(id);
+        self.end_wait(id);
+        self.uncount(id);
         if self.open.remove(&id).is_some_and(|held| held.is_leaving) {
             self.leaving = self.leaving.saturating_sub(1);
         }
     }
 
     /// Logs once, until places are free again.
-    fn tell_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: OpenConnections) {
+    fn warn_of_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: OpenConnections) {
         if !std::mem::replace(&mut self.is_scarce, true) {
             tracing::warn!(
                 connections.open = crowd.open,
@@ -293,16 +293,16 @@ impl Seat {
     }
 
     /// Whether a request ever arrived.
-    pub(super) fn has_asked(&self) -> bool {
-        self.places.book().open.get(&self.id).is_some_and(|held| held.has_asked)
+    pub(super) fn has_had_request(&self) -> bool {
+        self.places.book().open.get(&self.id).is_some_and(|held| held.has_had_request)
     }
 
     /// A request has arrived; it is open until the result is dropped.
-    pub(super) fn take_in_hand(&self) -> OpenRequest {
+    pub(super) fn open_request(&self) -> OpenRequest {
         let mut book = self.places.book();
-        book.wait_no_more(self.id);
+        book.end_wait(self.id);
         if let Some(held) = book.open.get_mut(&self.id) {
-            held.has_asked = true;
+            held.has_had_request = true;
         }
         drop(book);
         OpenRequest { places: Arc::clone(&self.places), id: self.id }
@@ -334,7 +334,7 @@ impl Drop for OpenRequest {
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     pub(super) body: axum::body::Body,
-    pub(super) _in_hand: OpenRequest,
+    pub(super) _request: OpenRequest,
 }
 
 impl hyper::body::Body for TrackedBody {

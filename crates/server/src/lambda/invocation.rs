@@ -3,32 +3,36 @@
 use crate::lambda::reply::ServiceError;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
+use std::str::FromStr;
+use tidemill_domain::words::UnknownWord;
 
 /// Maximum length of the id of an invocation; the SDKs send UUIDs.
 const ID_CHARS_MAX: usize = 100;
 
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum InvocationType {
-    #[default]
-    RequestResponse,
-    /// Does the work; the caller gets no answer.
-    Event,
-    /// Only checks whether the call would be accepted.
-    DryRun,
+tidemill_domain::words! {
+    #[derive(Default)]
+    pub enum InvocationType {
+        #[default]
+        RequestResponse = "RequestResponse",
+        /// Does the work; the caller gets no answer.
+        Event = "Event",
+        /// Only checks whether the call would be accepted.
+        DryRun = "DryRun",
+    }
+
+    /// Whether the caller gets the end of the log.
+    #[derive(Default)]
+    pub enum LogType {
+        #[default]
+        None = "None",
+        Tail = "Tail",
+    }
 }
 
 impl InvocationType {
     pub const fn does_work(self) -> bool {
         matches!(self, Self::RequestResponse | Self::Event)
     }
-}
-
-/// Whether the caller gets the end of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum LogType {
-    #[default]
-    None,
-    Tail,
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -42,23 +46,7 @@ pub struct Invocation {
 impl Invocation {
     /// Reads the headers. The SDKs leave out defaults.
     pub fn read(headers: &HeaderMap) -> Result<Self, ServiceError> {
-        let kind = match text(headers, "x-amz-invocation-type")? {
-            None | Some("RequestResponse") => InvocationType::RequestResponse,
-            Some("Event") => InvocationType::Event,
-            Some("DryRun") => InvocationType::DryRun,
-            Some(_) => {
-                let why = "X-Amz-Invocation-Type is none of RequestResponse, Event and DryRun";
-                return Err(ServiceError::InvalidParameterValue(why.to_owned()));
-            }
-        };
-        let log = match text(headers, "x-amz-log-type")? {
-            None | Some("None") => LogType::None,
-            Some("Tail") => LogType::Tail,
-            Some(_) => {
-                let why = "X-Amz-Log-Type is neither None nor Tail";
-                return Err(ServiceError::InvalidParameterValue(why.to_owned()));
-            }
-        };
+        let (kind, log) = (word(headers, "x-amz-invocation-type")?, word(headers, "x-amz-log-type")?);
         let id = text(headers, "amz-sdk-invocation-id")?;
         if id.is_some_and(|id| !(1..=ID_CHARS_MAX).contains(&id.len())) {
             let why = format!("amz-sdk-invocation-id is not 1 to {ID_CHARS_MAX} characters");
@@ -77,6 +65,14 @@ pub fn payload(body: &[u8]) -> Result<Value, ServiceError> {
         let place = format!("line {}, column {}", error.line(), error.column());
         ServiceError::InvalidRequestContent(format!("the body is not JSON: {place}"))
     })
+}
+
+fn word<T>(headers: &HeaderMap, name: &'static str) -> Result<T, ServiceError>
+where
+    T: FromStr<Err = UnknownWord> + Default,
+{
+    let bad = |error| ServiceError::InvalidParameterValue(format!("{name} is {error}"));
+    Ok(text(headers, name)?.map(str::parse).transpose().map_err(bad)?.unwrap_or_default())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ServiceError> {

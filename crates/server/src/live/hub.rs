@@ -148,7 +148,7 @@ impl Live {
         for region in regions {
             hub.show(region, now);
         }
-        hub.forget_left();
+        hub.forget_closed_pages();
     }
 
     /// The open pages with their own regions, each once.
@@ -168,7 +168,7 @@ impl Live {
     }
 
     /// Waits for a listener. Without listeners it forgets what was sent, so that the next listener gets everything.
-    pub async fn listened(&self) {
+    pub async fn wait_for_listener(&self) {
         loop {
             {
                 let mut hub = self.hub();
@@ -228,7 +228,7 @@ impl Hub {
     }
 
     /// Forgets the regions of pages that are no longer open.
-    fn forget_left(&mut self) {
+    fn forget_closed_pages(&mut self) {
         let Self { shown, listeners, .. } = self;
         shown.retain(|_, shown| match &shown.region.audience {
             Audience::At(page) => listeners.values().any(|listener| listener.page == *page),

@@ -29,7 +29,7 @@ pub async fn run(state: State, mut shutdown: watch::Receiver<bool>) {
     let (mut is_down, mut turn) = (false, 0);
     let updating = async {
         loop {
-            state.inner().live.listened().await;
+            state.inner().live.wait_for_listener().await;
             is_down = update(&state, is_down, turn).await;
             turn = turn.wrapping_add(1);
             // A little more than a second, so that the rate limit of a region has passed.

@@ -237,7 +237,7 @@ async fn after_a_time_without_listeners_everything_is_shown_again() {
     drop(ann);
     let idle = tokio::spawn({
         let live = live.clone();
-        async move { live.listened().await }
+        async move { live.wait_for_listener().await }
     });
     tokio::task::yield_now().await;
 
