@@ -120,7 +120,7 @@ pub struct ListInstances {
 /// Request to launch a job.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({ "parameters": { "date": "2026-11-15" } }))]
+#[schema(example = json!({ "parameters": { "day": "2026-11-15" } }))]
 pub struct LaunchJob {
     /// By name: a string, a number, or an object with `value` and optionally `type` and `identifying`.
     #[serde(default)]

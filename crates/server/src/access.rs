@@ -70,6 +70,11 @@ pub enum Via {
 }
 
 impl Principal {
+    /// Not limited to scopes.
+    fn new(name: String, caller: String, role: Role, via: Via, request_id: &str) -> Self {
+        Self { name, caller, role, scopes: Vec::new(), via, request_id: request_id.to_owned() }
+    }
+
     pub fn actor(&self) -> Actor {
         Actor { name: self.name.clone(), role: self.role, request_id: Some(self.request_id.clone()) }
     }
@@ -291,7 +296,11 @@ async fn admit(
     }
     match (access, principal) {
         (Access::Public, Some(principal)) => Ok(principal),
-        (Access::Public, None) => Ok(anonymous(&info.request_id)),
+        // The role has no permissions over HTTP.
+        (Access::Public, None) => {
+            let name = || "anonymous".to_owned();
+            Ok(Principal::new(name(), name(), Role::System, Via::Bearer, &info.request_id))
+        }
         (Access::Needs(_), None) => Err(Refusal::Login),
         (Access::Needs(permission), Some(principal)) => {
             // Requests for units have their own limit. Without authentication the caller is on this host, and all programs
@@ -310,24 +319,12 @@ async fn admit(
     }
 }
 
-/// A caller without credentials at a public address. Its role has no permissions over HTTP.
-fn anonymous(request_id: &str) -> Principal {
-    Principal {
-        name: "anonymous".to_owned(),
-        caller: "anonymous".to_owned(),
-        role: Role::System,
-        scopes: Vec::new(),
-        via: Via::Bearer,
-        request_id: request_id.to_owned(),
-    }
-}
-
 /// Authenticates the request. Wrong credentials are rejected even where none are needed.
 async fn identify(state: &State, info: &RequestInfo) -> Result<Option<Principal>, Refusal> {
     let request_id = info.request_id.clone();
     let Authentication::Required { issuers } = &state.inner().authentication else {
-        let (name, caller, role) = ("local".to_owned(), "local".to_owned(), Role::Admin);
-        return Ok(Some(Principal { name, caller, role, scopes: Vec::new(), via: Via::Open, request_id }));
+        let name = || "local".to_owned();
+        return Ok(Some(Principal::new(name(), name(), Role::Admin, Via::Open, &request_id)));
     };
     let now = state.inner().parts.clock.monotonic();
     if let Some(text) = bearer(&info.headers)? {

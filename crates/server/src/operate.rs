@@ -44,7 +44,9 @@ pub struct Order {
 
 /// The body of a request for an action.
 pub(crate) trait ActionBody: DeserializeOwned + Serialize + Send + Sync + 'static {
-    fn reason(&self) -> Option<&str>;
+    fn reason(&self) -> Option<&str> {
+        None
+    }
 
     fn parameters(&self) -> Result<Parameters, Problem> {
         Ok(Parameters::None)

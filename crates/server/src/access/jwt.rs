@@ -114,12 +114,6 @@ fn verify_one(issuer: &Issuer, text: &str, now: Timestamp, request_id: &str) -> 
     let subject = claims.get("sub")?.as_str()?;
     let role: Role = claims.get(&issuer.role_claim)?.as_str()?.parse().ok()?;
     let name = format!("{}@{}", subject.chars().take(100).collect::<String>(), issuer.name);
-    ROLES.contains(&role).then(|| Principal {
-        caller: format!("jwt/{name}"),
-        name,
-        role,
-        scopes: Vec::new(),
-        via: Via::Bearer,
-        request_id: request_id.to_owned(),
-    })
+    let caller = format!("jwt/{name}");
+    ROLES.contains(&role).then(|| Principal::new(name, caller, role, Via::Bearer, request_id))
 }

@@ -46,18 +46,18 @@ impl Limits {
     }
 
     pub(crate) fn check_caller(&self, caller: &str, now: Monotonic) -> Result<(), Problem> {
-        let count = add(&self.callers, caller.to_owned(), now, 1);
+        let count = add(&self.callers, caller.to_owned(), now);
         within(count, self.rates.per_caller, now)
     }
 
     /// Counts a failed attempt. Valid credentials always pass, even from an address with many failures: behind a proxy all
     /// callers share one address, and 256 bits cannot be guessed.
     pub(crate) fn note_failure(&self, address: IpAddr, now: Monotonic) -> Result<(), Problem> {
-        within(add(&self.failures, address, now, 1), self.rates.failures, now)
+        within(add(&self.failures, address, now), self.rates.failures, now)
     }
 }
 
-fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Monotonic, by: u32) -> Count {
+fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Monotonic) -> Count {
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     if counts.len() >= CALLERS_MAX {
         counts.retain(|_, count| now.since(count.since) < WINDOW);
@@ -70,7 +70,7 @@ fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Mon
     if now.since(count.since) >= WINDOW {
         *count = Count { since: now, count: 0 };
     }
-    count.count = count.count.saturating_add(by);
+    count.count = count.count.saturating_add(1);
     *count
 }
 

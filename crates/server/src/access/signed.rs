@@ -47,15 +47,10 @@ pub(super) async fn caller(
             return Err(Refusal::Signature(refusal));
         }
     };
-    let name = inner.lambda.keys.iter().find(|caller| caller.key.id() == key.id());
-    let principal = Principal {
-        name: name.map_or_else(|| key.id().to_owned(), |caller| caller.name.clone()),
-        caller: format!("key/{}", key.id()),
-        role: Role::Requester,
-        scopes: Vec::new(),
-        via: Via::Bearer,
-        request_id: info.request_id.clone(),
-    };
+    let known = inner.lambda.keys.iter().find(|caller| caller.key.id() == key.id());
+    let name = known.map_or_else(|| key.id().to_owned(), |caller| caller.name.clone());
+    let caller = format!("key/{}", key.id());
+    let principal = Principal::new(name, caller, Role::Requester, Via::Bearer, &info.request_id);
     *request.body_mut() = Body::from(bytes);
     Ok(Some(principal))
 }

@@ -23,20 +23,12 @@ pub(crate) async fn list(QueryString(query): QueryString<Limit>, Read(mut tx): R
 }
 
 impl ActionBody for CreateSilence {
-    fn reason(&self) -> Option<&str> {
-        None
-    }
-
     fn parameters(&self) -> Result<Parameters, Problem> {
         Ok(Parameters::Silence(self.clone()))
     }
 }
 
 impl ActionBody for EndSilence {
-    fn reason(&self) -> Option<&str> {
-        None
-    }
-
     fn parameters(&self) -> Result<Parameters, Problem> {
         Ok(Parameters::EndSilence(self.clone()))
     }
