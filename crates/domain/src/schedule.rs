@@ -27,3 +27,14 @@ use crate::action::Action;
 pub const fn possible(is_paused: bool) -> Action {
     if is_paused { Action::ScheduleResume } else { Action::SchedulePause }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_offers_to_pause_and_a_paused_one_to_resume() {
+        assert_eq!(possible(false), Action::SchedulePause);
+        assert_eq!(possible(true), Action::ScheduleResume);
+    }
+}

@@ -227,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_offers_to_pause_and_a_paused_pool_to_resume() {
+        let mut settings = Settings::new("ADW".parse().unwrap(), 8);
+        assert_eq!(settings.possible(), Action::PoolPause);
+        settings.paused = Some(Pause { by: "ann".into(), reason: "patch".into(), at: Timestamp::EPOCH });
+        assert_eq!(settings.possible(), Action::PoolResume);
+    }
+
+    #[test]
     fn settings_survive_the_log() {
         let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
         settings.external_id = Some(4);

@@ -5,7 +5,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::event;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::{PageSnapshot, Rows};
-use crate::dashboard::part::{given, list_table, plain_panel, query};
+use crate::dashboard::part::{given, list_table, pager, plain_panel, query};
 use crate::problem::Problem;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -64,19 +64,19 @@ pub(crate) async fn page(
     let times = visit.times(common.now);
     let rows = records.rows.iter().map(|record| event::row(record, &times));
     let empty = html! { "No entries match." };
-    let older = records.last_of_more().map(|record| filter.query(&format!("before={}", record.id)));
     let address = visit.state.path("/settings/audit");
+    let older = |record: &AuditRecord| format!("{address}{}", filter.query(&format!("before={}", record.id)));
+    let older = records.last_of_more().map(older);
+    let file = html! {
+        a href={ (address) (filter.query("format=csv")) } { "Download CSV" }
+        span.soft { "(at most " (FILE_ROWS) " entries)" }
+    };
     let content = html! {
         h1 { "Audit log" }
         (plain_panel("filter", "Filter", &filter_form(&address, &filter)))
         (plain_panel("entries", "Entries", &html! {
             (list_table("Audit log", event::COLUMNS, rows, &empty))
-            div.row.body {
-                @if filter.before.is_some() { a.button href={ (address) (filter.query("")) } { "Newest" } }
-                @if let Some(older) = older { a.button href={ (address) (older) } { "Older" } }
-                a href={ (address) (filter.query("format=csv")) } { "Download CSV" }
-                span.soft { "(at most " (FILE_ROWS) " entries)" }
-            }
+            (pager(filter.before.map(|_| format!("{address}{}", filter.query(""))), older, &file))
         }))
     };
     let frame = Frame::new(&visit, &common, Section::Settings).titled("Audit log");

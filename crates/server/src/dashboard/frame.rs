@@ -24,29 +24,21 @@ tidemill_domain::words! {
 }
 
 impl Section {
-    fn address(self, state: &State) -> String {
+    /// The path, and the key that leads there after `g`.
+    const fn place(self) -> (&'static str, &'static str) {
         match self {
-            Self::Overview => home(state),
-            Self::Jobs => state.path("/jobs"),
-            Self::Pools => state.path("/pools"),
-            Self::Outbox => state.path("/outbox"),
-            Self::Render => state.path("/render"),
-            Self::Alerts => state.path("/alerts"),
-            Self::Settings => state.path("/settings"),
+            Self::Overview => ("", "o"),
+            Self::Jobs => ("/jobs", "j"),
+            Self::Pools => ("/pools", "p"),
+            Self::Outbox => ("/outbox", "b"),
+            Self::Render => ("/render", "r"),
+            Self::Alerts => ("/alerts", "a"),
+            Self::Settings => ("/settings", "s"),
         }
     }
 
-    /// The key that leads there after `g`.
-    const fn key(self) -> &'static str {
-        match self {
-            Self::Overview => "o",
-            Self::Jobs => "j",
-            Self::Pools => "p",
-            Self::Outbox => "b",
-            Self::Render => "r",
-            Self::Alerts => "a",
-            Self::Settings => "s",
-        }
+    fn address(self, state: &State) -> String {
+        if self == Self::Overview { home(state) } else { state.path(self.place().0) }
     }
 }
 
@@ -124,7 +116,7 @@ impl<'a> Frame<'a> {
                 ul {
                     @for section in Section::ALL {
                         li {
-                            a href=(section.address(state)) data-key=(section.key())
+                            a href=(section.address(state)) data-key=(section.place().1)
                                 aria-current=[(section == self.section).then_some("page")] {
                                 (section)
                                 @if section == Section::Alerts { (page_snapshot::failing(self.common)) }
@@ -272,14 +264,7 @@ pub(super) fn alone(state: &State, title: &str, preferences: Preferences, conten
     document(state, &Head { title: &title, preferences, now, reloads: false }, &body)
 }
 
-const KEYS: [(&str, &str); 12] = [
-    ("g o", "go to the overview"),
-    ("g j", "go to the jobs"),
-    ("g p", "go to the pools"),
-    ("g b", "go to the outbox"),
-    ("g r", "go to the renders"),
-    ("g a", "go to the alerts"),
-    ("g s", "go to the settings"),
+const KEYS: [(&str, &str); 5] = [
     ("r", "live updates on or off"),
     ("t", "next theme"),
     ("u", "next time format"),
@@ -298,12 +283,13 @@ fn help(shortcuts: Switch) -> Markup {
             table {
                 caption.unseen { "Keyboard shortcuts" }
                 tbody {
-                    @for (keys, effect) in KEYS {
+                    @for section in Section::ALL {
                         tr {
-                            th scope="row" { @for key in keys.split(' ') { kbd { (key) } " " } }
-                            td { (effect) }
+                            th scope="row" { kbd { "g" } " " kbd { (section.place().1) } }
+                            td { "go to " (section) }
                         }
                     }
+                    @for (key, effect) in KEYS { tr { th scope="row" { kbd { (key) } } td { (effect) } } }
                 }
             }
             button type="button" data-close { "Close" }

@@ -2,7 +2,6 @@
 
 use super::execution;
 use super::form::{self, ActionForm, Fields};
-use super::frame::Frame;
 use super::job::schedule;
 use super::outbox::failed_event::{many, one};
 use super::page_context::{PageContext, home};
@@ -106,11 +105,7 @@ async fn ask(
             render::question(action, &visit, &mut tx, object, back, common.now).await?
         }
     };
-    let content = html! {
-        (question.heading)
-        section.panel { div.body { (question.sheet.markup()) } }
-    };
-    Ok(Frame::new(&visit, &common, question.section).titled(&question.title).render(&content))
+    Ok(question.render(&visit, &common, &html! {}))
 }
 
 async fn by_form(

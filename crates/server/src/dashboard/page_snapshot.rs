@@ -96,11 +96,9 @@ impl PageSnapshot {
     }
 
     /// Firing alerts that are not silenced.
-    fn failing(&self) -> usize {
-        let is_failing = |alert: &&AlertRecord| {
-            matches!(alert.state, AlertState::Firing { .. }) && alert.silence.is_none()
-        };
-        self.alerts.rows.iter().filter(is_failing).count()
+    pub(crate) fn firing(&self) -> impl Iterator<Item = &AlertRecord> {
+        let is_firing = |alert: &&AlertRecord| matches!(alert.state, AlertState::Firing { .. });
+        self.alerts.rows.iter().filter(is_firing).filter(|alert| alert.silence.is_none())
     }
 }
 
@@ -120,7 +118,7 @@ pub(crate) fn status(state: &State, common: Option<&PageSnapshot>) -> Markup {
 
 /// The number of firing alerts in the navigation; nothing when there are none.
 pub(crate) fn failing(common: &PageSnapshot) -> Markup {
-    let count = common.failing();
+    let count = common.firing().count();
     html! {
         span data-live="failing" {
             @if count > 0 { span.count { (count) span.unseen { " firing" } } }

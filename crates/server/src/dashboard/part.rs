@@ -77,6 +77,11 @@ pub(crate) enum Count {
 }
 
 impl Count {
+    /// Counting stopped at `most`.
+    pub(crate) const fn up_to(most: u64, count: u64) -> Self {
+        if count >= most { Self::AtLeast(count) } else { Self::Exactly(count) }
+    }
+
     /// Of a list; `is_cut` when there are more rows than were read.
     pub(crate) fn of_rows(found: usize, is_cut: bool) -> Self {
         let found = u64::try_from(found).unwrap_or(u64::MAX);
@@ -191,12 +196,13 @@ pub(crate) fn submit_button(label: &str, refusal: Option<&str>) -> Markup {
     }
 }
 
-/// Links to the newest and to the next older page of a list.
-pub(crate) fn pager(newest: Option<String>, older: Option<String>) -> Markup {
+/// Links to the newest and to the next older page of a list, with `more` after them.
+pub(crate) fn pager(newest: Option<String>, older: Option<String>, more: &Markup) -> Markup {
     html! {
         div.row.body {
             @if let Some(address) = newest { a.button href=(address) { "Newest" } }
             @if let Some(address) = older { a.button href=(address) { "Older" } }
+            (more)
         }
     }
 }

@@ -90,7 +90,7 @@ impl Page {
         let buttons = buttons.parse().ok()?;
         match rest.split_once(':').unwrap_or((rest, "")) {
             ("pools", "") => Some(Self::Pools(buttons)),
-            ("pool", of) => Some(Self::Pool(of.parse().ok()?, buttons)),
+            ("pool", of) => Some(Self::Pool(PoolPage::of_word(of)?, buttons)),
             ("renders", "all") => Some(Self::Renders(None, buttons)),
             ("renders", status) => Some(Self::Renders(Some(status.parse().ok()?), buttons)),
             ("render", id) => Some(Self::Render(RenderId::new(id.parse().ok()?), buttons)),
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_word_of_a_page_leads_back_to_it_and_any_other_to_none() {
         let of_pools = ["ADW:holders:1h", "a-b.c_9:queue:6h", "0:history:24h", "p:settings:24h"];
-        let of_pools = of_pools.map(|text| text.parse::<PoolPage>().unwrap());
+        let of_pools = of_pools.map(|text| PoolPage::of_word(text).unwrap());
         let simple = [
             Page::Overview,
             Page::Alerts,

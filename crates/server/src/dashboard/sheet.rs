@@ -3,9 +3,12 @@
 
 use crate::access::Principal;
 use crate::dashboard::form;
-use crate::dashboard::frame::Section;
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, refused};
 use crate::dashboard::region::Buttons;
+use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::action::Reason;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
@@ -19,6 +22,18 @@ pub(crate) struct QuestionPage {
     pub(crate) title: String,
     pub(crate) heading: Markup,
     pub(crate) sheet: Sheet,
+}
+
+impl QuestionPage {
+    /// The page, with `above` before the sheet.
+    pub(crate) fn render(&self, visit: &PageContext, common: &PageSnapshot, above: &Markup) -> Html<String> {
+        let content = html! {
+            (self.heading)
+            (above)
+            section.panel { div.body { (self.sheet.markup()) } }
+        };
+        Frame::new(visit, common, self.section).titled(&self.title).render(&content)
+    }
 }
 
 pub(crate) struct Sheet {

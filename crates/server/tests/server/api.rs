@@ -197,7 +197,7 @@ fn an_operation_is_called_by_a_verb_and_a_noun() {
 async fn the_examples_of_request_bodies_are_understood() {
     let app = App::open().await;
     let described = serde_json::to_value(Api::openapi()).unwrap();
-    let mut tried = 0;
+    let (mut tried, mut wrong) = (0, Vec::new());
     for (path, methods) in described["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let body = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
@@ -213,12 +213,15 @@ async fn the_examples_of_request_bodies_are_understood() {
             let path = path.replace("{schema}", "public").replace("{table}", "events");
             let method = method.to_uppercase().parse().unwrap();
             let answer = app.ask(method, &path, &[], &example.to_string()).await;
-            let is_known =
-                answer.status.is_success() || answer.status.as_u16() == 404 || answer.status.as_u16() == 409;
-            assert!(is_known, "{path}: {example}: {answer:?}");
+            // SQLite has no attached tables.
+            let is_attached = path.contains("/attached") && answer.json()["code"] != "TM0504";
+            if !answer.status.is_success() && !matches!(answer.status.as_u16(), 404 | 409) && !is_attached {
+                wrong.push(format!("{path}: {example}: {}", answer.text));
+            }
             tried += 1;
         }
     }
+    assert_eq!(wrong, Vec::<String>::new());
     assert!(tried > 25, "{tried}");
 }
 

@@ -96,6 +96,7 @@ impl Executions {
             (pager(
                 view.before.map(|_| format!("{address}{}#executions", view.query(""))),
                 older.map(|last| format!("{address}{}#executions", view.query(&format!("before={}", last.id)))),
+                &html! {},
             ))
         }
     }

@@ -7,7 +7,6 @@ use maud::{Markup, html};
 use tidemill_domain::job::track::median;
 use tidemill_store::job::RunRecord;
 
-/// Number of bars.
 pub(crate) const BARS: u32 = 60;
 /// Height of the drawing and width per bar, in its own units.
 const HEIGHT: f64 = 100.0;

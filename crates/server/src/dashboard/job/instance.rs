@@ -45,6 +45,7 @@ impl Instances {
             (pager(
                 query.instances_before.map(|_| format!("{address}#instances")),
                 self.0.last_of_more().map(|last| format!("{address}?instances_before={}#instances", last.id)),
+                &html! {},
             ))
         }
     }

@@ -62,7 +62,6 @@ impl Job {
     }
 }
 
-/// The page of all jobs.
 pub(crate) async fn jobs(
     visit: PageContext,
     QueryString(view): QueryString<JobsView>,

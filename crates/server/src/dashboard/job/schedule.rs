@@ -54,7 +54,8 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     let action = possible(record.pause.is_some());
     let path = visit.state.path(&format!("/schedules/{}/{}", encoded(name), action.verb()));
     match visit.refusal_of(Permission::Operate, &format!("job/{job}")) {
-        Some(reason) => refused(&action.label(), &reason),
+        Some(reason) if action == Action::SchedulePause => refused("Pause…", &reason),
+        Some(reason) => refused("Resume", &reason),
         None if action == Action::ScheduleResume => html! {
             form method="post" action=(path) {
                 (form::hidden(&visit.principal))

@@ -9,7 +9,7 @@ use crate::dashboard::part::{Health, command, empty_row, plural, state as state_
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
-use tidemill_domain::alert::{AlertState, Severity, Subject};
+use tidemill_domain::alert::{Severity, Subject};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
@@ -126,9 +126,8 @@ fn concerns(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
 }
 
 fn alerts(state: &State, common: &PageSnapshot) -> Vec<Concern> {
-    let firing = common.alerts.rows.iter().filter(|alert| alert.silence.is_none());
-    let firing = firing.filter(|alert| matches!(alert.state, AlertState::Firing { .. }));
-    firing
+    common
+        .firing()
         .map(|alert| {
             let (object, address) = (format!("Alert {}", alert.rule), state.path("/alerts"));
             Concern::new(alert.severity.into(), object, breach(state, alert), address)

@@ -21,9 +21,9 @@ pub(super) struct Counts<'a> {
 
 pub(super) fn region(state: &State, counts: &Counts<'_>, times: &Times) -> Region {
     let ExecutionTally { running, failed } = counts.executions;
-    let executions = |count: u64| up_to(count, u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX));
+    let executions = |count: u64| Count::up_to(u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX), count);
     let waiting = counts.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
-    let waiting = up_to(waiting, RENDERS_COUNTED_MAX.into());
+    let waiting = Count::up_to(RENDERS_COUNTED_MAX.into(), waiting);
     let is_any = |count: Count, health: Health| if count.is_zero() { Health::Idle } else { health };
     let (running, failed) = (executions(running), executions(failed));
     let failing = if failed.is_zero() { Health::Ok } else { Health::Bad };
@@ -37,8 +37,4 @@ pub(super) fn region(state: &State, counts: &Counts<'_>, times: &Times) -> Regio
         }
     };
     Region::whole("tiles", Audience::On(&[Page::Overview]), markup)
-}
-
-fn up_to(count: u64, most: u64) -> Count {
-    if count >= most { Count::AtLeast(count) } else { Count::Exactly(count) }
 }

@@ -1,7 +1,6 @@
 //! The address of a page of a pool: name, tab and time range.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
 
@@ -58,13 +57,16 @@ pub struct PoolPage {
     pub(crate) range: Range,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a page of a pool is its name, tab and time range, such as ADW:queue:24h")]
-pub struct NotAPoolPage;
-
 impl PoolPage {
     pub(crate) fn new(name: &PoolName, tab: Tab, range: Range) -> Self {
         Self { name: name.clone(), tab, range }
+    }
+
+    /// Reads the text of [`Display`](fmt::Display): name, tab and time range, such as `ADW:queue:24h`.
+    pub(crate) fn of_word(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ':');
+        let name: PoolName = parts.next()?.parse().ok()?;
+        Some(Self::new(&name, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 
     /// Below the base path.
@@ -76,18 +78,5 @@ impl PoolPage {
 impl fmt::Display for PoolPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.name, self.tab, self.range)
-    }
-}
-
-impl FromStr for PoolPage {
-    type Err = NotAPoolPage;
-
-    fn from_str(text: &str) -> Result<Self, NotAPoolPage> {
-        let mut parts = text.splitn(3, ':');
-        let mut part = || parts.next().ok_or(NotAPoolPage);
-        let name = part()?.parse::<PoolName>().map_err(|_| NotAPoolPage)?;
-        let tab = part()?.parse().map_err(|_| NotAPoolPage)?;
-        let range = part()?.parse().map_err(|_| NotAPoolPage)?;
-        Ok(Self::new(&name, tab, range))
     }
 }

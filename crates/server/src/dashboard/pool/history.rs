@@ -4,7 +4,7 @@ use super::address::{PoolPage, Range, Tab};
 use crate::dashboard::instant::Times;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::Rows;
-use crate::dashboard::part::{Health, list_table, plural, state};
+use crate::dashboard::part::{Health, list_table, pager, plural, state};
 use maud::{Markup, html};
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::{PoolName, Settings};
@@ -41,16 +41,13 @@ impl History {
     pub(super) fn markup(&self, visit: &PageContext, name: &PoolName, range: Range, times: &Times) -> Markup {
         let first = visit.state.path(&PoolPage::new(name, Tab::History, range).path());
         let last = self.decisions.last_of_more().map(|decision| decision.place);
+        let last = last.map(|DecisionPlace { version, seq }| format!("{first}&before={version}.{seq}#tab"));
+        let audit = visit.state.path(&format!("/settings/audit?object=pool/{name}"));
+        let audit = html! { a href=(audit) { "Audit log" } };
         let rows = self.decisions.rows.iter().map(|decision| row(decision, times));
         html! {
             (list_table("Decisions", COLUMNS, rows, &html! { "No older decisions." }))
-            div.row.body {
-                @if self.before.is_some() { a.button href={ (first) "#tab" } { "Newest" } }
-                @if let Some(DecisionPlace { version, seq }) = last {
-                    a.button href={ (first) "&before=" (version) "." (seq) "#tab" } { "Older" }
-                }
-                a href=(visit.state.path(&format!("/settings/audit?object=pool/{name}"))) { "Audit log" }
-            }
+            (pager(self.before.map(|_| format!("{first}#tab")), last, &audit))
         }
     }
 }

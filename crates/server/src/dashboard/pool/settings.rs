@@ -4,11 +4,11 @@ use super::address::{PoolPage, Range, Tab};
 use crate::api::QueryString;
 use crate::api::pool::{define, find, named, object, unknown};
 use crate::dashboard::form::{self, Fields};
-use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::frame::Section;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plural, refused};
-use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -132,13 +132,10 @@ async fn question(
     let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let after = change.apply(pool.settings.clone())?;
     let lines = consequences(&pool, &after, never_granted(&ledger, &after), common.now);
-    let content = html! {
-        h1 { (name) }
-        (above)
-        section.panel { div.body { (sheet(visit, &pool, &lines, &after).markup()) } }
-    };
-    let title = format!("Change {name}");
-    Ok(Frame::new(visit, &common, Section::Pools).titled(&title).render(&content))
+    let (title, heading) = (format!("Change {name}"), html! { h1 { (name) } });
+    let sheet = sheet(visit, &pool, &lines, &after);
+    let question = QuestionPage { section: Section::Pools, title, heading, sheet };
+    Ok(question.render(visit, &common, above))
 }
 
 /// Number of waiting requests that the new limit can never serve.

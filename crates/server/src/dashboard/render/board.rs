@@ -39,12 +39,12 @@ impl RenderSummary {
         })
     }
 
-    pub(crate) fn hands(&self) -> WorkerCapacity {
-        let hands = self.workers.iter().fold(WorkerCapacity::default(), |hands, worker| {
-            hands.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
+    pub(crate) fn capacity(&self) -> WorkerCapacity {
+        let capacity = self.workers.iter().fold(WorkerCapacity::default(), |capacity, worker| {
+            capacity.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
         });
         // A node that still renders a cancelled render keeps its place.
-        hands.without(self.counts.leftovers)
+        capacity.without(self.counts.leftovers)
     }
 
     pub(crate) fn context<'a>(
@@ -54,12 +54,11 @@ impl RenderSummary {
         buttons: Buttons,
         back: &'a str,
     ) -> RowContext<'a> {
-        RowContext { state, times, buttons, hands: self.hands(), pace: self.pace, back }
+        RowContext { state, times, buttons, capacity: self.capacity(), pace: self.pace, back }
     }
 
     fn count(&self, status: Status) -> Count {
-        let count = self.counts.by_status.get(&status).copied().unwrap_or_default();
-        if count >= u64::from(COUNTED_MAX) { Count::AtLeast(count) } else { Count::Exactly(count) }
+        Count::up_to(COUNTED_MAX.into(), self.counts.by_status.get(&status).copied().unwrap_or_default())
     }
 
     /// Whether no render was ever ordered.
@@ -69,15 +68,15 @@ impl RenderSummary {
 
     /// A warning when no worker can take the waiting renders.
     pub(crate) fn banner(&self, state: &State) -> Markup {
-        let (hands, waiting) = (self.hands(), self.count(Status::Pending));
+        let (capacity, waiting) = (self.capacity(), self.count(Status::Pending));
         html! {
-            @if !waiting.is_zero() && hands.workers == 0 {
+            @if !waiting.is_zero() && capacity.workers == 0 {
                 div.banner.bad {
                     (state_word(Health::Bad, "No worker is running"))
                     ", so " (waiting.of("render waits", "renders wait")) ". Start one: "
                     (command("tidemill render worker"))
                 }
-            } @else if !waiting.is_zero() && hands.working == 0 {
+            } @else if !waiting.is_zero() && capacity.working == 0 {
                 div.banner {
                     (state_word(Health::Warn, "No worker takes renders"))
                     ": all are paused or stopping. To find the cause, run " (command("tidemill doctor")) " "
@@ -102,7 +101,6 @@ impl RenderSummary {
     }
 }
 
-/// The address of the list.
 pub(crate) fn address(state: &State, status: Option<Status>) -> String {
     let status = status.map_or("", Status::as_str);
     format!("{}{}", state.path("/render"), RenderQuery::default().query(status, ""))
@@ -117,7 +115,6 @@ fn health(status: Status, count: Count) -> Health {
     }
 }
 
-/// The renders of the list.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
     status: Option<Status>,

@@ -7,7 +7,7 @@ use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{empty_row, panel, table};
+use crate::dashboard::part::{empty_row, pager, panel, table};
 use crate::dashboard::region::{Buttons, Page, show};
 use crate::problem::Problem;
 use axum::response::Html;
@@ -36,12 +36,11 @@ pub(crate) async fn page(
     let (live, content) = if query.is_plain() {
         let board = Board::read(&mut tx, status).await?;
         let regions = regions(&context, &summary, &board);
-        let older = board.next().map(|last| query.query(&query.status, &format!("before={}", last.id())));
         let content = Content {
             chips: show(&regions, "chips"),
             banner: show(&regions, "banner"),
             rows: html! { @for part in ["at-work", "waiting", "ended"] { (show(&regions, part)) } },
-            below: pages(&visit, &query, older.as_deref(), &html! {}),
+            below: pages(&visit, &query, board.next().map(RenderRecord::id), &html! {}),
         };
         (Page::Renders(status, buttons), content)
     } else {
@@ -114,15 +113,11 @@ fn filter_form(visit: &PageContext, query: &RenderQuery) -> Markup {
     }
 }
 
-fn pages(visit: &PageContext, query: &RenderQuery, older: Option<&str>, note: &Markup) -> Markup {
-    let address = visit.state.path("/render");
-    html! {
-        div.row.body {
-            @if !query.is_first() { a.button href={ (address) (query.query(&query.status, "")) } { "Newest" } }
-            @if let Some(older) = older { a.button href={ (address) (older) } { "Older" } }
-            (note)
-        }
-    }
+/// Links to the newest page and to the page before this render.
+fn pages(visit: &PageContext, query: &RenderQuery, before: Option<RenderId>, note: &Markup) -> Markup {
+    let address = |more: &str| format!("{}{}", visit.state.path("/render"), query.query(&query.status, more));
+    let newest = (!query.is_first()).then(|| address(""));
+    pager(newest, before.map(|id| address(&format!("before={id}"))), note)
 }
 
 struct SearchResults {
@@ -182,14 +177,13 @@ impl SearchResults {
         let last = self.others.records.last().filter(|_| self.has_more).map(RenderRecord::id);
         // A search stops after some renders, so there can be older matches without a full page.
         let before = last.or(self.others.searched_to);
-        let older = before.map(|id| query.query(&query.status, &format!("before={id}")));
         let note = html! {
             @if last.is_none() && self.others.searched_to.is_some() {
                 span.soft { "Searched " (SEARCHED_MAX) " renders. There are older ones." }
             }
             span.soft { "Search results do not update themselves." }
         };
-        pages(visit, query, older.as_deref(), &note)
+        pages(visit, query, before, &note)
     }
 }
 

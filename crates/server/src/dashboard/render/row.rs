@@ -22,7 +22,7 @@ pub(crate) struct RowContext<'a> {
     pub(crate) state: &'a State,
     pub(crate) times: &'a Times,
     pub(crate) buttons: Buttons,
-    pub(crate) hands: WorkerCapacity,
+    pub(crate) capacity: WorkerCapacity,
     /// How long a render takes on average.
     pub(crate) pace: Option<Duration>,
     /// The address of the page, to return to after an action.
@@ -184,9 +184,9 @@ pub(crate) fn size(bytes: u64) -> String {
 /// The place in the queue, why the render waits, and when it may start.
 pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
     let (render, times) = (&record.render, context.times);
-    let wait = why(render, ahead.least(), context.hands, times.now());
+    let wait = why(render, ahead.least(), context.capacity, times.now());
     let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
-    let starts = estimate(ahead.least(), context.hands, context.pace).filter(|starts| {
+    let starts = estimate(ahead.least(), context.capacity, context.pace).filter(|starts| {
         !is_put_off && ahead == Ahead::Exactly(ahead.least()) && *starts >= Duration::from_secs(1)
     });
     html! {

@@ -137,6 +137,19 @@ fn is_tricked(html: &str) -> bool {
     ["<script>alert", "=\"<script>", " style=\"", " onclick"].iter().any(|trick| html.contains(trick))
 }
 
+/// A count of one with a noun for many, such as `1 events`.
+fn wrong_plural(html: &str) -> Option<String> {
+    let text: String =
+        html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let nouns =
+        ["attempts", "events", "executions", "holders", "leases", "renders", "requests", "streams", "units"];
+    let is_wrong = |pair: &&[&str]| {
+        pair[0] == "1" && nouns.contains(&pair[1].trim_end_matches(|letter: char| !letter.is_alphabetic()))
+    };
+    words.windows(2).find(is_wrong).map(|pair| pair.join(" "))
+}
+
 /// Where the stream of a page is.
 fn stream(page: &str) -> String {
     super::between(page, "data-events=\"", "\"").replace("&amp;", "&")
@@ -193,6 +206,7 @@ async fn hostile_words_are_text_on_every_page_and_in_every_patch() {
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
         let main = super::between(&answer.text, "<main", "</main>");
         assert!(!is_tricked(&answer.text), "{path}: {}", answer.text);
+        wrong.extend(wrong_plural(main).map(|plural| format!("{path} says {plural:?}")));
         if main.contains("&lt;script&gt;") != (*words == Hostile) {
             wrong.push(format!("{path} has words of others, or has none"));
         }
@@ -215,6 +229,8 @@ async fn hostile_words_are_text_on_every_page_and_in_every_patch() {
     assert_eq!(wrong, Vec::<String>::new());
     assert!(streams.len() > 10, "{streams:?}");
     assert!(is_tricked(HOSTILE) && is_tricked("<p style=\"color: red\">"), "a planted fault is not found");
+    assert_eq!(wrong_plural("<b>1</b> events.").as_deref(), Some("1 events."));
+    assert_eq!(wrong_plural("<b>21</b> events, 1 event"), None);
 }
 
 /// The regions of a page that are no rows of others.

@@ -170,7 +170,7 @@ async fn the_page_tells_the_lag_who_publishes_and_who_has_which_slot() {
     let page = get("/outbox").await;
 
     let status = panel(&page, "status");
-    assert!(status.contains("Unpublished 1 events Oldest 0 s Published 12.0 events per second"), "{status}");
+    assert!(status.contains("Unpublished 1 event Oldest 0 s Published 12.0 events per second"), "{status}");
     assert!(
         panel(&page, "relays").contains("● live keeper host (7) kafka://k:9092 even"),
         "{}",
@@ -222,10 +222,7 @@ async fn events_that_were_not_taken_are_filtered_by_the_address_and_paged() {
         assert_eq!(listed(query).await, expected, "{query}");
     }
     let page = viewer.get("/outbox/failed").await.text;
-    assert!(
-        page.contains("no to 1 …") && !page.contains("second line") && !page.contains("secret"),
-        "{page}"
-    );
+    assert!(page.contains("no to 1") && !page.contains("second line") && !page.contains("secret"), "{page}");
     assert!(panel(&page, "events").starts_with("Events 3 match."), "{}", panel(&page, "events"));
     assert!(page.contains("The role viewer may not operate.") && !page.contains("data-ask"));
     for bad in ["?state=dead", "?slot=256"] {

@@ -9,7 +9,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{list_table, plural};
-use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, reason_field};
 use crate::operate::{ActionRequest, Parameters, checked};
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -132,12 +132,8 @@ async fn question(
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let count = target.count(action, &mut tx).await?;
     let title = format!("{} events", action.label());
-    let content = html! {
-        h1 { (title) }
-        (above)
-        section.panel { div.body { (sheet(action, visit, target, count).markup()) } }
-    };
-    Ok(Frame::new(visit, &common, Section::Outbox).titled(&title).render(&content))
+    let (heading, sheet) = (html! { h1 { (title) } }, sheet(action, visit, target, count));
+    Ok(QuestionPage { section: Section::Outbox, title, heading, sheet }.render(visit, &common, above))
 }
 
 fn sheet(action: Action, visit: &PageContext, target: &Target, count: Count) -> Sheet {
@@ -190,8 +186,12 @@ pub(crate) async fn order(action: Action, visit: &PageContext, pairs: &Pairs) ->
     // A form that is sent twice finds no events the second time.
     let is_repeated = count == Count::Exactly(0) && !field(pairs, "key").is_empty();
     if !is_repeated && (!count.is_exact() || typed != count.least().to_string()) {
+        let now = match count {
+            Count::Exactly(1) => "there is 1 event".to_owned(),
+            count => format!("there are {count} events"),
+        };
         let above = html! {
-            p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and the number of events is now " (count) "." }
+            p.banner.bad role="alert" { "Nothing was done: you typed “" (typed) "”, and " (now) " now." }
         };
         let page = question(action, visit, &target, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
