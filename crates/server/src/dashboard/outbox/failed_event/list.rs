@@ -108,7 +108,7 @@ fn done(query: &FailedEventQuery) -> Markup {
     };
     html! {
         @if let Some(count) = count {
-            p.banner.ok role="status" { b { (plural(count, "event", "events")) } ": " (what) "." }
+            p.banner.ok role="status" { (plural(count, "event is", "events are")) " " (what) "." }
         }
     }
 }
