@@ -16,6 +16,7 @@ pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
     let title =
         format!("{} {} #{} – {}", execution.status, execution.job, execution.id, state.inner().instance);
     let length = execution.ended_at.zip(execution.started_at).map(|(end, start)| end.since(start));
+    let running_since = execution.started_at.filter(|_| execution.status.is_running());
     html! {
         section.panel.head data-live="head" data-title=(title) {
             header {
@@ -36,6 +37,7 @@ pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
                 dd {
                     (times.maybe(execution.ended_at, "not yet"))
                     @if let Some(length) = length { ", after " (took(length)) }
+                    @if let Some(start) = running_since { ", running for " (times.length(start)) }
                 }
                 dt { "Launched by" }
                 dd { (execution.launched_by.as_deref().unwrap_or("unknown (written by Spring Batch)")) }

@@ -169,7 +169,12 @@ impl Executions {
                     br;
                     span.soft { "by " (record.launched_by.as_deref().unwrap_or("unknown")) }
                 }
-                td.number { @if record.status.is_running() { span.soft { "running" } } @else { (duration(length)) } }
+                td.number {
+                    @match record.started_at.filter(|_| record.status.is_running()) {
+                        Some(start) => (times.length(start)),
+                        None => (duration(length)),
+                    }
+                }
                 td.long { div.brief { (first_line(&record.exit.description)) } }
                 td {
                     @if let Some(verb) = self.suggested_action(record) {

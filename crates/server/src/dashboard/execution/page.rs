@@ -41,7 +41,7 @@ impl Regions {
             actions: Region::whole("actions", audience(), action::markup(state, data)),
             fault: Region::whole("fault", audience(), fault::markup(data)),
             steps: step::region(data, audience(), times),
-            timeline: Region::whole("timeline", audience(), timeline::markup(state, data, times.now())),
+            timeline: Region::whole("timeline", audience(), timeline::markup(state, data, times)),
             events: events(data, audience(), times),
         }
     }

@@ -70,12 +70,20 @@ fn row(step: &StepRecord, data: &PageData, times: &Times) -> Markup {
             td.number { (number(counters.commit)) }
             td.number { (number(counters.rollback)) }
             td.number { (pace(step, length)) }
-            td.number { @if let Some(length) = length { (took(length)) } }
+            td.number { (duration(step, length, times)) }
         }
     }
 }
 
-/// Duration of a step; of a running one until its last change, so that an idle row is not sent again.
+/// The script keeps the duration of a running step current, so that an idle row is not sent again.
+fn duration(step: &StepRecord, length: Option<Duration>, times: &Times) -> Markup {
+    match step.started_at.filter(|_| step.ended_at.is_none() && step.status.is_running()) {
+        Some(start) => times.length(start),
+        None => html! { @if let Some(length) = length { (took(length)) } },
+    }
+}
+
+/// The time over which the items were counted: of a running step until its last commit.
 fn length(step: &StepRecord, now: Timestamp) -> Option<Duration> {
     let end = step.ended_at.or(step.updated_at).unwrap_or(now);
     step.started_at.map(|start| end.since(start))

@@ -2,14 +2,14 @@
 //! can be much longer than the executions.
 
 use super::page_data::PageData;
-use crate::dashboard::instant::took;
+use crate::dashboard::instant::{Times, took};
 use crate::dashboard::job::state::{health, status_word};
 use crate::dashboard::part::table;
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_api::execution::is_partition;
-use tidemill_domain::job::ExecutionId;
+use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::job::{ExecutionRecord, StepRecord};
 
@@ -25,13 +25,14 @@ struct Bar<'a> {
     step: &'a StepRecord,
     from: Duration,
     length: Duration,
+    running_since: Option<Timestamp>,
 }
 
-pub(super) fn markup(state: &State, data: &PageData, now: Timestamp) -> Markup {
-    let (bars, total) = bars(&data.attempts, now);
+pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
+    let (bars, total) = bars(&data.attempts, times.now());
     let rows = html! {
         tbody {
-            @for bar in bars.iter().skip(bars.len().saturating_sub(BARS)) { (row(state, data, bar, total)) }
+            @for bar in bars.iter().skip(bars.len().saturating_sub(BARS)) { (row(state, data, bar, total, times)) }
         }
     };
     html! {
@@ -52,16 +53,32 @@ fn bars(attempts: &[(ExecutionRecord, Vec<StepRecord>)], now: Timestamp) -> (Vec
         let Some(start) = execution.started_at else { continue };
         for step in steps.iter().filter(|step| !is_partition(step)) {
             let Some(began) = step.started_at else { continue };
-            let length = step.ended_at.or(step.updated_at).unwrap_or(now).since(began);
-            bars.push(Bar { execution: execution.id, step, from: before + began.since(start), length });
+            let length = until(step.ended_at, step.updated_at, step.status, now).since(began);
+            let running_since = step.started_at.filter(|_| step.status.is_running());
+            let from = before + began.since(start);
+            bars.push(Bar { execution: execution.id, step, from, length, running_since });
         }
-        before += execution.ended_at.or(execution.updated_at).unwrap_or(now).since(start);
+        before += until(execution.ended_at, execution.updated_at, execution.status, now).since(start);
     }
     let longest = bars.iter().map(|bar| bar.from + bar.length).max().unwrap_or_default();
     (bars, before.max(longest))
 }
 
-fn row(state: &State, data: &PageData, bar: &Bar<'_>, total: Duration) -> Markup {
+/// The end of a bar; if it is running, the current time, rounded so that an idle page is not sent every second.
+fn until(
+    end: Option<Timestamp>,
+    update: Option<Timestamp>,
+    status: BatchStatus,
+    now: Timestamp,
+) -> Timestamp {
+    const ROUND_TO: u64 = 10;
+    let seconds = now.since(Timestamp::EPOCH).as_secs();
+    let rounded = Timestamp::EPOCH.plus(Duration::from_secs(seconds - seconds % ROUND_TO));
+    let last = update.unwrap_or(now);
+    end.unwrap_or(if status.is_running() { last.max(rounded) } else { last })
+}
+
+fn row(state: &State, data: &PageData, bar: &Bar<'_>, total: Duration, times: &Times) -> Markup {
     let share = |time: Duration| match total.as_secs_f64() {
         0.0 => 0.0,
         total => time.as_secs_f64() / total * WIDTH,
@@ -87,7 +104,12 @@ fn row(state: &State, data: &PageData, bar: &Bar<'_>, total: Duration) -> Markup
                         width=(format!("{width:.1}")) height="10" {}
                 }
             }
-            td.number { (took(bar.length)) }
+            td.number {
+                @match bar.running_since {
+                    Some(start) => (times.length(start)),
+                    None => (took(bar.length)),
+                }
+            }
         }
     }
 }

@@ -14,16 +14,17 @@ use tidemill_store::job::StepRecord;
 
 pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
+    let now = tx.now().await?;
     let (mut report, steps) = report(&mut tx, id).await?;
     if with_contexts {
         report.contexts = Some(contexts(&mut tx, id, &steps).await?);
     }
     match context.output() {
         Output::Json | Output::Jsonl => context.print_one("tidemill.execution_detail/v1", &report),
-        Output::Csv => step::print(&steps, context),
+        Output::Csv => step::print(&steps, now, context),
         Output::Table => {
             write_stdout(printable(&about(&report.detail)))?;
-            step::print(&steps, context)?;
+            step::print(&steps, now, context)?;
             write_stdout(printable(&rest(&steps, report.contexts.as_ref())))
         }
     }

@@ -23,9 +23,10 @@ pub(super) async fn report(
     let restart = format!("{} job restart {id}{}", context.program(), definitions.flag());
     let end = ended.map_err(|error| lost(id, &error, &restart))?;
     let mut tx = store.read().await?;
+    let now = tx.now().await?;
     let (report, steps) = execution::report(&mut tx, id).await?;
     match context.output() {
-        Output::Csv | Output::Table => step::print(&steps, context)?,
+        Output::Csv | Output::Table => step::print(&steps, now, context)?,
         Output::Json | Output::Jsonl => context.print_one("tidemill.job_run/v1", &report)?,
     };
     let (job, status) = (&report.detail.execution.job, report.detail.execution.status);

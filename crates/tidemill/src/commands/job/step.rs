@@ -8,6 +8,7 @@ use serde_json::json;
 use tidemill_api::execution::steps_to_show;
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::ExecutionId;
+use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::ExecutionEnd;
 use tidemill_store::job::StepRecord;
 use tidemill_store::{Store, StoreError};
@@ -28,9 +29,10 @@ pub(super) fn cause<'a>(end: &'a ExecutionEnd, steps: &'a [StepRecord]) -> &'a s
 }
 
 /// Prints the steps as a table or as CSV. A table leaves out completed partitions if there are many.
-pub(super) fn print(steps: &[StepRecord], context: &Context) -> Result<Exit, Failure> {
+pub(super) fn print(steps: &[StepRecord], now: Timestamp, context: &Context) -> Result<Exit, Failure> {
     let output = context.output();
     let shown = if output == Output::Table { steps_to_show(steps) } else { steps.iter().collect() };
+    let shown: Vec<(&StepRecord, Timestamp)> = shown.into_iter().map(|step| (step, now)).collect();
     listing(&shown).print(output)?;
     let left_out = steps.len() - shown.len();
     if left_out > 0 {
@@ -39,26 +41,27 @@ pub(super) fn print(steps: &[StepRecord], context: &Context) -> Result<Exit, Fai
     Ok(Exit::Ok)
 }
 
-fn listing(steps: &[&StepRecord]) -> Listing {
+fn listing(steps: &[(&StepRecord, Timestamp)]) -> Listing {
     Listing::of("tidemill.step/v1", "No steps have run.", steps).columns(&[
-        ("step", |step| json!(step.name)),
-        ("status", |step| json!(step.status.as_str())),
-        ("read", |step| json!(step.counters.read)),
-        ("write", |step| json!(step.counters.write)),
-        ("filter", |step| json!(step.counters.filter)),
-        ("read_skip", |step| json!(step.counters.read_skip)),
-        ("process_skip", |step| json!(step.counters.process_skip)),
-        ("write_skip", |step| json!(step.counters.write_skip)),
-        ("commit", |step| json!(step.counters.commit)),
-        ("rollback", |step| json!(step.counters.rollback)),
-        ("total_items", |step| json!(step.total_items)),
-        ("delivery", |step| json!(step.delivery)),
-        ("seconds", |step| json!(seconds(step))),
+        ("step", |(step, _)| json!(step.name)),
+        ("status", |(step, _)| json!(step.status.as_str())),
+        ("read", |(step, _)| json!(step.counters.read)),
+        ("write", |(step, _)| json!(step.counters.write)),
+        ("filter", |(step, _)| json!(step.counters.filter)),
+        ("read_skip", |(step, _)| json!(step.counters.read_skip)),
+        ("process_skip", |(step, _)| json!(step.counters.process_skip)),
+        ("write_skip", |(step, _)| json!(step.counters.write_skip)),
+        ("commit", |(step, _)| json!(step.counters.commit)),
+        ("rollback", |(step, _)| json!(step.counters.rollback)),
+        ("total_items", |(step, _)| json!(step.total_items)),
+        ("delivery", |(step, _)| json!(step.delivery)),
+        ("seconds", |(step, now)| json!(seconds(step, *now))),
     ])
 }
 
-/// The duration of a step that ended, to a tenth of a second.
-fn seconds(step: &StepRecord) -> Option<f64> {
-    let took = step.ended_at?.since(step.started_at?);
+/// The duration of a step, or how long it has been running, to a tenth of a second.
+fn seconds(step: &StepRecord, now: Timestamp) -> Option<f64> {
+    let end = step.ended_at.or_else(|| step.status.is_running().then_some(now))?;
+    let took = end.since(step.started_at?);
     Some((took.as_secs_f64() * 10.0).round() / 10.0)
 }
