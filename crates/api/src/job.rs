@@ -129,4 +129,7 @@ pub struct LaunchJob {
     /// Resume an instance even if the definition of the job has changed.
     #[serde(default)]
     pub accept_change: bool,
+    /// Run a new instance: adds the next unused `run.id` to the parameters.
+    #[serde(default)]
+    pub next: bool,
 }

@@ -20,10 +20,12 @@
 //!
 //! A job without identifying parameters has one instance, which may be launched again; it skips completed steps.
 
-use super::BatchStatus;
 use super::parameter::ParametersInvalid;
+use super::{BatchStatus, ExecutionId};
 use crate::code::Code;
 use crate::newtype::check_all;
+use crate::time::Timestamp;
+use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceHistory<'a> {
@@ -49,6 +51,35 @@ pub enum Launch {
     Restart,
 }
 
+/// The execution with which an instance ended for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InstanceEnd {
+    pub execution: ExecutionId,
+    pub status: BatchStatus,
+    pub at: Timestamp,
+}
+
+impl fmt::Display for InstanceEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.to_string();
+        let seconds = at.split('.').next().unwrap_or(&at);
+        let execution = self.execution;
+        match self.status {
+            BatchStatus::Abandoned => {
+                write!(f, "this instance was abandoned on {seconds}Z (execution {execution})")
+            }
+            _ => write!(f, "nothing to do: this instance completed on {seconds}Z (execution {execution})"),
+        }
+    }
+}
+
+fn already_complete(end: Option<&InstanceEnd>) -> String {
+    match end {
+        Some(end) => end.to_string(),
+        None => "the job has already been completed or abandoned with these parameters".to_owned(),
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchRefusal {
@@ -64,8 +95,9 @@ pub enum LaunchRefusal {
     AlreadyRunning,
     #[error("the outcome of an earlier execution with these parameters is unknown")]
     OutcomeUnknown,
-    #[error("the job has already been completed or abandoned with these parameters")]
-    AlreadyComplete,
+    /// [`decide`] does not know the end; the store adds it.
+    #[error("{}", already_complete(.0.as_ref()))]
+    AlreadyComplete(Option<InstanceEnd>),
     #[error("the definition of the job has changed since its last execution")]
     DefinitionChanged,
 }
@@ -77,7 +109,7 @@ impl LaunchRefusal {
             Self::StepRunning { .. } | Self::AlreadyRunning => Code::JobAlreadyRunning,
             Self::StepUnknown { .. } | Self::OutcomeUnknown => Code::JobOutcomeUnknown,
             Self::ParametersInvalid(_) => Code::BadJobParameters,
-            Self::AlreadyComplete => Code::JobAlreadyComplete,
+            Self::AlreadyComplete(_) => Code::JobAlreadyComplete,
             Self::DefinitionChanged => Code::JobChanged,
         }
     }
@@ -96,8 +128,8 @@ impl LaunchRefusal {
             Self::ParametersInvalid(_) => {
                 "correct the parameters; write each as name=value, name=value,type or name=value,type,identifying"
             }
-            Self::AlreadyComplete => {
-                "there is nothing left to do; to do it again, launch it with other identifying parameters"
+            Self::AlreadyComplete(_) => {
+                "to run it again, launch a new instance with --next (in the API: \"next\": true), or change an identifying parameter"
             }
             Self::DefinitionChanged => {
                 "check that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters"
@@ -147,7 +179,7 @@ fn check_executions(executions: &[BatchStatus], rules: LaunchRules) -> Result<()
     check_all([
         (!executions.iter().any(|status| status.is_running()), LaunchRefusal::AlreadyRunning),
         (!executions.contains(&BatchStatus::Unknown), LaunchRefusal::OutcomeUnknown),
-        (!rules.has_identifying || !executions.iter().any(is_over), LaunchRefusal::AlreadyComplete),
+        (!rules.has_identifying || !executions.iter().any(is_over), LaunchRefusal::AlreadyComplete(None)),
     ])
 }
 
@@ -182,8 +214,8 @@ mod tests {
     #[test]
     fn what_failed_or_was_stopped_is_restarted_and_what_is_over_is_not() {
         assert_eq!(after(&[Failed, Stopped], USUAL), Ok(Launch::Restart));
-        assert_eq!(after(&[Failed, Completed], USUAL), Err(LaunchRefusal::AlreadyComplete));
-        assert_eq!(after(&[Abandoned], USUAL), Err(LaunchRefusal::AlreadyComplete));
+        assert_eq!(after(&[Failed, Completed], USUAL), Err(LaunchRefusal::AlreadyComplete(None)));
+        assert_eq!(after(&[Abandoned], USUAL), Err(LaunchRefusal::AlreadyComplete(None)));
         assert_eq!(after(&[Started], USUAL), Err(LaunchRefusal::AlreadyRunning));
         assert_eq!(after(&[Unknown, Failed], USUAL), Err(LaunchRefusal::OutcomeUnknown));
     }
@@ -220,7 +252,7 @@ mod tests {
             LaunchRefusal::ParametersInvalid(invalid()),
             LaunchRefusal::AlreadyRunning,
             LaunchRefusal::OutcomeUnknown,
-            LaunchRefusal::AlreadyComplete,
+            LaunchRefusal::AlreadyComplete(None),
             LaunchRefusal::DefinitionChanged,
         ] {
             assert!(matches!(refusal.code().number(), 1003..=1007 | 1019), "{refusal}");
@@ -270,7 +302,7 @@ mod tests {
             Err(LaunchRefusal::ParametersInvalid(_)) => "parameters",
             Err(LaunchRefusal::AlreadyRunning) => "running",
             Err(LaunchRefusal::OutcomeUnknown) => "unknown",
-            Err(LaunchRefusal::AlreadyComplete) => "complete",
+            Err(LaunchRefusal::AlreadyComplete(_)) => "complete",
             Err(LaunchRefusal::DefinitionChanged) => "changed",
         }
     }

@@ -3,9 +3,10 @@
 use crate::job::{ExecutionLost, Job, LostAnswer, Outcome, RetryError, StepResources, while_away};
 use crate::{locked, metrics, transact};
 use std::sync::{Mutex, MutexGuard};
+use tidemill_domain::job::launch::InstanceEnd;
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
-use tidemill_domain::job::{Counters, ExecutionContext, StepExecutionId};
-use tidemill_store::job::{Launched, StepEnd, StepRequest, StepStart};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, StepExecutionId};
+use tidemill_store::job::{Launched, StepEnd, StepRecord, StepRequest, StepStart};
 use tidemill_store::{Store, StoreError};
 
 const TROUBLE: &str = "the execution could not be recorded";
@@ -17,12 +18,29 @@ pub(super) struct Execution {
     pub(super) resources: StepResources,
     /// Locked, because flows of a split run concurrently.
     context: Mutex<ExecutionContext>,
+    /// The step that an earlier execution completed last, of those that this one skips.
+    skipped: Mutex<Option<InstanceEnd>>,
 }
 
 impl Execution {
     pub(super) fn new(store: Store, job: Job, launched: Launched, resources: StepResources) -> Self {
         let context = Mutex::new(launched.context.clone());
-        Self { store, job, launched, resources, context }
+        Self { store, job, launched, resources, context, skipped: Mutex::default() }
+    }
+
+    pub(super) fn note_skipped(&self, step: &StepRecord) {
+        let (execution, status) = (step.execution, BatchStatus::Completed);
+        let end = step.ended_at.map(|at| InstanceEnd { execution, status, at });
+        let mut last = locked(&self.skipped);
+        if end.map(|end| end.at) > last.map(|last| last.at) {
+            *last = end;
+        }
+    }
+
+    /// Why an execution that ran no step had nothing to do.
+    pub(super) fn nothing_to_do(&self) -> String {
+        let last = *locked(&self.skipped);
+        last.map_or_else(|| "nothing to do: no step had to run".to_owned(), |end| end.to_string())
     }
 
     pub(super) fn context(&self) -> MutexGuard<'_, ExecutionContext> {

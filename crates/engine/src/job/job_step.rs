@@ -58,7 +58,7 @@ impl JobStep {
             match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
                 Ok(running) => break running,
                 // It completed for this outer instance, but that was not recorded here.
-                Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. })
+                Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete(_), .. })
                     if self.is_ours(&parameters, task).await? =>
                 {
                     return Ok(Outcome::completed(ExitStatus::completed()));

@@ -54,26 +54,10 @@ impl Launcher {
         actor: &Actor,
     ) -> Result<Running, JobError> {
         self.jobs().get(job)?;
-        let mut tries = 1;
-        loop {
-            let mut launching = self.launching().await;
-            let mut tx = self.store().begin().await?;
-            let greatest = tx.jobs().greatest_run_id(job).await?;
-            let next = next_instance(parameters.clone(), greatest)
-                .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
-            match launching.launch(&mut tx, job, &next, actor).await {
-                // Another process took the number meanwhile, and may have reached its steps.
-                Err(JobError::Refused {
-                    refusal:
-                        LaunchRefusal::AlreadyRunning
-                        | LaunchRefusal::AlreadyComplete
-                        | LaunchRefusal::StepRunning { .. },
-                    ..
-                }) if tries < TRIES_MAX => tries += 1,
-                Err(error) => return Err(error),
-                Ok(_) => return launching.commit(tx).await,
-            }
-        }
+        let mut launching = self.launching().await;
+        let mut tx = self.store().begin().await?;
+        launching.launch_next(&mut tx, job, parameters, actor).await?;
+        launching.commit(tx).await
     }
 
     /// Restarts the job of an execution that did not complete, with its parameters.
@@ -162,6 +146,33 @@ impl Launching<'_> {
     ) -> Result<ExecutionId, JobError> {
         let parameters = self.launcher.jobs().get(job)?.with_defaults(parameters);
         self.insert(tx, job, &parameters, actor, 0).await
+    }
+
+    /// [`launch`](Self::launch) as a new instance: with a `run.id` greater than that of any instance of the job.
+    pub async fn launch_next(
+        &mut self,
+        tx: &mut Tx,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<ExecutionId, JobError> {
+        let mut tries = 1;
+        loop {
+            let greatest = tx.jobs().greatest_run_id(job).await?;
+            let next = next_instance(parameters.clone(), greatest)
+                .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
+            match self.launch(tx, job, &next, actor).await {
+                // Another process took the number meanwhile, and may have reached its steps.
+                Err(JobError::Refused {
+                    refusal:
+                        LaunchRefusal::AlreadyRunning
+                        | LaunchRefusal::AlreadyComplete(_)
+                        | LaunchRefusal::StepRunning { .. },
+                    ..
+                }) if tries < TRIES_MAX => tries += 1,
+                launched => return launched,
+            }
+        }
     }
 
     /// [`launch`](Self::launch) with exactly the parameters of an earlier execution: a new default would make another

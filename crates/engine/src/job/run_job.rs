@@ -109,7 +109,7 @@ impl Execution {
         let walk = if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
         let mut outcome = walk.outcome;
         if !walk.has_run && outcome.is_completed() {
-            let noop = ExitStatus::new(ExitStatus::NOOP).describe("all steps were completed before");
+            let noop = ExitStatus::new(ExitStatus::NOOP).describe(self.nothing_to_do());
             outcome.exit = outcome.exit.and(noop);
         }
         run.status = outcome.status;

@@ -85,6 +85,7 @@ impl Execution {
                 return Ok(Start::Run { id, context, is_resumed });
             }
             Ok(StepStart::Skip(record)) => {
+                self.note_skipped(&record);
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
                 let outcome = Outcome { status: record.status, exit: record.exit, code: None };
                 PartResult { counters: Some(record.counters), ..PartResult::of(outcome) }

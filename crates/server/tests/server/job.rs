@@ -132,7 +132,11 @@ async fn what_is_complete_is_not_launched_again() {
     let first = id(&launch(&app, "double", day.clone()).await);
     wait_for(&app, first, "COMPLETED").await;
 
-    check(&launch(&app, "double", day).await, StatusCode::CONFLICT, "TM1004");
+    let refused = launch(&app, "double", day.clone()).await;
+    check(&refused, StatusCode::CONFLICT, "TM1004");
+    let reason =
+        format!("nothing to do: this instance completed on 2026-11-15T02:00:00Z (execution {first})");
+    assert!(refused.json()["detail"].as_str().unwrap().ends_with(&reason), "{refused:?}");
 
     let executions = look(&app, "/api/v1/executions?job=double").await;
     assert_eq!(executions["items"].as_array().unwrap().len(), 1);
@@ -143,6 +147,45 @@ async fn what_is_complete_is_not_launched_again() {
     assert_eq!(instances["items"][0]["parameters"][0]["value"], "2026-11-16");
     let older = look(&app, &format!("/api/v1/jobs/double/instances?limit=1&before={next}")).await;
     assert_eq!((&older["items"][0]["last"]["status"], &older["next"]), (&json!("COMPLETED"), &Value::Null));
+}
+
+#[tokio::test]
+async fn what_is_complete_runs_again_as_a_new_instance() {
+    let app = App::closed().await;
+    let day = |next: bool| json!({ "parameters": { "day": "2026-11-15" }, "next": next });
+    let first = id(&launch(&app, "double", day(false)).await);
+    wait_for(&app, first, "COMPLETED").await;
+
+    let second = id(&launch(&app, "double", day(true)).await);
+    let third = id(&launch(&app, "double", day(true)).await);
+
+    for (execution, number) in [(second, "1"), (third, "2")] {
+        assert_eq!(wait_for(&app, execution, "COMPLETED").await["exit_code"], "COMPLETED");
+        let parameters = look(&app, &format!("/api/v1/executions/{execution}")).await["parameters"].clone();
+        assert_eq!((&parameters[1]["name"], &parameters[1]["value"]), (&json!("run.id"), &json!(number)));
+    }
+    let given = json!({ "parameters": { "day": "2026-11-15", "run.id": 7 }, "next": true });
+    check(&launch(&app, "double", given).await, StatusCode::BAD_REQUEST, "TM1007");
+}
+
+#[tokio::test]
+async fn without_identifying_parameters_the_second_execution_says_that_there_was_nothing_to_do() {
+    let app = App::closed().await;
+    let first = id(&launch(&app, "picky", json!({})).await);
+    wait_for(&app, first, "COMPLETED").await;
+
+    let second = id(&launch(&app, "picky", json!({})).await);
+    let third = id(&launch(&app, "picky", json!({})).await);
+
+    let message =
+        format!("nothing to do: this instance completed on 2026-11-15T02:00:00Z (execution {first})");
+    for noop in [second, third] {
+        let execution = wait_for(&app, noop, "COMPLETED").await;
+        assert_eq!(
+            (&execution["exit_code"], &execution["exit_description"]),
+            (&json!("NOOP"), &json!(message))
+        );
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::lease::Granted;
 use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::instance::job_key;
-use tidemill_domain::job::launch::{self, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
+use tidemill_domain::job::launch::{self, InstanceEnd, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParametersInvalid;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
@@ -55,13 +55,16 @@ pub struct Launched {
 struct History {
     statuses: Vec<BatchStatus>,
     last: Option<i64>,
+    /// The last execution that completed or was abandoned.
+    over: Option<(BatchStatus, i64)>,
     last_steps: Vec<(String, BatchStatus)>,
     /// Of the last execution's definition.
     fingerprint: Option<String>,
 }
 
 impl History {
-    const NONE: Self = Self { statuses: Vec::new(), last: None, last_steps: Vec::new(), fingerprint: None };
+    const NONE: Self =
+        Self { statuses: Vec::new(), last: None, over: None, last_steps: Vec::new(), fingerprint: None };
 
     fn decide(&self, request: &LaunchRequest<'_>) -> Result<Launch, LaunchRefusal> {
         let rules = LaunchRules {
@@ -99,7 +102,7 @@ impl Jobs<'_> {
         let history = self.history(instance).await?;
         let launch = match history.decide(request) {
             Ok(launch) => launch,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return Ok(Err(self.with_end(refusal, &history).await?)),
         };
         let context = match history.last {
             Some(last) => self.context_to_go_on_with(last).await?,
@@ -143,7 +146,24 @@ impl Jobs<'_> {
             None => History::NONE,
         };
         let has_changed = history.is_of_another(fingerprint);
-        Ok(history.decide_by(LaunchRules { has_changed, ..rules }, valid))
+        match history.decide_by(LaunchRules { has_changed, ..rules }, valid) {
+            Ok(launch) => Ok(Ok(launch)),
+            Err(refusal) => Ok(Err(self.with_end(refusal, &history).await?)),
+        }
+    }
+
+    /// Adds when and how the instance ended.
+    async fn with_end(&mut self, refusal: LaunchRefusal, history: &History) -> Result<LaunchRefusal> {
+        let (LaunchRefusal::AlreadyComplete(_), Some((status, id))) = (&refusal, history.over) else {
+            return Ok(refusal);
+        };
+        let times = self.job_purge_times(&[id]).await?;
+        let end = times.into_iter().next().map(|(id, _, at)| InstanceEnd {
+            execution: ExecutionId::new(id),
+            status,
+            at: at.into(),
+        });
+        Ok(LaunchRefusal::AlreadyComplete(end))
     }
 
     /// Creates the instance if needed, unless the launch would be refused even without any history.
@@ -165,6 +185,10 @@ impl Jobs<'_> {
             statuses.push(status_of(status.as_deref(), "batch_job_execution", *latest)?);
         }
         let last = rows.last().map(|(_, latest)| *latest);
+        let is_over =
+            |status: &BatchStatus| matches!(status, BatchStatus::Completed | BatchStatus::Abandoned);
+        let over = statuses.iter().zip(&rows).rfind(|(status, _)| is_over(status));
+        let over = over.map(|(status, (_, latest))| (*status, *latest));
         let (mut last_steps, mut fingerprint) = (Vec::new(), None);
         if let Some(last) = last {
             fingerprint = self.job_note_find(last).await?.and_then(|note| note.fingerprint);
@@ -172,7 +196,7 @@ impl Jobs<'_> {
                 last_steps.push((step, status_of(status.as_deref(), "batch_step_execution", id)?));
             }
         }
-        Ok(History { statuses, last, last_steps, fingerprint })
+        Ok(History { statuses, last, over, last_steps, fingerprint })
     }
 
     async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext> {

@@ -37,7 +37,7 @@ async fn a_default_is_a_part_of_the_instance(scratch: Scratch) {
     assert_eq!(stand.content("2026-11-15.jsonl"), "{\"a\":\"nonetrue\",\"day\":\"2026-11-15\"}\n");
     let same = stand.launch(&job, &["day=2026-11-15"]).await.unwrap_err();
     assert!(
-        matches!(&same, JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }),
+        matches!(&same, JobError::Refused { refusal: LaunchRefusal::AlreadyComplete(_), .. }),
         "the default and the same value given are one instance: {same}"
     );
     let other = stand.launch(&job, &["day=2026-11-16", "extra=x"]).await.unwrap();

@@ -84,7 +84,7 @@ pub(super) async fn launch(bench: &JobBench, world: &World, job: &Job, parameter
         Err(JobError::Refused { refusal, .. }) => {
             use tidemill_domain::job::launch::LaunchRefusal as Refusal;
             let class = match refusal {
-                Refusal::AlreadyComplete => "JobInstanceAlreadyCompleteException",
+                Refusal::AlreadyComplete(_) => "JobInstanceAlreadyCompleteException",
                 Refusal::AlreadyRunning | Refusal::StepRunning { .. } => {
                     "JobExecutionAlreadyRunningException"
                 }

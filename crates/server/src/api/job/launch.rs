@@ -30,7 +30,7 @@ struct ParameterObject {
 }
 
 /// Launch a job in this server. The same identifying parameters name the same instance: an instance that did not complete
-/// resumes where it ended; an instance that is running or complete is refused.
+/// resumes where it ended; an instance that is running or complete is refused. `next` runs a new instance.
 #[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", operation_id = "launch_job", params(("name" = String, Path, description = "Name of the job")), request_body = LaunchJob, responses((status = 202, body = Execution)))]
 pub(crate) async fn launch(
     caller: Caller,
@@ -42,7 +42,7 @@ pub(crate) async fn launch(
     respond(LaunchRequest {
         what: format!("POST /api/v1/jobs/{name}/executions {}", json!(body)),
         caller,
-        kind: LaunchKind::Launch,
+        kind: if body.next { LaunchKind::Next } else { LaunchKind::Launch },
         job: name,
         parameters,
         accept_change: body.accept_change,
@@ -67,6 +67,8 @@ pub(crate) struct LaunchRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LaunchKind {
     Launch,
+    /// As a new instance, with the next `run.id`.
+    Next,
     /// With the parameters of an earlier execution.
     Restart,
 }
@@ -127,6 +129,7 @@ async fn launch_in_task(request: LaunchRequest) -> Result<LaunchAnswer, Problem>
             }
             let id = match kind {
                 LaunchKind::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
+                LaunchKind::Next => launching.launch_next(tx, &job, &parameters, &actor).await?,
                 LaunchKind::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
             };
             let launched = execution::find(tx, id).await?;

@@ -3,15 +3,18 @@
 
 use super::page_data::{AllowedActions, PageData, Resume, ResumePoint};
 use crate::dashboard::form;
-use crate::dashboard::job::run::accept_change;
+use crate::dashboard::job::list::address as job_address;
+use crate::dashboard::job::run::{accept_change, argument_lines, next_fields};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{command, number, panel, refused};
 use crate::dashboard::region::Region;
 use crate::dashboard::sheet::{Sheet, SheetForm, Weight, number_field, reason_field};
 use crate::state::State;
 use maud::{Markup, html};
+use tidemill_api::execution::JobParameter;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::job::BatchStatus;
 use tidemill_engine::job::JobError;
 
 const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
@@ -31,6 +34,10 @@ pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -
                         form method="post" id={ "do-" (verb) } action={ (address) "/" (verb) } {
                             (form::hidden(&visit.principal))
                         }
+                    }
+                    form method="post" id="do-next" action={ (job_address(&visit.state, &execution.job)) "/run#run" } {
+                        (form::hidden(&visit.principal))
+                        (next_fields(&parameters(data)))
                     }
                     (actions.markup())
                 }
@@ -53,15 +60,36 @@ pub(super) fn markup(state: &State, data: &PageData) -> Markup {
         span { (resume_text(data.resume.as_ref())) }
         @if needs_accepting { (accept_change("do-restart")) }
     };
+    let job = &data.execution().job;
+    let next_button = html! {
+        button form="do-next" { "Run as a new instance" }
+        " "
+        span { "Runs all steps again, with the same parameters and the next run.id." }
+    };
+    let next_refusal = state.launcher().jobs().get(job).err();
+    let next_command = format!("tidemill job run {job} --next{}{}", arguments(data), state.jobs_flag());
     let restart = restart.as_ref().err().filter(|_| !needs_accepting);
     let restart_command = format!("tidemill job restart {id}{}", state.jobs_flag());
     html! {
         ul.acts data-live="actions" {
             (item("Restart", restart, &restart_button, &restart_command))
+            @if data.execution().status == BatchStatus::Completed {
+                (item("Run as a new instance", next_refusal.as_ref(), &next_button, &next_command))
+            }
             (item("Stop…", stop.as_ref().err(), &stop_sheet(state, data), &format!("tidemill job stop {id} --reason REASON")))
             (item("Abandon…", abandon.as_ref().err(), &abandon_sheet(state, data), &format!("tidemill job abandon {id} --reason REASON")))
         }
     }
+}
+
+fn parameters(data: &PageData) -> Vec<JobParameter> {
+    data.detail.parameters.iter().map(JobParameter::from).collect()
+}
+
+/// The parameters as flags of a command, quoted for a shell.
+fn arguments(data: &PageData) -> String {
+    let lines = argument_lines(&parameters(data));
+    lines.iter().map(|line| format!(" -p '{}'", line.replace('\'', r"'\''"))).collect()
 }
 
 /// An action, or why it is refused, with the same action on the command line.

@@ -3,11 +3,12 @@
 use super::page_data::PageData;
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::job::list::address;
-use crate::dashboard::job::state::status_word;
+use crate::dashboard::job::state::result_word;
 use crate::dashboard::part::number;
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_api::execution::{ExecutionDetail, ExecutionOwner, JobParameter};
+use tidemill_domain::job::ExitStatus;
 
 /// It has the title of the window, so that the tab shows the current status.
 pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
@@ -21,7 +22,7 @@ pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
         section.panel.head data-live="head" data-title=(title) {
             header {
                 h1 { a href=(address(state, &execution.job)) { (execution.job) } " #" (execution.id) }
-                b.lead { (status_word(execution.status)) }
+                b.lead { (result_word(execution)) }
             }
             dl.body {
                 dt { "Instance" }
@@ -38,6 +39,7 @@ pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
                     (times.maybe(execution.ended_at, "not yet"))
                     @if let Some(length) = length { ", after " (took(length)) }
                     @if let Some(start) = running_since { ", running for " (times.length(start)) }
+                    @if execution.exit.code == ExitStatus::NOOP { div { (execution.exit.description) } }
                 }
                 dt { "Launched by" }
                 dd { (execution.launched_by.as_deref().unwrap_or("unknown (written by Spring Batch)")) }

@@ -6,7 +6,7 @@ use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::{address, duration};
-use crate::dashboard::job::state::status_word;
+use crate::dashboard::job::state::result_word;
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, first_line, number, pager, panel, table};
@@ -157,7 +157,7 @@ impl Executions {
         let page = state.path(&format!("/executions/{}", record.id));
         html! {
             tr data-live=(name(record)) {
-                td { (status_word(record.status)) }
+                td { (result_word(record)) }
                 th.number scope="row" { a href=(page) { "#" (record.id) } }
                 @if !self.is_of_one_job() { td.long { a href=(of_job) { (record.job) } } }
                 td.number {

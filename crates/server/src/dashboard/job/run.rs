@@ -11,9 +11,11 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use tidemill_api::execution::JobParameter;
 use tidemill_domain::access::Permission;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::JobParameters;
+use tidemill_domain::job::instance::RUN_ID;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType, parse_arguments};
 use tidemill_engine::job::Job;
 
@@ -21,6 +23,8 @@ use tidemill_engine::job::Job;
 const PARAMETER: &str = "parameter.";
 /// The field for parameters of a job that declares none.
 const MORE: &str = "more";
+/// The button that runs a new instance.
+const NEXT: &str = "next";
 
 #[derive(Debug)]
 pub(super) struct RefusedRun {
@@ -64,7 +68,11 @@ pub(super) fn form(
             div.row {
                 @match refusal {
                     Some(reason) => (refused("Run", &reason)),
-                    None => button.do { "Run " (name) },
+                    None => {
+                        button.do { "Run " (name) }
+                        button name=(NEXT) value="yes" { "Run as a new instance" }
+                        span.soft { "A new instance gets the next run.id. Without it, an instance that completed does not run again." }
+                    },
                 }
             }
             p.soft { "On the command line: " (command(&command_line(&visit.state, name, specs))) }
@@ -74,6 +82,23 @@ pub(super) fn form(
 
 fn unknown(visit: &PageContext, name: &str) -> String {
     visit.state.launcher().jobs().get(name).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+/// The parameters of an earlier execution as NAME=VALUE,TYPE,IDENTIFYING, without the number of its instance.
+pub(crate) fn argument_lines(parameters: &[JobParameter]) -> Vec<String> {
+    let given = parameters.iter().filter(|parameter| parameter.name != RUN_ID);
+    let line = |JobParameter { name, value, kind, is_identifying }: &JobParameter| {
+        format!("{name}={value},{kind},{is_identifying}")
+    };
+    given.map(line).collect()
+}
+
+/// The hidden fields that run a job as a new instance with these parameters.
+pub(crate) fn next_fields(parameters: &[JobParameter]) -> Markup {
+    html! {
+        input type="hidden" name=(NEXT) value="yes";
+        input type="hidden" name=(MORE) value=(argument_lines(parameters).join("\n"));
+    }
 }
 
 /// A check box to accept a changed definition, for the form with this id; empty for the surrounding form.
@@ -132,7 +157,7 @@ async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) ->
     let answer = launch_job(LaunchRequest {
         caller: visit.caller(value(fields, "key")),
         what: format!("form: run job {name} {typed:?}"),
-        kind: LaunchKind::Launch,
+        kind: if value(fields, NEXT) == "yes" { LaunchKind::Next } else { LaunchKind::Launch },
         job: name.to_owned(),
         parameters,
         accept_change: value(fields, "accept_change") == "yes",

@@ -1,8 +1,9 @@
 //! How pages show the status of an execution: a word, a letter and a colour.
 
 use crate::dashboard::part::{Health, state};
-use maud::Markup;
-use tidemill_domain::job::BatchStatus;
+use maud::{Markup, html};
+use tidemill_domain::job::{BatchStatus, ExitStatus};
+use tidemill_store::job::ExecutionRecord;
 
 tidemill_domain::words! {
     /// The state of a job, by its last execution. The list has this order: failures come first.
@@ -51,6 +52,14 @@ pub(crate) const fn health(status: BatchStatus) -> Health {
 
 pub(crate) fn status_word(status: BatchStatus) -> Markup {
     state(health(status), status.as_str())
+}
+
+/// The status of an execution; says so if there was nothing to do.
+pub(crate) fn result_word(execution: &ExecutionRecord) -> Markup {
+    html! {
+        (status_word(execution.status))
+        @if execution.exit.code == ExitStatus::NOOP { " " span.soft { "nothing to do" } }
+    }
 }
 
 /// For strips of cells, where the word does not fit.

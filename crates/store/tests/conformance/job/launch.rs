@@ -3,7 +3,7 @@
 use super::{ann, day, detail, end, launch, look, request, run_sql, run_step, status, try_launch};
 use crate::{Bench, TTL, process_id};
 use std::collections::HashSet;
-use tidemill_domain::job::launch::{Launch, LaunchRefusal};
+use tidemill_domain::job::launch::{InstanceEnd, Launch, LaunchRefusal};
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType, check};
 use tidemill_domain::job::{BatchStatus, ExecutionContext, JobParameters};
 use tidemill_domain::lease::LeaseRefusal;
@@ -71,7 +71,8 @@ async fn the_same_parameters_are_refused_while_they_run_and_once_they_are_done(b
 
     assert_eq!(running, Err(LaunchRefusal::AlreadyRunning));
     assert_ne!(other.unwrap().instance, first.instance);
-    assert_eq!(done, Err(LaunchRefusal::AlreadyComplete));
+    let end = InstanceEnd { execution: first.execution, status: BatchStatus::Completed, at: bench.now() };
+    assert_eq!(done, Err(LaunchRefusal::AlreadyComplete(Some(end))));
     let leases = bench.begin().await.leases().list(10).await.unwrap();
     assert_eq!(leases.len(), 1, "the lease of what has ended is forgotten: {leases:?}");
 }

@@ -116,7 +116,8 @@ async fn only_what_has_ended_unwell_is_abandoned(bench: Bench) {
     );
     assert_eq!(failed, ExecutionChanged::Done { from: BatchStatus::Failed, to: BatchStatus::Abandoned });
     let relaunched = try_launch(&bench, &request(&day("1"), one, &ann())).await;
-    assert_eq!(relaunched, Err(LaunchRefusal::AlreadyComplete));
+    let Err(LaunchRefusal::AlreadyComplete(Some(end))) = relaunched else { panic!("{relaunched:?}") };
+    assert_eq!((end.execution, end.status), (launched.execution, BatchStatus::Abandoned));
 }
 
 async fn recovery_is_refused_while_the_owner_lives(bench: Bench) {

@@ -138,7 +138,7 @@ async fn preview(job: &Job, lines: &mut [DateRun], context: &Context) -> Result<
         line.result = match preview {
             Ok(Launch::First) => DateResult::Planned("would run"),
             Ok(Launch::Restart) => DateResult::Planned("would resume"),
-            Err(LaunchRefusal::AlreadyComplete) => DateResult::AlreadyComplete,
+            Err(LaunchRefusal::AlreadyComplete(_)) => DateResult::AlreadyComplete,
             Err(refusal) => DateResult::Refused { code: refusal.code(), why: refusal.to_string() },
         };
     }
@@ -204,7 +204,7 @@ fn stop(is_stopped: &mut Stop, launcher: &Launcher, context: &Context) {
 async fn run_one(launcher: &Launcher, job: &str, parameters: &JobParameters, actor: &Actor) -> DateResult {
     let running = match launcher.launch(job, parameters, actor).await {
         Ok(running) => running,
-        Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => {
+        Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete(_), .. }) => {
             return DateResult::AlreadyComplete;
         }
         Err(error) => return DateResult::Refused { code: error.code(), why: error.to_string() },

@@ -32,7 +32,9 @@ pub(super) async fn report(
     let (job, status) = (&report.detail.execution.job, report.detail.execution.status);
     context.note(&format!("execution {id} of job {job} ended {status}"));
     if report.detail.execution.exit_code == ExitStatus::NOOP {
-        context.note("nothing was left to do; to run it again, use --next or another identifying parameter");
+        let why = &report.detail.execution.exit_description;
+        let again = "run it as a new instance with --next, or change an identifying parameter";
+        context.note(&format!("{why}; {again}"));
     }
     verdict(&end, job, &steps, &restart)
 }

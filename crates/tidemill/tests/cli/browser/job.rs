@@ -86,8 +86,10 @@ fn a_job_that_fails_is_restarted_by_its_button_and_the_open_page_tells_it() {
     page.wait_until(SOON, |page| has_row(page, STEPS, &["load", "COMPLETED", "1,000"])).unwrap();
     page.wait_until(SOON, |page| Ok(title(page).starts_with("COMPLETED nightly-orders #2"))).unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
-    page.wait_until(SOON, |page| Ok(page.text("[data-live=actions]")?.contains("already been completed")))
-        .unwrap();
+    page.wait_until(SOON, |page| {
+        Ok(page.text("[data-live=actions]")?.contains("this instance completed on"))
+    })
+    .unwrap();
     let unfolded =
         "return [...document.querySelectorAll('[data-live=actions] details.cli')].map((part) => part.open)";
     assert_eq!(

@@ -91,3 +91,24 @@ async fn a_schedule_is_paused_for_a_reason_and_resumed() {
         audit.contains("schedule.pause") && audit.contains("patch day") && audit.contains("schedule.resume")
     );
 }
+
+#[tokio::test]
+async fn what_is_complete_runs_again_as_a_new_instance_by_either_button() {
+    let app = App::closed().await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let id = run(&operator, "picky", "more=note%3Da%2Cb%2Cstring%2Cfalse").await;
+    wait_for(&operator, id, "COMPLETED").await;
+    let noop = run(&operator, "picky", "").await;
+    let page = wait_for(&operator, noop, "COMPLETED").await;
+
+    let message = format!("nothing to do: this instance completed on 2026-11-15T02:00:00Z (execution {id})");
+    assert!(words(&page).contains(&message), "{}", words(&page));
+    let list = operator.get("/executions").await.text;
+    assert_eq!(panel(&list, "executions").matches("COMPLETED nothing to do").count(), 1, "{list}");
+    let page = operator.get(&format!("/executions/{id}")).await.text;
+    assert!(page.contains("form=\"do-next\"") && page.contains("value=\"note=a,b,string,false\""), "{page}");
+    let again = run(&operator, "picky", "next=yes&more=note%3Da%2Cb%2Cstring%2Cfalse").await;
+    let page = wait_for(&operator, again, "COMPLETED").await;
+    assert!(words(&page).contains("note=a,b string, not identifying run.id=1 long"), "{}", words(&page));
+    assert!(!words(&page).contains("COMPLETED nothing to do"), "{}", words(&page));
+}

@@ -100,7 +100,7 @@ async fn launches_and_purges_at_once_leave_nothing_half_done(bench: Bench) {
                     Err(
                         LaunchRefusal::AlreadyRunning
                         | LaunchRefusal::StepRunning { .. }
-                        | LaunchRefusal::AlreadyComplete,
+                        | LaunchRefusal::AlreadyComplete(_),
                     ) => continue,
                     Err(other) => panic!("{other}"),
                 };
