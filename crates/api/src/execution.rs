@@ -249,6 +249,15 @@ pub struct ListExecutions {
     pub instance: Option<i64>,
 }
 
+/// Which output of an execution to read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ReadLogs {
+    /// Only the output of the step with this name.
+    pub step: Option<String>,
+}
+
 /// Filters for a list of rejects.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -13,8 +13,10 @@ pub fn withhold(secrets: impl IntoIterator<Item = String>) {
     SECRETS.get_or_init(|| secrets.into_iter().collect());
 }
 
+pub(crate) fn is_secret(name: &str) -> bool {
+    SECRETS.get().is_some_and(|secrets| secrets.contains(name))
+}
+
 pub(crate) fn passed_on() -> impl Iterator<Item = (OsString, OsString)> {
-    let secrets = SECRETS.get();
-    let is_secret = move |name: &str| secrets.is_some_and(|secrets| secrets.contains(name));
-    env::vars_os().filter(move |(name, _)| !is_withheld(&name.to_string_lossy(), is_secret))
+    env::vars_os().filter(|(name, _)| !is_withheld(&name.to_string_lossy(), is_secret))
 }

@@ -56,6 +56,7 @@ use stop::{StopSignal, StopSwitch, Urgency};
 
 pub use chunk_step::ChunkStep;
 pub use command::CommandSpec;
+pub use command::log::{LogFolder, LogPart, LogPlace};
 pub use component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
 pub use definition::{Job, JobRegistry};
 pub use error::JobError;

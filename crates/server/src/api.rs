@@ -50,6 +50,7 @@ use utoipa::OpenApi;
         execution::content::job_context,
         execution::content::step_context,
         execution::content::rejects,
+        execution::log::logs,
         schedule::list,
         schedule::show,
         schedule::ticks,

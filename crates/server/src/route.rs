@@ -126,6 +126,7 @@ fn others() -> Vec<Route> {
         get("/api/v1/executions/{id}/steps", VIEW, execution::steps),
         get("/api/v1/executions/{id}/context", VIEW, execution::content::job_context),
         get("/api/v1/executions/{id}/steps/{step}/context", VIEW, execution::content::step_context),
+        get("/api/v1/executions/{id}/logs", VIEW, execution::log::logs),
         // Rejects are payloads.
         get("/api/v1/executions/{id}/steps/{step}/rejects", ADMINISTER, execution::content::rejects),
         get("/api/v1/schedules", VIEW, schedule::list),

@@ -42,6 +42,20 @@ impl DatabaseUrl {
     }
 }
 
+impl DatabaseUrl {
+    /// The name of the database or its file as part of a path: only letters, digits, `-` and `_`.
+    pub fn path_name(&self) -> String {
+        let name = match &self.place {
+            Place::SqliteMemory => "memory".to_owned(),
+            Place::SqliteFile(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Place::Postgres(options) => {
+                options.get_database().unwrap_or_else(|| options.get_username()).to_owned()
+            }
+        };
+        name.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '_' }).collect()
+    }
+}
+
 /// Without user name, password and parameters.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,6 +11,7 @@ mod explain;
 mod hint;
 mod init;
 mod job;
+mod logs;
 mod man;
 mod outbox;
 mod pool;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Job(job::JobCommand),
     /// List executions, newest first, or show one
     Executions(job::Executions),
+    /// Print the output of the command and Spark steps of an execution
+    Logs(logs::Logs),
     /// Schedules that launch jobs
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
@@ -179,6 +182,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Audit(audit) => audit::run(audit, context).await,
         Command::Job(job) => job::run(job, context).await,
         Command::Executions(executions) => job::executions(executions, context).await,
+        Command::Logs(logs) => logs::run(&logs, context).await,
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Pool(pool) => pool::run(pool, context).await,
         Command::Outbox(outbox) => outbox::run(outbox, context).await,

@@ -7,7 +7,7 @@ use crate::report::{Failure, printable};
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_api::View;
@@ -18,7 +18,7 @@ use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
 use tidemill_engine::ProcessOptions;
-use tidemill_engine::job::JobRegistry;
+use tidemill_engine::job::{JobRegistry, LogFolder};
 use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::Issuer;
@@ -28,6 +28,9 @@ use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions, Tx};
 
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
+
+/// Name of the folder for the output of steps, if no other is configured.
+const LOG_FOLDER: &str = "tidemill-logs";
 
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -138,6 +141,20 @@ impl Context {
 
     pub(crate) fn database_url(&self) -> Result<DatabaseUrl, Failure> {
         Ok(self.settings().database.url.expose().parse()?)
+    }
+
+    /// The folder for the output of command and Spark steps of this database.
+    pub(crate) fn log_folder(&self) -> Result<LogFolder, Failure> {
+        let url = self.database_url()?;
+        let root = match (&self.settings().jobs.log_dir, url.file()) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(file)) => file.with_file_name(LOG_FOLDER),
+            (None, None) => PathBuf::from(LOG_FOLDER),
+        };
+        // Several databases may share the folder.
+        let path = root.join(url.path_name());
+        let path = std::path::absolute(&path).unwrap_or(path);
+        Ok(LogFolder::new(path, self.process_options().identity.host))
     }
 
     /// Opens the store and makes sure that its schema can be worked with.

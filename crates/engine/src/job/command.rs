@@ -1,12 +1,14 @@
 //! Command steps: a program supervised until it and everything it started have ended.
 
 mod group;
+pub mod log;
 mod output;
 mod previous_run;
 mod supervise;
 
-use crate::environment::passed_on;
+use crate::environment::{is_secret, passed_on};
 use crate::job::{Delivery, Outcome, Step, StepBody, StepFailure, StepFuture, StepScope, StepTask};
+use log::LogWriter;
 use output::Output;
 use std::collections::BTreeMap;
 use std::env;
@@ -30,6 +32,9 @@ use tokio::process::Command;
 pub use group::Group;
 
 const KILL_AFTER: Duration = Duration::from_secs(10);
+
+/// A shorter value would also be found by chance.
+const SECRET_BYTES_MIN: usize = 4;
 
 /// Context key of the command's exit code.
 const EXIT_CODE: &str = "command.exit_code";
@@ -147,7 +152,8 @@ impl CommandSpec {
         self
     }
 
-    /// Appends the output to this file, which is created if needed.
+    /// Appends the output to this file, which is created if needed. Tidemill also keeps the output itself; see `tidemill
+    /// logs`.
     pub fn log_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_file = Some(path.into());
         self
@@ -170,6 +176,12 @@ impl CommandSpec {
 
     fn name(&self) -> String {
         self.program.to_string_lossy().into_owned()
+    }
+
+    /// The values of secret variables that are passed on.
+    fn secrets(&self) -> Vec<Vec<u8>> {
+        let values = self.passed.iter().filter(|name| is_secret(name)).filter_map(env::var_os);
+        values.map(OsString::into_encoded_bytes).filter(|value| value.len() >= SECRET_BYTES_MIN).collect()
     }
 
     /// Makes a relative path absolute, because systems differ in whether they resolve it before or after changing the
@@ -272,8 +284,8 @@ where
         let failed = |why: String| failure(&spec, &why);
         task.record_plan(None, Delivery::AtLeastOnce).await?;
         let command = spec.command(&task.scope).map_err(failed)?;
-        let mut output =
-            Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
+        let output = Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
+        let mut output = output.keeping(begin_log(task), spec.secrets());
         let group =
             Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
         // Recorded before it runs, so that a restart after a crash can end it.
@@ -309,6 +321,18 @@ where
 
     fn type_word(&self) -> &'static str {
         self.type_word
+    }
+}
+
+/// The command runs even if its output cannot be kept.
+fn begin_log(task: &mut StepTask) -> Option<LogWriter> {
+    let folder = task.resources.logs.clone()?;
+    match folder.begin(task) {
+        Ok(writer) => Some(writer),
+        Err(error) => {
+            tracing::warn!(%error, "the output of a command cannot be kept in {folder:?}");
+            None
+        }
     }
 }
 

@@ -46,10 +46,11 @@ impl JobStep {
     async fn run(&self, task: &mut StepTask) -> Result<Outcome, StepFailure> {
         let parameters = self.parameters(task).await?;
         let jobs = JobRegistry::new([self.job.clone()]).map_err(failure)?;
-        let StepResources { lease, stop, clock, pools } = task.resources.clone();
+        let StepResources { lease, stop, clock, pools, logs } = task.resources.clone();
         let (store, process) = (task.scope.store().clone(), lease.process().clone());
         // A changed definition was accepted or refused for the outer job, of which this one is a part.
-        let launcher = Launcher::new(store, process, clock, jobs).accept_change(true).sharing(pools);
+        let launcher =
+            Launcher::new(store, process, clock, jobs).accept_change(true).sharing(pools).logs(logs);
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
         let outer = Some(task.scope.execution());

@@ -1,5 +1,6 @@
 //! The launcher: the jobs and executions of this process, and how they are stopped. `launch.rs` starts them.
 
+use crate::job::command::log::LogFolder;
 use crate::job::{Execution, ExecutionEnd, Job, JobRegistry, StepResources, StopSignal, StopSwitch, Urgency};
 use crate::pool::{Pools, PoolsOnDemand};
 use crate::{EngineError, HeldLease, Next, Process, Service, locked};
@@ -43,6 +44,7 @@ impl Running {
 pub struct Launcher {
     inner: Arc<Inner>,
     pools: PoolsOnDemand,
+    logs: Option<LogFolder>,
     pub(super) running_max: usize,
     pub(super) accepts_change: bool,
 }
@@ -73,7 +75,7 @@ impl Launcher {
             partition_stop: StopSwitch::default(),
             partitions: Arc::default(),
         };
-        Self { inner: Arc::new(inner), pools, running_max: usize::MAX, accepts_change: false }
+        Self { inner: Arc::new(inner), pools, logs: None, running_max: usize::MAX, accepts_change: false }
     }
 
     /// Maximum number of executions in this process; unlimited by default.
@@ -86,6 +88,17 @@ impl Launcher {
     pub fn accept_change(mut self, accepts_change: bool) -> Self {
         self.accepts_change = accepts_change;
         self
+    }
+
+    /// Keeps the output of command and Spark steps in this folder; by default it is not kept.
+    pub fn logs(mut self, folder: impl Into<Option<LogFolder>>) -> Self {
+        self.logs = folder.into();
+        self
+    }
+
+    /// The folder with the output of command and Spark steps.
+    pub fn log_folder(&self) -> Option<&LogFolder> {
+        self.logs.as_ref()
     }
 
     /// Takes units from these pools. By default, pools are started when the first step needs units.
@@ -140,6 +153,7 @@ impl Launcher {
             stop: switch.signal(),
             clock: self.inner.clock.clone(),
             pools: self.pools.clone(),
+            logs: self.logs.clone(),
         };
         let execution = Execution::new(self.inner.store.clone(), job, launched, resources);
         let launcher = self.clone();

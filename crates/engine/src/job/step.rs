@@ -1,6 +1,6 @@
 //! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
-use crate::job::{ChunkScope, RetryError, StepListener, StepScope, StopSignal};
+use crate::job::{ChunkScope, LogFolder, RetryError, StepListener, StepScope, StopSignal};
 use crate::pool::PoolsOnDemand;
 use crate::{BoxFuture, HeldLease, locked};
 use std::fmt;
@@ -212,6 +212,8 @@ pub(crate) struct StepResources {
     pub(crate) stop: StopSignal,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) pools: PoolsOnDemand,
+    /// Where the output of commands is kept, if it is.
+    pub(crate) logs: Option<LogFolder>,
 }
 
 /// A running step, with its counters and context. `commit.rs` saves both.

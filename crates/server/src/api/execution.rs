@@ -1,6 +1,7 @@
 //! Executions: runs of jobs, with their steps.
 
 pub mod content;
+pub mod log;
 pub mod operate;
 
 use crate::api::{QueryString, id, limit};

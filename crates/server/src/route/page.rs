@@ -1,6 +1,7 @@
 //! The routes of the dashboard.
 
 use super::{ADMINISTER, Access, OPERATE, Route, Surface, VIEW, get, post};
+use crate::api::execution::log;
 use crate::dashboard::{self, action, operate};
 use crate::live;
 use crate::state::State;
@@ -52,6 +53,7 @@ fn others() -> Vec<Route> {
         page("/executions", VIEW, execution::all),
         page("/executions/{id}", VIEW, execution::page),
         page("/executions/{id}/download", VIEW, execution::download),
+        page("/executions/{id}/logs", VIEW, log::download),
         page("/settings", VIEW, settings::page),
         form("/settings/preferences", Public, preferences::save),
         page("/settings/tokens", ADMINISTER, token::page),

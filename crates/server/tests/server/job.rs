@@ -1,6 +1,7 @@
 //! Jobs over HTTP: launched, watched, stopped, restarted, given up.
 
 mod limit;
+mod log;
 
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};

@@ -30,7 +30,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
 use tidemill_domain::render::{LocalPath, Policy};
 use tidemill_domain::time::FakeClock;
-use tidemill_engine::job::{JobRegistry, Launcher};
+use tidemill_engine::job::{Job, JobRegistry, Launcher, LogFolder};
 use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::access::Authentication;
@@ -76,6 +76,9 @@ struct Choices {
     action: Option<Arc<dyn ExtraAction>>,
     /// Requests per minute and caller.
     per_caller: Option<u32>,
+    /// Further jobs, and where the output of commands is kept.
+    jobs: Vec<Job>,
+    logs: Option<LogFolder>,
 }
 
 /// What came back.
@@ -136,9 +139,10 @@ impl App {
             value: value.into(),
             origin: origin.into(),
         };
-        let jobs = JobRegistry::new(job::jobs()).unwrap();
+        let jobs = JobRegistry::new(job::jobs().into_iter().chain(choices.jobs)).unwrap();
         let launcher =
             Launcher::new(store.clone(), process.clone(), clock.clone(), jobs).max_running(RUNNING_MAX);
+        let launcher = launcher.logs(choices.logs);
         let parts = Parts {
             store: store.clone(),
             process,

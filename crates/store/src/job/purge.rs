@@ -7,8 +7,8 @@
 use crate::error::Result;
 use crate::tx::Jobs;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::retention::{self, InstanceFacts, Kept, Retention};
+use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Timestamp;
 
 /// A share ends at the instance with which it reaches this many executions.
@@ -104,6 +104,14 @@ impl Facts {
 }
 
 impl Jobs<'_> {
+    /// Which of these executions exist.
+    #[crate::boxed]
+    pub async fn existing(&mut self, executions: &[ExecutionId]) -> Result<HashSet<ExecutionId>> {
+        let ids: Vec<i64> = executions.iter().map(|id| id.get()).collect();
+        let rows = self.job_purge_times(&ids).await?;
+        Ok(rows.into_iter().map(|(id, _, _)| ExecutionId::new(id)).collect())
+    }
+
     #[crate::boxed]
     pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk> {
         let up_to = match retention.keep {

@@ -187,7 +187,7 @@ fn number(text: &str) -> Result<i64, String> {
     text.parse().ok().filter(|id| *id > 0).ok_or_else(|| "an id is a whole number greater than 0".to_owned())
 }
 
-fn execution_id(text: &str) -> Result<ExecutionId, String> {
+pub(super) fn execution_id(text: &str) -> Result<ExecutionId, String> {
     number(text).map(ExecutionId::new)
 }
 

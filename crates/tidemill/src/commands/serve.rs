@@ -149,7 +149,8 @@ impl Serving {
         let pools = Pools::start(store.clone(), context.pool_options());
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize)
-            .pools(pools.clone());
+            .pools(pools.clone())
+            .logs(context.log_folder()?);
         let relay = wanted.relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
         let renders =
             wanted.renders.map(|wanted| wanted.worker(context, store, clock.clone(), &process, &pools));

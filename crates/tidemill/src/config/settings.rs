@@ -88,6 +88,8 @@ tables! {
             "Maximum number of partitions that a server runs at once for other processes.";
         folder: Option<PathBuf> => "Folder with job files.";
         roots: Option<Vec<PathBuf>> => "Folders that job files may read and write, separated by semicolons.";
+        log_dir: Option<PathBuf> =>
+            "Folder for the output of command and Spark steps; tidemill-logs beside the SQLite file or in the working folder if not set.";
         keep_for: Option<Duration>, Period("1h", "3650d") =>
             "How long a server keeps finished job instances; forever if not set.";
         keep_instances: Option<u32>, Number(1, 1_000_000) =>

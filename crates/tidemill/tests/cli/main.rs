@@ -28,6 +28,7 @@ mod job_check;
 mod job_file;
 mod job_kafka;
 mod job_reach;
+mod logs;
 mod manual;
 mod metrics;
 mod openapi;

@@ -1,7 +1,9 @@
-//! The output of a command: some of it into the log, its end into memory, and all of it into a file if the author wants
-//! that. Memory is bounded.
+//! The output of a command: some of it into the log, its end into memory, as much as fits into the file of the step, and
+//! all of it into a file of the author. Memory is bounded.
 
+use super::log::LogWriter;
 use crate::locked;
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -35,6 +37,9 @@ pub(super) struct Output {
     /// Lines left out of the log.
     unlogged: u64,
     file: Option<File>,
+    log: Option<LogWriter>,
+    /// Values that are replaced by `***`, except in the author's file.
+    secrets: Vec<Vec<u8>>,
 }
 
 impl Output {
@@ -44,7 +49,14 @@ impl Output {
             opened.map_err(|error| format!("its log file {} cannot be written: {error}", path.display()))
         };
         let allowance = Allowance { lines: LOGGED_AT_ONCE, at: clock.monotonic() };
-        Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file: file.map(open).transpose()?, clock })
+        let file = file.map(open).transpose()?;
+        Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file, log: None, secrets: Vec::new(), clock })
+    }
+
+    /// Also writes to the file of the step, and hides these values.
+    pub(super) fn keeping(mut self, log: Option<LogWriter>, secrets: Vec<Vec<u8>>) -> Self {
+        (self.log, self.secrets) = (log, secrets);
+        self
     }
 
     /// The last lines without chatter.
@@ -66,12 +78,19 @@ impl Output {
     }
 
     fn take(&mut self, stream: &'static str, lines: &[u8]) {
-        self.tail.extend_from_slice(lines);
+        let lines = masked(lines, &self.secrets);
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.write(&lines)
+        {
+            tracing::warn!(%error, "the output of a command could not be kept any more");
+            self.log = None;
+        }
+        self.tail.extend_from_slice(&lines);
         // Rarely, so that each byte is moved about once.
         if self.tail.len() > 2 * KEPT_BYTES {
             self.tail.drain(..self.tail.len() - KEPT_BYTES);
         }
-        let mut rest = lines;
+        let mut rest = lines.as_ref();
         while !rest.is_empty() {
             if !self.allowance.take(self.clock.monotonic()) {
                 self.unlogged += memchr::memchr_iter(b'\n', rest).count() as u64;
@@ -90,6 +109,16 @@ impl Output {
             tracing::info!("{lines} lines of the command were left out of the log");
         }
     }
+}
+
+fn masked<'a>(lines: &'a [u8], secrets: &[Vec<u8>]) -> Cow<'a, [u8]> {
+    let mut masked = Cow::Borrowed(lines);
+    for secret in secrets {
+        while let Some(at) = memchr::memmem::find(&masked, secret) {
+            masked.to_mut().splice(at..at + secret.len(), *b"***");
+        }
+    }
+    masked
 }
 
 pub(super) async fn read(
@@ -205,6 +234,22 @@ mod tests {
             output.excerpt(|line| line.is_empty()).lines().map(str::to_owned).collect();
         lines.sort();
         assert_eq!(lines, ["bad", "one", "two", "worse"]);
+    }
+
+    #[tokio::test]
+    async fn secrets_are_replaced_wherever_the_output_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.log");
+        let (output, _) = output();
+        let secrets = vec![b"s3cret".to_vec(), b"geheim".to_vec()];
+        let mut output = output.keeping(Some(LogWriter::create(&path).unwrap()), secrets);
+
+        let text = b"login with s3cret and geheim\ns3cret".as_slice();
+        read(&mut output, Some(text), None::<&[u8]>).await;
+
+        let expected = "login with *** and ***\n***\n";
+        assert_eq!(std::fs::read_to_string(path).unwrap(), expected);
+        assert_eq!(output.excerpt(|_| false), expected);
     }
 
     #[test]

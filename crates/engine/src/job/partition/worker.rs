@@ -88,6 +88,7 @@ async fn take(
             stop: run.stop.signal(),
             clock: launcher.clock().clone(),
             pools: launcher.pools_on_demand().clone(),
+            logs: launcher.log_folder().cloned(),
         };
         let counted = launcher.partition_begins();
         let worker = worker.clone();

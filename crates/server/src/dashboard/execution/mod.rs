@@ -8,6 +8,7 @@ pub(crate) mod content;
 pub(crate) mod fault;
 pub(crate) mod head;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod page;
 pub(crate) mod page_data;
 pub(crate) mod step;

@@ -1,7 +1,7 @@
 //! The page of an execution and its live regions, and the execution as a JSON file.
 
 use super::page_data::PageData;
-use super::{action, content, fault, head, step, timeline};
+use super::{action, content, fault, head, log, step, timeline};
 use crate::api::execution::{contexts, report};
 use crate::api::id;
 use crate::dashboard::frame::{Frame, Section};
@@ -29,6 +29,7 @@ pub(crate) struct Regions {
     actions: Region,
     fault: Region,
     steps: Region,
+    logs: Region,
     timeline: Region,
     events: Region,
 }
@@ -41,6 +42,7 @@ impl Regions {
             actions: Region::whole("actions", audience(), action::markup(state, data)),
             fault: Region::whole("fault", audience(), fault::markup(data)),
             steps: step::region(data, audience(), times),
+            logs: Region::whole("logs", audience(), log::markup(state, data)),
             timeline: Region::whole("timeline", audience(), timeline::markup(state, data, times)),
             events: events(data, audience(), times),
         }
@@ -54,8 +56,8 @@ impl Regions {
         times: &Times,
     ) -> Result<Vec<Region>, StoreError> {
         let Some(data) = PageData::read(state, tx, id).await? else { return Ok(Vec::new()) };
-        let Self { head, actions, fault, steps, timeline, events } = Self::new(state, &data, times);
-        Ok(vec![head, actions, fault, steps, timeline, events])
+        let Self { head, actions, fault, steps, logs, timeline, events } = Self::new(state, &data, times);
+        Ok(vec![head, actions, fault, steps, logs, timeline, events])
     }
 }
 
@@ -99,6 +101,7 @@ fn body(regions: &Regions, content: &content::Content) -> Markup {
     let nothing = html! {};
     html! {
         (panel("steps", "Steps", &nothing, &table("Steps", step::COLUMNS, &regions.steps.markup())))
+        (regions.logs.markup())
         (panel("timeline", "Timeline", &html! { span.soft { "All executions of the instance, without the time between them." } },
             &regions.timeline.markup()))
         @if let Some(rejects) = content.rejects() {

@@ -1,5 +1,6 @@
 //! What the page of an execution reads. All of it is bounded, because the live page reads it again and again.
 
+use super::log::{self, StepOutput};
 use crate::state::State;
 use std::collections::HashMap;
 use tidemill_api::execution::is_partition;
@@ -34,6 +35,7 @@ pub(crate) struct PageData {
     pub(super) events: Vec<AuditRecord>,
     /// Number of earlier executions that ended with the same message.
     pub(super) same_error: usize,
+    pub(super) outputs: Vec<StepOutput>,
 }
 
 /// Whether each action is possible now, and if not, why.
@@ -90,7 +92,8 @@ impl PageData {
         let of_this = AuditFilter { object: Some(format!("execution/{id}")), ..AuditFilter::default() };
         let events = tx.audit().entries(&of_this, EVENTS).await?;
         let same_error = same_error(tx, &detail.execution).await?;
-        Ok(Some(Self { detail, steps, positions, attempts, actions, resume, events, same_error }))
+        let outputs = log::read(state, tx, id, &steps).await?;
+        Ok(Some(Self { detail, steps, positions, attempts, actions, resume, events, same_error, outputs }))
     }
 
     pub(super) fn execution(&self) -> &ExecutionRecord {

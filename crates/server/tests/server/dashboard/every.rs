@@ -68,8 +68,14 @@ const PAGES: &[(&str, &str, Words)] = &[
 ];
 
 /// Those without a section of the dashboard around them, and files, which are not shown as pages.
-const OTHERS: [&str; 5] =
-    ["/login", "/executions/{id}/download", "/render/{id}/json", "/render/{id}/poster", "/assets/{name}"];
+const OTHERS: [&str; 6] = [
+    "/login",
+    "/executions/{id}/download",
+    "/executions/{id}/logs",
+    "/render/{id}/json",
+    "/render/{id}/poster",
+    "/assets/{name}",
+];
 
 fn is_page(route: &Route) -> bool {
     route.surface == Surface::Page && route.method == Method::GET && !OTHERS.contains(&route.path)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidemill_domain::job::launch::Launch;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::retention::{Kept, Retention, Unfinished};
-use tidemill_domain::job::{BatchStatus, ExitStatus};
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_store::job::{Launched, RejectRow, Removed};
 
 crate::on_both![
@@ -24,6 +24,7 @@ crate::on_both![
     a_dry_run_counts_what_would_go_and_changes_nothing,
     a_purge_goes_on_behind_the_share_before,
     a_walk_ends_where_everything_is_too_young,
+    of_many_executions_those_that_exist_are_found,
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -51,6 +52,17 @@ async fn ran(bench: &Bench, number: u128, name: &str, status: BatchStatus) -> La
     end_step(bench, &launched, step, status, &ExitStatus::new(status.as_str())).await;
     assert!(end(bench, &launched, status).await);
     launched
+}
+
+async fn of_many_executions_those_that_exist_are_found(bench: Bench) {
+    let launched = ran(&bench, 1, "1", BatchStatus::Completed).await;
+    let unknown = ExecutionId::new(launched.execution.get() + 1);
+
+    let mut tx = bench.begin().await;
+    let found = tx.jobs().existing(&[unknown, launched.execution]).await.unwrap();
+
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [launched.execution]);
+    assert!(tx.jobs().existing(&[]).await.unwrap().is_empty());
 }
 
 /// A whole purge of the job `load`; what went, and what stayed of what was looked at.

@@ -50,7 +50,9 @@ pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Fai
     let report = if arguments.dry_run {
         purge::count(&store, &order, |report| progress.note(report)).await?
     } else {
-        purge::purge(&store, &order, &context.actor(), |report| progress.note(report)).await?
+        let report = purge::purge(&store, &order, &context.actor(), |report| progress.note(report)).await?;
+        context.log_folder()?.sweep(&store).await?;
+        report
     };
     for note in notes(&order, &report) {
         context.note(&note);

@@ -150,7 +150,8 @@ pub(super) async fn with_launcher<T>(
         tracing::warn!(%error, "could not check for dead processes, will try again");
     }
     let reaping = tokio::spawn(reaper::run(process.clone()));
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone())
+        .logs(context.log_folder()?);
     let done = act(&launcher).await;
     reaping.abort();
     shutdown::stop(&process).await;
@@ -220,7 +221,8 @@ pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure>
     let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone())
+        .logs(context.log_folder()?);
     let mut loops = JoinSet::new();
     loops.spawn(reaper::run(process.clone()));
     let restarting = loops.spawn(recovery::run(launcher.clone()));

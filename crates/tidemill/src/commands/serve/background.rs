@@ -10,6 +10,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::retention::{Retention, Unfinished};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
+use tidemill_engine::job::command::log::sweep_hourly;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
 use tidemill_engine::pool::{self, Pools, Probe, keeper, probe};
@@ -52,6 +53,9 @@ impl Background {
         }
         if let Some(retention) = self.retention {
             all.spawn(purge::run(process.clone(), retention));
+        }
+        if let Some(logs) = launcher.log_folder() {
+            all.spawn(sweep_hourly(process.clone(), logs.clone()));
         }
         all.spawn(keeper::run(process.clone(), self.history));
         for probe in self.probes {

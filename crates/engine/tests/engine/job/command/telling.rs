@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::{BatchStatus, JobParameters};
-use tidemill_engine::job::{CommandExit, CommandSpec};
+use tidemill_engine::job::{CommandExit, CommandSpec, LogFolder};
 use tidemill_engine::testing::TestRun;
 
 /// What a step says about its failure.
@@ -176,4 +177,42 @@ async fn a_relative_program_starts_at_the_working_folder() {
 
     assert!(run.is_completed(), "{run:?}");
     assert_eq!(yard.line("where").await, yard.folder.path().canonicalize().unwrap().to_str().unwrap());
+}
+
+#[tokio::test]
+async fn both_streams_are_kept_in_a_file_of_the_step_and_a_restart_begins_another() {
+    let yard = Yard::new().await;
+    let logs = LogFolder::new(yard.path("logs"), "here");
+    let script = "echo out; echo err >&2; test -e go";
+    let launcher = yard.stand.bench.launcher(&super::job(yard.shell(script))).unwrap().logs(logs.clone());
+    let run = async || {
+        let running = launcher.launch("commanded", &JobParameters::new(), &Actor::system()).await.unwrap();
+        running.ended().await.unwrap()
+    };
+
+    let failed = run().await;
+    std::fs::write(yard.path("go"), "").unwrap();
+    let completed = run().await;
+
+    assert_eq!((failed.status, completed.status), (BatchStatus::Failed, BatchStatus::Completed));
+    for end in [failed, completed] {
+        let run = yard.stand.bench.look(end).await.unwrap();
+        let step = run.step("it").unwrap();
+        let part = logs.read(step.execution, step.id, 0).unwrap().expect("its own file");
+        let mut lines: Vec<String> = part.text().lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, ["err", "out"]);
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_even_if_its_output_cannot_be_kept() {
+    let yard = Yard::new().await;
+    std::fs::write(yard.path("logs"), "a file").unwrap();
+    let logs = LogFolder::new(yard.path("logs"), "here");
+    let launcher = yard.stand.bench.launcher(&super::job(yard.shell("echo out"))).unwrap().logs(logs);
+
+    let running = launcher.launch("commanded", &JobParameters::new(), &Actor::system()).await.unwrap();
+
+    assert_eq!(running.ended().await.unwrap().status, BatchStatus::Completed);
 }
