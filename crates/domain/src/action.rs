@@ -17,7 +17,7 @@ crate::words! {
         ScheduleResume = "schedule.resume",
         PoolPause = "pool.pause",
         PoolResume = "pool.resume",
-        PoolRemove = "pool.remove",
+        PoolDelete = "pool.delete",
         LeaseRelease = "pool.release",
         EventReplay = "event.replay",
         EventSkip = "event.skip",
@@ -34,7 +34,7 @@ crate::words! {
         RendersPoll = "renders.poll",
         AlertSilence = "alert.silence",
         AlertUnsilence = "alert.unsilence",
-        TokenRevoke = "token.revoke",
+        TokenDelete = "token.delete",
     }
 }
 
@@ -150,7 +150,7 @@ impl Action {
             Self::PoolResume => post(Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
                 .on_page("/pools/{name}/resume", Click)
                 .about("Resumes a paused pool."),
-            Self::PoolRemove => delete(Administer, None, "/api/v1/pools/{name}", "pool rm")
+            Self::PoolDelete => delete(Administer, None, "/api/v1/pools/{name}", "pool delete")
                 .about("Deletes a pool that has no leases and no waiting requests."),
             Self::LeaseRelease => post(Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
                 .on_page("/pools/{name}/tickets/{id}/release", Sheet)
@@ -195,8 +195,8 @@ impl Action {
             Self::AlertUnsilence => delete(Operate, None, "/api/v1/alerts/silences", "alert unsilence")
                 .on_page("/alerts/unsilence", Click)
                 .about("Ends a silence early."),
-            Self::TokenRevoke => delete(Administer, None, "/api/v1/tokens/{id}", "token revoke")
-                .on_page("/settings/tokens/{id}/revoke", Sheet)
+            Self::TokenDelete => delete(Administer, None, "/api/v1/tokens/{id}", "token delete")
+                .on_page("/settings/tokens/{id}/delete", Sheet)
                 .about("Deletes a token and every session that was opened with it."),
         }
     }

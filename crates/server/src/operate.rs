@@ -141,7 +141,7 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
             api::execution::operate::perform(request, tx).await
         }
         Action::SchedulePause | Action::ScheduleResume => api::schedule::perform(request, tx).await,
-        Action::PoolPause | Action::PoolResume | Action::PoolRemove => {
+        Action::PoolPause | Action::PoolResume | Action::PoolDelete => {
             api::pool::define::perform(request, tx).await
         }
         Action::LeaseRelease => api::pool::lease::perform(request, tx).await,
@@ -158,7 +158,7 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         Action::RendersPoll => api::render::operate::poll(request, tx),
         Action::AlertSilence => api::alert::silence(request, tx).await,
         Action::AlertUnsilence => api::alert::unsilence(request, tx).await,
-        Action::TokenRevoke => api::token::revoke(request, tx).await,
+        Action::TokenDelete => api::token::revoke(request, tx).await,
     }
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
         Action::RowsReplay | Action::RowsSkip => with_body::<ChangeRows>(action),
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
-        Action::PoolRemove | Action::TokenRevoke => {
+        Action::PoolDelete | Action::TokenDelete => {
             let handler = delete(move |caller: Caller, Path(places): Path<Vec<String>>| {
                 by_api(action, caller, places, OptionalReason::default())
             });

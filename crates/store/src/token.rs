@@ -134,7 +134,7 @@ impl Tokens<'_> {
             return Ok(false);
         }
         self.session_delete_of_token(id).await?;
-        let entry = AuditEntry::new(actor.clone(), "token.revoke", &format!("token/{id}"))
+        let entry = AuditEntry::new(actor.clone(), "token.delete", &format!("token/{id}"))
             .from_to("valid", "revoked");
         self.audit_insert(&entry, now).await?;
         Ok(true)

@@ -136,7 +136,7 @@ async fn walk_all(
             plural(steps, "step", "steps"),
         ]
         .join(", ");
-        let entry = AuditEntry::new((*actor).clone(), "job.purged", &object(order)).because(&counts);
+        let entry = AuditEntry::new((*actor).clone(), "job.deleted", &object(order)).because(&counts);
         transact(store, async |tx| tx.audit().record(&entry).await).await?;
     }
     Ok(report)
@@ -174,7 +174,7 @@ async fn take_share(
     let mut tx = begin_under(*lease, store).await?;
     let share = tx.jobs().purge_share(walk, order.batch).await?;
     if before.removed.instances == 0 && share.removed.instances > 0 {
-        let entry = AuditEntry::new((*actor).clone(), "job.purge", &object(order));
+        let entry = AuditEntry::new((*actor).clone(), "job.delete", &object(order));
         tx.audit().record(&entry.because(&order.retention.to_string())).await?;
     }
     tx.commit().await?;

@@ -78,7 +78,7 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         Action::ExecutionAbandon | Action::ExecutionRecover => ("execution", "200", Some("Execution")),
         Action::SchedulePause | Action::ScheduleResume => ("schedule", "200", Some("Schedule")),
         Action::PoolPause | Action::PoolResume => ("pool", "200", Some("Pool")),
-        Action::PoolRemove => ("pool", "200", None),
+        Action::PoolDelete => ("pool", "200", None),
         Action::LeaseRelease => ("pool", "200", Some("ReleasedLease")),
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
             ("outbox", "200", Some("FailedEvent"))
@@ -94,7 +94,7 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         Action::RendersPoll => ("render", "202", None),
         Action::AlertSilence => ("alert", "201", Some("Silence")),
         Action::AlertUnsilence => ("alert", "200", None),
-        Action::TokenRevoke => ("token", "200", None),
+        Action::TokenDelete => ("token", "200", None),
     }
 }
 
@@ -138,7 +138,7 @@ fn operation_id(action: Action) -> String {
 }
 
 fn parameter(action: Action, place: &str) -> ParameterBuilder {
-    let is_number = place == "id" && !matches!(action, Action::LeaseRelease | Action::TokenRevoke);
+    let is_number = place == "id" && !matches!(action, Action::LeaseRelease | Action::TokenDelete);
     let schema = match is_number {
         true => ObjectBuilder::new()
             .schema_type(Type::Integer)

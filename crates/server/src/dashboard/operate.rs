@@ -161,7 +161,7 @@ async fn run(
     let request = ActionRequest { action, caller: &caller, what, places, reason, parameters };
     match (request.run().await, action) {
         // It has already ended: the form has its effect.
-        (Err(problem), Action::AlertUnsilence | Action::TokenRevoke)
+        (Err(problem), Action::AlertUnsilence | Action::TokenDelete)
             if problem.status() == StatusCode::NOT_FOUND => {}
         (done, _) => {
             done?;
@@ -226,7 +226,7 @@ async fn address_after(
             back_or(format!("/render/{object}"))
         }
         Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),
-        Action::TokenRevoke => state.path("/settings/tokens"),
+        Action::TokenDelete => state.path("/settings/tokens"),
         _ => state.path(&format!("/executions/{object}")),
     })
 }

@@ -1,4 +1,4 @@
-//! API tokens: list, create and revoke. The secret is shown once.
+//! API tokens: list, create and delete. The secret is shown once.
 
 use crate::api::token::{DAYS, create_by};
 use crate::dashboard::form::{self, Fields};
@@ -61,18 +61,18 @@ fn row(visit: &PageContext, token: &TokenRecord, times: &Times, refusal: Option<
             td {
                 @match (is_valid, refusal) {
                     (false, _) => {}
-                    (true, Some(reason)) => (refused("Revoke…", reason)),
-                    (true, None) => (revoke_form(visit, token)),
+                    (true, Some(reason)) => (refused("Delete…", reason)),
+                    (true, None) => (delete_form(visit, token)),
                 }
             }
         }
     }
 }
 
-fn revoke_form(visit: &PageContext, token: &TokenRecord) -> Markup {
-    let address = visit.state.path(&format!("/settings/tokens/{}/revoke", token.id));
+fn delete_form(visit: &PageContext, token: &TokenRecord) -> Markup {
+    let address = visit.state.path(&format!("/settings/tokens/{}/delete", token.id));
     let sheet = Sheet {
-        question: format!("Revoke “{}”?", token.name),
+        question: format!("Delete “{}”?", token.name),
         consequence: html! {
             p { "Programs that use this token lose access at once, and its sessions end. This cannot be undone." }
         },
@@ -80,12 +80,12 @@ fn revoke_form(visit: &PageContext, token: &TokenRecord) -> Markup {
         fields: reason_field(WHY, Reason::Optional, None),
         back: visit.state.path("/settings/tokens"),
         leave: "Cancel",
-        button: format!("Revoke token {}", token.id),
+        button: format!("Delete token {}", token.id),
         weight: Weight::Ends,
         refusal: None,
         command: None,
     };
-    sheet.unfolding("Revoke…")
+    sheet.unfolding("Delete…")
 }
 
 fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
@@ -148,7 +148,7 @@ pub(crate) async fn create(
         } @else {
             p.banner role="status" {
                 "This form was sent twice. The token exists, but only the first response showed its secret. "
-                "If you did not see it, revoke the token and create another one."
+                "If you did not see it, delete the token and create another one."
             }
         }
     };

@@ -292,7 +292,7 @@ async fn an_open_server_has_no_login() {
 }
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_can_be_revoked_for_a_reason() {
+async fn a_token_is_shown_once_and_can_be_deleted_for_a_reason() {
     let app = App::closed().await;
     let admin = Browser::log_in(&app, Role::Admin).await;
 
@@ -305,20 +305,20 @@ async fn a_token_is_shown_once_and_can_be_revoked_for_a_reason() {
     assert!(again.text.contains("sent twice") && !again.text.contains(&secret));
     let list = admin.get("/settings/tokens").await.text;
     assert!(!list.contains(&secret) && list.contains(&id) && list.contains("pool/etl*, job/x"));
-    assert_eq!(list.matches("Revoke token ").count(), 2);
+    assert_eq!(list.matches("Delete token ").count(), 2);
 
     let bearer = format!("Bearer tm_{secret}");
     let headers = [("authorization", bearer.as_str())];
     assert_eq!(app.ask(Method::GET, "/api/v1/processes", &headers, "").await.status, StatusCode::OK);
-    let revoke = format!("/settings/tokens/{id}/revoke");
-    let answer = admin.submit("/settings/tokens", &revoke, "reason=left+the+company").await;
+    let delete = format!("/settings/tokens/{id}/delete");
+    let answer = admin.submit("/settings/tokens", &delete, "reason=left+the+company").await;
     assert_eq!(answer.header("location"), "/settings/tokens");
     assert_eq!(
         app.ask(Method::GET, "/api/v1/processes", &headers, "").await.status,
         StatusCode::UNAUTHORIZED
     );
     let audit = admin.get("/settings/audit").await.text;
-    assert!(audit.contains("token.revoke") && audit.contains("left the company"));
+    assert!(audit.contains("token.delete") && audit.contains("left the company"));
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn forms_without_the_token_of_the_session_change_nothing() {
 
     for (path, body) in [
         ("/settings/tokens", "name=x&role=admin"),
-        ("/settings/tokens/abcdefgh/revoke", "reason=x"),
+        ("/settings/tokens/abcdefgh/delete", "reason=x"),
         ("/settings/preferences", "theme=dark"),
         ("/alerts/silence", "rule=process_died&hours=1&reason=x"),
         ("/alerts/unsilence", "rule=process_died"),
@@ -337,7 +337,7 @@ async fn forms_without_the_token_of_the_session_change_nothing() {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
         assert!(answer.text.contains("TM0503"), "{path}: {}", answer.text);
     }
-    assert_eq!(admin.get("/settings/tokens").await.text.matches("Revoke token ").count(), 1);
+    assert_eq!(admin.get("/settings/tokens").await.text.matches("Delete token ").count(), 1);
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ impl Pools<'_> {
         }
         self.pool_delete(name.as_str()).await?;
         let now = self.now().await?;
-        let entry = AuditEntry::new(actor.clone(), "pool.remove", &object(name.as_str()));
+        let entry = AuditEntry::new(actor.clone(), "pool.delete", &object(name.as_str()));
         self.audit_insert(&entry.with_reason(reason), now).await?;
         if let Some(event) = self.lifecycle_events().of_removal(name, now) {
             self.publish(&event).await?;

@@ -32,7 +32,7 @@ impl Schedules<'_> {
             return Ok(false);
         }
         let now = self.now().await?;
-        let entry = AuditEntry::new(actor.clone(), "schedule.remove", &object(name)).because(reason);
+        let entry = AuditEntry::new(actor.clone(), "schedule.delete", &object(name)).because(reason);
         self.audit_insert(&entry, now).await?;
         Ok(true)
     }

@@ -2,12 +2,12 @@
 
 mod backfill;
 mod check;
+mod delete;
 mod detail;
 mod list;
 mod operate;
 mod outcome;
 mod progress;
-mod purge;
 mod run;
 mod step;
 
@@ -102,7 +102,8 @@ pub(crate) enum JobCommand {
     /// Mark an execution whose process is gone as failed, so that it can be restarted
     Recover(ExecutionAction),
     /// Delete instances that ended long ago, with their executions
-    Purge(purge::Purge),
+    #[command(alias = "purge")]
+    Delete(delete::Delete),
     /// List executions, the newest first, or show one
     Executions(Executions),
 }
@@ -220,7 +221,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
         JobCommand::Abandon(action) => operate::abandon(&action, context).await,
         JobCommand::Recover(action) => operate::recover(&action, context).await,
-        JobCommand::Purge(arguments) => purge::run(arguments, context).await,
+        JobCommand::Delete(arguments) => delete::run(arguments, context).await,
         JobCommand::Executions(arguments) => executions(arguments, context).await,
     }
 }

@@ -50,9 +50,9 @@ pub(crate) enum PoolCommand {
         /// Name or external id of the pool
         pool: String,
     },
-    /// Remove a pool and its history; it must have no leases and no waiting requests
-    #[command(alias = "delete")]
-    Rm {
+    /// Delete a pool and its history; it must have no leases and no waiting requests
+    #[command(aliases = ["rm", "remove"])]
+    Delete {
         /// Name or external id of the pool
         pool: String,
         /// Reason, kept in the audit log
@@ -125,7 +125,7 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
         PoolCommand::Set(set) => change::set(set, context).await,
         PoolCommand::List { limit } => look::list(limit, context).await,
         PoolCommand::Show { pool } => look::show(&pool, context).await,
-        PoolCommand::Rm { pool, reason } => operate::remove(&pool, reason.as_deref(), context).await,
+        PoolCommand::Delete { pool, reason } => operate::delete(&pool, reason.as_deref(), context).await,
         PoolCommand::Pause { pool, reason } => operate::pause(&pool, &reason, context).await,
         PoolCommand::Resume { pool, reason } => operate::resume(&pool, reason.as_deref(), context).await,
         PoolCommand::Holders(of) => look::holders(&of, context).await,

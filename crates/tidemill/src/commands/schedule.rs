@@ -36,8 +36,8 @@ pub(crate) enum ScheduleCommand {
         reason: String,
     },
     /// Delete a schedule that no server defines any more, with its ticks
-    #[command(aliases = ["delete", "rm"])]
-    Remove {
+    #[command(aliases = ["remove", "rm"])]
+    Delete {
         /// Name of the schedule
         name: String,
         /// Reason, kept in the audit log
@@ -73,7 +73,7 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
         ScheduleCommand::List { limit } => list(limit, context).await,
         ScheduleCommand::Show { name } => show(&name, context).await,
         ScheduleCommand::Pause { name, reason } => pause(&name, &reason, context).await,
-        ScheduleCommand::Remove { name, reason } => remove(&name, &reason, context).await,
+        ScheduleCommand::Delete { name, reason } => delete(&name, &reason, context).await,
         ScheduleCommand::Resume { name } => resume(&name, context).await,
         ScheduleCommand::Next { name, count } => next(&name, count, context).await,
         ScheduleCommand::Ticks { name, limit } => ticks(&name, limit, context).await,
@@ -92,11 +92,11 @@ async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
     print(&find(&mut tx, name).await?, context)
 }
 
-async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let is_removed = tx.schedules().remove(name, &context.actor(), reason).await?;
+    let is_deleted = tx.schedules().remove(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    if !is_removed {
+    if !is_deleted {
         return Err(unknown(name).into());
     }
     context.note(&format!("schedule {name} is deleted; a server that still defines it creates it again"));

@@ -20,9 +20,9 @@ pub(crate) enum TokenCommand {
     Create(Create),
     /// List tokens, without their secrets
     List,
-    /// Revoke a token and end its sessions
-    #[command(aliases = ["delete", "rm"])]
-    Revoke {
+    /// Delete a token and end its sessions
+    #[command(aliases = ["revoke", "rm"])]
+    Delete {
         /// Id of the token: the eight characters after `tm_`
         id: String,
     },
@@ -76,7 +76,7 @@ pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit
     match command {
         TokenCommand::Create(arguments) => create(arguments, context).await,
         TokenCommand::List => list(context).await,
-        TokenCommand::Revoke { id } => revoke(&id, context).await,
+        TokenCommand::Delete { id } => delete(&id, context).await,
     }
 }
 
@@ -114,14 +114,14 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     context.print_list::<Token, _>("tidemill.token/v1", empty, records, columns)
 }
 
-async fn revoke(id: &str, context: &Context) -> Result<Exit, Failure> {
+async fn delete(id: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let revoked = tx.tokens().revoke(id, &context.actor()).await?;
+    let is_deleted = tx.tokens().revoke(id, &context.actor()).await?;
     tx.commit().await?;
-    if !revoked {
+    if !is_deleted {
         let what = format!("there is no valid token {:?}", id.chars().take(20).collect::<String>());
         return Err(Failure::new(Code::NotFound, what, "see `tidemill token list`"));
     }
-    context.note(&format!("token {id} is revoked and its sessions have ended"));
+    context.note(&format!("token {id} is deleted and its sessions have ended"));
     Ok(Exit::Ok)
 }

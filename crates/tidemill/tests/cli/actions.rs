@@ -133,11 +133,11 @@ fn are_alike(refusals: &[Option<String>]) -> bool {
 fn missing(action: Action) -> &'static str {
     match action {
         Action::SchedulePause | Action::ScheduleResume => "nothing",
-        Action::PoolPause | Action::PoolResume | Action::PoolRemove => "nothing",
+        Action::PoolPause | Action::PoolResume | Action::PoolDelete => "nothing",
         Action::RowsReplay | Action::RowsSkip => "nothing",
         Action::LeaseRelease => "0193b1b0-0000-7000-8000-000000000000",
         Action::AlertSilence | Action::AlertUnsilence => "no_such_rule",
-        Action::TokenRevoke => "abcdefgh",
+        Action::TokenDelete => "abcdefgh",
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect | Action::RendersPoll => "",
         _ => "999",
     }
@@ -151,7 +151,7 @@ fn every_action_is_on_api_command_line_and_page_and_refuses_what_does_not_exist_
         let mut refusals = site.refusals(&Call::new(action, missing(action)));
         match action {
             // The page takes what is gone for done: another click was quicker.
-            Action::AlertUnsilence | Action::TokenRevoke => {
+            Action::AlertUnsilence | Action::TokenDelete => {
                 assert_eq!(refusals.pop(), Some(None), "{action}")
             }
             // The page has the number of events typed first.
@@ -187,7 +187,7 @@ fn every_surface_refuses_an_impossible_action_alike() {
         (Action::ExecutionRestart, "1"),
         (Action::ExecutionAbandon, "1"),
         (Action::ExecutionRecover, "1"),
-        (Action::PoolRemove, "etl"),
+        (Action::PoolDelete, "etl"),
         (Action::RenderCancel, "1"),
         (Action::RenderRecover, "1"),
     ] {

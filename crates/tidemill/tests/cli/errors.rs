@@ -293,12 +293,18 @@ fn unknown_codes_are_not_found() {
     Stage::new().run(&["explain", "TM0202"]).succeeds();
 }
 
-/// The nearest known word would be `release`, which takes leases away.
 #[test]
-fn delete_is_understood_wherever_something_is_deleted() {
+fn delete_is_the_verb_everywhere_and_the_older_words_still_work() {
     let stage = Stage::new();
-    stage.run(&["pool", "create", "etl", "--max", "8"]).succeeds();
-    stage.run(&["pool", "delete", "etl"]).succeeds();
-    stage.run(&["schedule", "delete", "nightly", "--reason", "gone"]).fails("TM1024", 3);
-    stage.run(&["token", "delete", "abcdefgh"]).fails("TM0508", 3);
+    for verb in ["delete", "rm", "remove"] {
+        stage.run(&["pool", "create", "etl", "--max", "8"]).succeeds();
+        stage.run(&["pool", verb, "etl"]).succeeds();
+        stage.run(&["schedule", verb, "nightly", "--reason", "gone"]).fails("TM1024", 3);
+    }
+    for verb in ["delete", "rm", "revoke"] {
+        stage.run(&["token", verb, "abcdefgh"]).fails("TM0508", 3);
+    }
+    for verb in ["delete", "purge"] {
+        stage.run(&["job", verb, "--keep", "1"]).succeeds();
+    }
 }

@@ -82,11 +82,11 @@ async fn a_pool_is_made_changed_paused_and_removed(database: Scratch) {
     assert!(shown.succeeds().stdout.contains("patch day"), "{shown:#?}");
     stage.run(&["pool", "resume", "etl", "--reason", "done"]).succeeds();
     assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["state"], "open");
-    stage.run(&["pool", "rm", "etl", "--reason", "moved"]).succeeds();
+    stage.run(&["pool", "delete", "etl", "--reason", "moved"]).succeeds();
 
     stage.run(&["pool", "show", "etl"]).fails("TM1201", 3);
     let audit = stage.run(&["audit", "list"]).stdout;
-    for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.remove"] {
+    for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.delete"] {
         assert!(audit.contains(action), "{action}: {audit}");
     }
 }
@@ -160,7 +160,7 @@ async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so(database: Sc
         (&shown["in_use"], &shown["over_by"], &shown["state"]),
         (&json!(32), &json!(12), &json!("over limit"))
     );
-    stage.run(&["pool", "rm", "etl"]).fails("TM1203", 5);
+    stage.run(&["pool", "delete", "etl"]).fails("TM1203", 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,7 +173,7 @@ async fn what_cannot_be_is_refused_with_its_code() {
     stage.run(&["pool", "set", "etl", "--max-hold", "1s"]).fails("TM1206", 2);
     stage.run(&["pool", "create", "a b", "--max", "1"]).fails("TM0002", 2);
     stage.run(&["pool", "set", "etl", "--capacity", "25:00-26:00=1"]).fails("TM0002", 2);
-    for command in ["show", "holders", "queue", "verify", "events", "resume", "rm"] {
+    for command in ["show", "holders", "queue", "verify", "events", "resume", "delete"] {
         stage.run(&["pool", command, "5"]).fails("TM1201", 3);
     }
     let nothing = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";

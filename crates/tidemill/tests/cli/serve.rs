@@ -195,8 +195,8 @@ fn a_token_of_the_command_line_opens_a_closed_server_until_it_is_revoked() {
     let listed = stage.run(&["token", "list"]);
     let id = token.split('_').nth(1).unwrap();
     assert!(listed.stdout.contains(id) && listed.stdout.contains("valid") && !listed.stdout.contains(&token));
-    stage.run(&["token", "revoke", id]).succeeds();
-    stage.run(&["token", "revoke", id]).fails("TM0508", 3);
+    stage.run(&["token", "delete", id]).succeeds();
+    stage.run(&["token", "delete", id]).fails("TM0508", 3);
     assert_eq!(served.get("/tm/api/v1/processes", Some(&token)).0, 401);
 
     let log = std::fs::read_to_string(stage.path("serve.log")).unwrap();

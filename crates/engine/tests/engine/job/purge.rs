@@ -67,7 +67,7 @@ async fn noted(stand: &Stand) -> Vec<(String, String, String, String)> {
     tx.rollback().await.unwrap();
     let entries = entries.into_iter().rev().map(|record| record.entry);
     entries
-        .filter(|entry| entry.action.starts_with("job.purge"))
+        .filter(|entry| entry.action.starts_with("job.delete"))
         .map(|entry| (entry.actor.name, entry.action, entry.object, entry.reason.unwrap_or_default()))
         .collect()
 }
@@ -89,8 +89,8 @@ async fn a_purge_goes_through_all_jobs_and_is_noted_with_who_and_what(scratch: S
     assert_eq!(told, [2, 4, 5, 7, 9, 10]);
     assert_eq!(executions(&stand).await, 0);
     let line = |action: &str, reason: &str| ("ann".into(), action.into(), "job/*".into(), reason.into());
-    let begun = line("job.purge", "keeps what ended in the last 3600 s");
-    assert_eq!(noted(&stand).await, [begun, line("job.purged", "10 instances, 10 executions, 10 steps")]);
+    let begun = line("job.delete", "keeps what ended in the last 3600 s");
+    assert_eq!(noted(&stand).await, [begun, line("job.deleted", "10 instances, 10 executions, 10 steps")]);
     // What removes nothing is not worth a word.
     purge::purge(store, &order(None, 2), &ann(), |_| {}).await.unwrap();
     assert_eq!(noted(&stand).await.len(), 2);

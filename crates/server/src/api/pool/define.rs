@@ -74,7 +74,7 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
             at: request.caller.state.inner().parts.clock.now(),
         }),
         Action::PoolResume => None,
-        Action::PoolRemove => {
+        Action::PoolDelete => {
             PoolRefusal::check(tx.pools().remove(&name, &actor, reason).await?, &name)?;
             return Ok((StatusCode::OK, json!({ "removed": name })));
         }

@@ -1,4 +1,4 @@
-//! `pool pause`, `resume`, `rm` and `release`.
+//! `pool pause`, `resume`, `delete` and `release`.
 
 use super::find;
 use crate::context::Context;
@@ -54,12 +54,12 @@ async fn set_pause(
     Ok(before)
 }
 
-pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     PoolRefusal::check(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
-    context.note(&format!("removed the pool {name} and its history"));
+    context.note(&format!("deleted the pool {name} and its history"));
     Ok(Exit::Ok)
 }
 

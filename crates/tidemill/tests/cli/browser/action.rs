@@ -37,13 +37,13 @@ fn the_secret_of_a_token_is_shown_once() {
 }
 
 #[test]
-fn a_token_is_revoked_only_after_a_question() {
+fn a_token_is_deleted_only_after_a_question() {
     let Some(scene) = Scene::usual() else { return };
     let page = scene.visit("/settings/tokens");
     create_token(page, "nightly");
 
     page.click("details.confirm > summary").unwrap();
-    assert!(page.text("dialog[open] h2").unwrap().contains("Revoke “nightly”?"));
+    assert!(page.text("dialog[open] h2").unwrap().contains("Delete “nightly”?"));
     page.click("dialog[open] [data-close]").unwrap();
     page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")?)).unwrap();
     assert!(has_row(page, TOKENS, &["nightly", "valid"]).unwrap());

@@ -111,7 +111,7 @@ fn add_people(scene: &mut Scene) -> String {
     scene.run(&["token", "create", "airflow in the north", "--role", "requester", "--scope", "pool/etl*"]);
     let used = scene.run(&["token", "create", "grafana", "--role", "viewer"]);
     let revoked = scene.run(&["token", "create", "old", "--role", "viewer"]);
-    scene.run(&["token", "revoke", revoked.split('_').nth(1).unwrap()]);
+    scene.run(&["token", "delete", revoked.split('_').nth(1).unwrap()]);
     scene.run(&["alert", "silence", "database_slow", "--for", "1h", "--reason", "the disk is being moved"]);
     scene.add_server_with_login(&used)
 }

@@ -1,4 +1,4 @@
-//! `job purge`: deletes instances that ended long ago. It needs only the database, so any program can run it.
+//! `job delete`: deletes instances that ended long ago. It needs only the database, so any program can run it.
 
 use crate::context::Context;
 use crate::output::Listing;
@@ -20,7 +20,7 @@ use tidemill_store::job::Removed;
 const NOTE_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
-pub(crate) struct Purge {
+pub(crate) struct Delete {
     /// Only instances of this job
     #[arg(long)]
     job: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Purge {
     batch: u32,
 }
 
-pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Delete, context: &Context) -> Result<Exit, Failure> {
     let unfinished = if arguments.include_failed { Unfinished::Forget } else { Unfinished::Keep };
     let retention = Retention::new(arguments.older_than, arguments.keep, unfinished)?;
     let order = PurgeOrder { job: arguments.job, retention, batch: arguments.batch };

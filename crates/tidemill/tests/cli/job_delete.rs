@@ -1,4 +1,4 @@
-//! Forgetting old executions: at the command line, and by a server that is told to.
+//! Deleting old executions: at the command line, and by a server that is configured to.
 
 use crate::examples::Program;
 use crate::{Ran, Stage};
@@ -22,18 +22,18 @@ fn history() -> Program {
 }
 
 #[test]
-fn a_dry_run_counts_and_a_purge_forgets_and_says_so_in_the_audit_log() {
+fn a_dry_run_counts_and_a_deletion_is_in_the_audit_log() {
     let program = history();
-    let purge = |more: &[&str]| {
-        let arguments = [&["job", "purge", "-o", "json"], more].concat();
+    let delete = |more: &[&str]| {
+        let arguments = [&["job", "delete", "-o", "json"], more].concat();
         json(&program.run(&arguments))["items"][0].clone()
     };
 
-    let dry = purge(&["--older-than", "0s", "--dry-run"]);
+    let dry = delete(&["--older-than", "0s", "--dry-run"]);
     assert_eq!((&dry["instances"], &dry["steps"], &dry["is_dry_run"]), (&2.into(), &2.into(), &true.into()));
-    assert_eq!(purge(&["--keep", "2"])["instances"], 0);
-    assert_eq!(purge(&["--older-than", "90d"])["instances"], 0);
-    assert_eq!(purge(&["--keep", "1", "--job", "hello", "--batch", "1"])["instances"], 1);
+    assert_eq!(delete(&["--keep", "2"])["instances"], 0);
+    assert_eq!(delete(&["--older-than", "90d"])["instances"], 0);
+    assert_eq!(delete(&["--keep", "1", "--job", "hello", "--batch", "1"])["instances"], 1);
 
     let left = json(&program.run(&["executions", "-o", "json"]));
     assert_eq!((left["items"].as_array().unwrap().len(), &left["items"][0]["id"]), (1, &2.into()));
@@ -52,24 +52,24 @@ fn what_failed_is_kept_and_the_flag_that_forgets_it_is_named() {
     let mut command = program.command(&["job", "run", "squares", "-p", "day=2026-11-15,date"]);
     Ran::of(command.env("STUMBLE", "fail").output().unwrap()).fails("TM1013", 10);
 
-    let kept = program.run(&["job", "purge", "--older-than", "0s"]);
+    let kept = program.run(&["job", "delete", "--older-than", "0s"]);
     assert!(kept.succeeds().stderr.contains("1 kept: they failed or were stopped"), "{kept:#?}");
     assert!(kept.stderr.contains("--include-failed"), "{kept:#?}");
-    let gone = program.run(&["job", "purge", "--older-than", "0s", "--include-failed"]);
+    let gone = program.run(&["job", "delete", "--older-than", "0s", "--include-failed"]);
 
     assert!(gone.succeeds().stdout.contains('1'), "{gone:#?}");
     program.run(&["executions", "1"]).fails("TM1002", 3);
 }
 
 #[test]
-fn a_purge_without_a_limit_is_refused_before_the_database_is_touched() {
+fn a_deletion_without_a_limit_is_refused_before_the_database_is_touched() {
     let stage = Stage::on("postgres://t@127.0.0.1:1/x");
 
-    stage.run(&["job", "purge"]).fails("TM1026", 2);
-    stage.run(&["job", "purge", "--include-failed", "--dry-run"]).fails("TM1026", 2);
+    stage.run(&["job", "delete"]).fails("TM1026", 2);
+    stage.run(&["job", "delete", "--include-failed", "--dry-run"]).fails("TM1026", 2);
     for wrong in [&["--keep", "0"][..], &["--older-than", "90"], &["--older-than", "soon"], &["--batch", "0"]]
     {
-        stage.run(&[&["job", "purge"], wrong].concat()).fails("TM0002", 2);
+        stage.run(&[&["job", "delete"], wrong].concat()).fails("TM0002", 2);
     }
 }
 
