@@ -54,6 +54,16 @@ pub fn show(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// A duration in its largest unit, for people: `3 min`.
+pub fn span(length: Duration) -> String {
+    match length.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds @ 3600..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// Serialises a duration as [`show`] writes it.
 pub mod text {
     use super::{parse, show};

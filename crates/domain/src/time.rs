@@ -1,5 +1,6 @@
 //! Instants and clocks. Only `engine::clock` reads the real clock; [`FakeClock`] is for tests.
 
+use crate::duration::span;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,14 @@ impl Timestamp {
     pub fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);
         Duration::from_micros(micros.unsigned_abs())
+    }
+
+    /// Such as `3 min ago` or `in 2 h`.
+    pub fn relative_to(self, now: Self) -> String {
+        match self > now {
+            true => format!("in {}", span(self.since(now))),
+            false => format!("{} ago", span(now.since(self))),
+        }
     }
 }
 

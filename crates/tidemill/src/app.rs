@@ -4,12 +4,12 @@ use crate::commands::{self, Command, Flag};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
 use crate::context::Context;
 use crate::declared::Definitions;
+use crate::output::show_wide;
 use crate::report::{self, Failure};
-use crate::telemetry;
-use crate::usage;
+use crate::{telemetry, usage, watch};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tidemill_domain::code::Exit;
@@ -30,7 +30,7 @@ struct Cli {
     command: Command,
 }
 
-/// Flags that every command has. Defaults are the configuration's.
+/// Flags of every command. Without them the configuration applies.
 #[derive(Args, Debug, Default)]
 struct Global {
     /// Configuration file instead of ./tidemill.toml
@@ -48,7 +48,10 @@ struct Global {
     /// More detail in the log; repeat for even more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// Whether output is coloured
+    /// Show all columns of tables in full, with absolute times
+    #[arg(long, global = true)]
+    wide: bool,
+    /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", value_parser = clap::builder::PossibleValuesParser::new(ColorChoice::NAMES))]
     color: Option<String>,
 }
@@ -84,7 +87,7 @@ impl Global {
     }
 }
 
-/// A program with the command line of Tidemill, and with jobs of its own.
+/// A program with the command line of Tidemill and its own jobs.
 ///
 /// ```no_run
 /// use tidemill::prelude::*;
@@ -132,7 +135,7 @@ impl App {
         self
     }
 
-    /// Runs the command that the process's arguments name, and tells how it ended.
+    /// Runs the command that the arguments of the process name, and returns its exit code.
     pub fn run(self) -> ExitCode {
         self.run_with(std::env::args_os())
     }
@@ -140,12 +143,11 @@ impl App {
     /// [`run`](Self::run) with other arguments; the first is the program's name.
     pub fn run_with(self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-        let cli = match parse(&arguments) {
-            Ok(cli) => cli,
-            Err(error) => return usage::report(&error, command_line(), &arguments),
+        let (cli, interval) = match parse(&arguments) {
+            Ok(parsed) => parsed,
+            Err(error) => return usage::report(error, command_line(), &arguments),
         };
-        let program = arguments.first().map(PathBuf::from).unwrap_or_default();
-        let ended = match self.start(cli, &program) {
+        let ended = match self.start(cli, interval, &arguments) {
             Ok(number) => number,
             Err((failure, output)) => {
                 report::print(&failure, output);
@@ -156,9 +158,16 @@ impl App {
     }
 
     /// Runs the command, and returns the number that the shell sees; on failure also says in which form to report.
-    fn start(self, cli: Cli, program: &Path) -> Result<u8, (Failure, Output)> {
-        let wanted = cli.global.output.as_deref().and_then(|word| word.parse().ok());
-        let early = |failure| (failure, wanted.unwrap_or(Output::Table));
+    /// With `interval` the command is repeated, for which the arguments are parsed again.
+    fn start(
+        self,
+        cli: Cli,
+        interval: Option<Duration>,
+        arguments: &[OsString],
+    ) -> Result<u8, (Failure, Output)> {
+        show_wide(cli.global.wide);
+        let format = cli.global.output.as_deref().and_then(|word| word.parse().ok());
+        let early = |failure| (failure, format.unwrap_or(Output::Table));
         let jobs = JobRegistry::new(self.jobs).map_err(|error| early(error.into()))?;
         let schedules = ScheduleRegistry::new(self.schedules, &jobs).map_err(|error| early(error.into()))?;
         if !cli.command.needs_configuration() {
@@ -188,34 +197,42 @@ impl App {
         let all = schedules.iter().cloned().chain(definitions.schedules());
         let schedules =
             ScheduleRegistry::new(all, &definitions.jobs).map_err(|error| (error.into(), output))?;
-        let context = Context::new(loaded, definitions, schedules, program);
+        let program = arguments.first().map(PathBuf::from).unwrap_or_default();
+        let context = Context::new(loaded, definitions, schedules, &program);
+        let again = || match parse(arguments) {
+            Ok((cli, _)) => Ok(cli.command),
+            Err(error) => Err(Failure::unexpected("the arguments cannot be parsed again", &error)),
+        };
         let ended = runtime.block_on(async {
-            let ended = commands::run(cli.command, &context).await;
+            let ended = match interval {
+                Some(interval) => watch::run(interval, again, &context).await,
+                None => commands::run(cli.command, &context).await,
+            };
             context.close().await;
             ended
         });
-        // Code of a job that does not come to an await must not keep the program from ending.
-        runtime.shutdown_timeout(LETTING_GO);
+        // Code of a job that never awaits must not keep the program from ending.
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         ended.map_err(|failure| (failure, output))
     }
 }
 
-/// How long what still runs at the end may take to come to an await.
-const LETTING_GO: Duration = Duration::from_secs(1);
+/// How long tasks that still run at the end may take to reach an await.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// More than there are processors, if these are few: code of a job that computes for long without an await takes one
-/// thread each, and heartbeats need another.
+/// At least four, even with fewer processors: code of a job that computes for long without an await blocks a thread, and
+/// heartbeats need another.
 fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(4, |processors| processors.get().max(4))
 }
 
-fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches_from(arguments)?;
-    Cli::from_arg_matches(&matches)
+/// Also returns the interval of `--watch`.
+fn parse(arguments: &[OsString]) -> Result<(Cli, Option<Duration>), clap::Error> {
+    let matches = command_line().try_get_matches_from(arguments)?;
+    Ok((Cli::from_arg_matches(&matches)?, watch::interval(&matches)))
 }
 
-/// `anstream` strips colours where nobody can see them; this is the user's word on top of that. `NO_COLOR`,
-/// `CLICOLOR_FORCE` and `TERM=dumb` are honoured while the choice is `auto`.
+/// With `auto`, `anstream` uses colours on terminals only, and honours `NO_COLOR`, `CLICOLOR_FORCE` and `TERM=dumb`.
 fn color(choice: ColorChoice) {
     match choice {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
@@ -225,9 +242,9 @@ fn color(choice: ColorChoice) {
     .write_global();
 }
 
-/// The whole command line, for completion scripts, and for those who ask what a command is called.
+/// The whole command line.
 pub(crate) fn command_line() -> clap::Command {
-    Cli::command()
+    watch::add(Cli::command())
 }
 
 #[cfg(test)]
@@ -244,7 +261,7 @@ mod tests {
         let nowhere = ["x", "--database", "postgres://nobody@127.0.0.1:1/x", "job", "list"];
         let refused = |jobs: [&str; 2]| App::new().jobs(jobs.map(Job::new)).run_with(nowhere);
 
-        // Without the jobs the database would be asked, and not be reached.
+        // Without the jobs, the command fails because the database cannot be reached.
         assert_eq!(refused(["no step", "either"]), ExitCode::from(Exit::Usage.number()));
         assert_eq!(App::new().run_with(nowhere), ExitCode::from(Exit::Unreachable.number()));
     }

@@ -1,5 +1,4 @@
-//! The commands, one file each. A command gets its arguments and the context, prints its answer, and says how it
-//! ended.
+//! The commands, one file each. A command gets its arguments and the context, prints its result, and returns its exit code.
 
 mod alert;
 mod audit;
@@ -106,7 +105,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the command can do without a configuration; then a broken one is not in its way.
+    /// Whether the command reads the configuration. The others work even if it is broken.
     pub(crate) fn needs_configuration(&self) -> bool {
         !matches!(self, Self::Init(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_))
     }
@@ -115,14 +114,14 @@ impl Command {
 /// A flag that overrides a key of the configuration: key, flag, value.
 pub(crate) type Flag = (&'static str, &'static str, String);
 
-/// Those of the flags that were given.
+/// The flags that were given.
 fn given<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); N]) -> Vec<Flag> {
     let given = flags.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value.clone()?)));
     given.collect()
 }
 
 impl Command {
-    /// Whether the command runs or shows jobs, so that those of the folder of job files have to be there.
+    /// Whether the command runs or shows jobs, so that the job files have to be loaded.
     pub(crate) fn needs_jobs(&self) -> bool {
         match self {
             Self::Serve(_) => true,
@@ -131,7 +130,7 @@ impl Command {
         }
     }
 
-    /// Where the parameters come from of the jobs that the command runs.
+    /// Where the command takes the parameters of its jobs from.
     pub(crate) fn parameters(&self) -> Parameters {
         match self {
             Self::Job(job) => job.parameters(),
@@ -165,10 +164,10 @@ pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Runs a command, and returns the number that the shell sees.
+/// Runs a command, and returns its exit code.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failure> {
     match command {
-        // It ends as the command does that it runs.
+        // It ends with the exit code of the command that it runs.
         Command::Run(arguments) => run::run(arguments, context).await,
         other => run_ours(other, context).await.map(Exit::number),
     }

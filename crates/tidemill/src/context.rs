@@ -1,8 +1,8 @@
-//! What a command works with: the settings, and the store that they name.
+//! The context of a command: settings, jobs, database and output.
 
 use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
 use crate::declared::Definitions;
-use crate::output::{Listing, PrintedListing, print_view};
+use crate::output::{Listing, print_view};
 use crate::report::{Failure, printable};
 use serde::Serialize;
 use std::io::Write;
@@ -38,7 +38,7 @@ pub(crate) struct Context {
     definitions: Definitions,
     schedules: ScheduleRegistry,
     program: String,
-    /// What [`close`](Self::close) closes.
+    /// Stores to close at the end.
     stores: Mutex<Vec<Store>>,
 }
 
@@ -54,8 +54,7 @@ impl Context {
         Self { loaded, definitions, schedules, program, stores: Mutex::default() }
     }
 
-    /// The same program as if nobody had configured anything and it had no jobs; only how much is logged stays. Paths are
-    /// seen from this folder.
+    /// The same program with default settings and without jobs; only the log level stays. Paths are relative to `folder`.
     pub(crate) fn unconfigured(&self, folder: &Path) -> Result<Self, Failure> {
         let level = self.settings().log.level.as_str().to_owned();
         let loaded = config::load(&Sources {
@@ -71,7 +70,7 @@ impl Context {
         Ok(Self { loaded, definitions, schedules, program: self.program.clone(), stores: Mutex::default() })
     }
 
-    /// The jobs of this program, and those of the folder of job files if the command needs them.
+    /// The jobs of this program, and those of the job files if the command needs them.
     pub(crate) fn definitions(&self) -> &Definitions {
         &self.definitions
     }
@@ -84,7 +83,7 @@ impl Context {
         &self.schedules
     }
 
-    /// What this program is called, for hints at commands that need its jobs.
+    /// Name of this program, for hints at commands that need its jobs.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
@@ -101,21 +100,11 @@ impl Context {
         self.loaded.settings.output
     }
 
-    /// Tells a person something beside the answer: progress, or what the answer is about. Not when quiet.
+    /// Prints a note to standard error, unless `--quiet` is given.
     pub(crate) fn note(&self, text: &str) {
         if self.settings().log.level != LogLevel::Error {
-            let _nobody_may_listen = writeln!(anstream::stderr(), "{}", printable(text));
+            let _ignored = writeln!(anstream::stderr(), "{}", printable(text));
         }
-    }
-
-    /// Prints a row for each of `things`, once its columns are given; when there are none, a person reads `when_empty`.
-    pub(crate) fn list<'a, T>(
-        &self,
-        schema: &'static str,
-        when_empty: &'static str,
-        things: &'a [T],
-    ) -> PrintedListing<'a, T> {
-        PrintedListing { listing: Listing::of(schema, when_empty, things), output: self.output() }
     }
 
     /// Prints records as their view `V`: a table has the columns that `columns` names, separated by
@@ -130,11 +119,32 @@ impl Context {
     where
         V: View + From<R>,
     {
-        let views = records.into_iter().map(V::from);
-        Listing::of_views(schema, when_empty, views, columns).print(self.output())
+        self.print_page::<V, R>(schema, when_empty, records, columns, u32::MAX, "")
     }
 
-    /// Prints one thing field by field.
+    /// The same for a list with `--limit`. Read one record more than `limit`: it tells whether to say that more exist, and
+    /// how to see them. `next` is the flag for the next page; empty if there is none.
+    pub(crate) fn print_page<V, R>(
+        &self,
+        schema: &'static str,
+        when_empty: &'static str,
+        records: impl IntoIterator<Item = R>,
+        columns: &'static str,
+        limit: u32,
+        next: &str,
+    ) -> Result<Exit, Failure>
+    where
+        V: View + From<R>,
+    {
+        let views = records.into_iter().map(V::from);
+        let mut listing = Listing::of_views(schema, when_empty, views, columns);
+        let rest = listing.cut(limit, next);
+        listing.print(self.output())?;
+        rest.into_iter().for_each(|rest| self.note(&rest));
+        Ok(Exit::Ok)
+    }
+
+    /// Prints a view field by field.
     pub(crate) fn print_one(&self, schema: &'static str, view: &impl Serialize) -> Result<Exit, Failure> {
         print_view(schema, view, self.output())
     }
@@ -157,7 +167,7 @@ impl Context {
         Ok(LogFolder::new(path, self.process_options().identity.host))
     }
 
-    /// Opens the store and makes sure that its schema can be worked with.
+    /// Opens the store, and migrates or checks its schema.
     pub(crate) async fn store(&self) -> Result<Store, Failure> {
         let store = self.bare_store().await?;
         store.initialise(self.settings().database.init).await?;
@@ -174,7 +184,7 @@ impl Context {
         Ok(self.store().await?.begin().await?)
     }
 
-    /// Opens the store without a look at its schema.
+    /// Opens the store without checking its schema.
     pub(crate) async fn bare_store(&self) -> Result<Store, Failure> {
         let store = Store::open(self.database_url()?, &self.store_options()?).await?;
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
@@ -210,7 +220,7 @@ impl Context {
         })
     }
 
-    /// What of our own doings becomes events.
+    /// Which changes of jobs, pools and renders become events.
     fn lifecycle_events(&self) -> Result<LifecycleEvents, Failure> {
         let settings = self.settings();
         let mut lifecycle_events = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
@@ -228,7 +238,7 @@ impl Context {
         Ok(lifecycle_events)
     }
 
-    /// With what the data of renders is encrypted.
+    /// The keys that encrypt the data of renders.
     fn render_keys(&self) -> Result<Keys, Failure> {
         let settings = self.settings();
         let current = match (&settings.render.current_key, settings.render_keys.as_slice()) {
@@ -237,7 +247,7 @@ impl Context {
             (None, [only]) => &only.name,
             (None, _) => {
                 let what =
-                    "there are several keys for the data of renders, and nobody says which one encrypts";
+                    "there are several keys for the data of renders, but render.current_key is not set";
                 return Err(Failure::new(
                     Code::BadRenderKey,
                     what,
@@ -270,7 +280,7 @@ impl Context {
         Ok(store.pool_views(&registry, &limits).await?)
     }
 
-    /// A pool of so many units, where nothing else is said about it.
+    /// A pool with the configured defaults.
     pub(crate) fn new_pool(&self, name: PoolName, max_units: u32) -> tidemill_domain::pool::Settings {
         let pools = &self.settings().pools;
         let some = |units: u32| NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
@@ -282,7 +292,7 @@ impl Context {
         }
     }
 
-    /// Whose JWTs the server accepts.
+    /// The issuers whose JWTs the server accepts.
     pub(crate) fn issuers(&self) -> Result<Vec<Issuer>, Failure> {
         self.settings().issuers.iter().map(|(name, settings)| issuer(name, settings)).collect()
     }
@@ -299,7 +309,7 @@ impl Context {
         ProcessOptions { identity: self.identity(), ttl: self.settings().process.lease }
     }
 
-    /// Whoever sits at this command line.
+    /// The user of this command line.
     pub(crate) fn actor(&self) -> Actor {
         let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
         let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));

@@ -46,6 +46,7 @@ mod output;
 mod report;
 mod telemetry;
 mod usage;
+mod watch;
 
 /// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
 /// compiles it again, in each of its codegen units: see ADR 0028.

@@ -1,16 +1,26 @@
-//! The answer of a command, in the form that was asked for. Data goes to standard output, everything else to
-//! standard error.
+//! Prints the result of a command in the chosen format. Data goes to standard output, everything else to standard error.
+
+mod table;
 
 use crate::config::Output;
 use crate::report::{Failure, printable};
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use table::Screen;
 use tidemill_api::View;
 use tidemill_domain::code::Exit;
 
-/// Rows of one kind of thing. JSON carries the name of the schema, to which fields are only ever added.
+pub(crate) use table::show_wide;
+
+/// Clears the screen and moves to its beginning.
+const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
+
+/// Set while a command is watched.
+static CLEARS_SCREEN: AtomicBool = AtomicBool::new(false);
+
+/// Rows of a list. JSON has the name of the schema, to which fields are only ever added.
 #[derive(Debug)]
 pub(crate) struct Listing {
     schema: &'static str,
@@ -21,7 +31,7 @@ pub(crate) struct Listing {
     shown: Vec<&'static str>,
 }
 
-/// A listing of `things` that has no columns yet.
+/// A list of `things` that has no columns yet.
 #[derive(Debug)]
 pub(crate) struct ListingOf<'a, T> {
     schema: &'static str,
@@ -42,29 +52,16 @@ impl<T> ListingOf<'_, T> {
     }
 }
 
-/// The same, printed as soon as its columns are given. This is how most lists end.
-#[derive(Debug)]
-pub(crate) struct PrintedListing<'a, T> {
-    pub(crate) listing: ListingOf<'a, T>,
-    pub(crate) output: Output,
-}
-
-impl<T> PrintedListing<'_, T> {
-    pub(crate) fn columns(self, columns: &[Column<T>]) -> Result<Exit, Failure> {
-        self.listing.columns(columns).print(self.output)
-    }
-}
-
-/// A column: its name, and what a row has there.
+/// The name of a column, and its value in a row.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> Value);
 
 impl Listing {
-    /// An empty listing; `when_empty` is what a person reads then.
+    /// A list without rows yet. If it stays empty, a table prints `when_empty`.
     pub(crate) fn new(schema: &'static str, columns: &[&'static str], when_empty: &'static str) -> Self {
         Self { schema, columns: columns.to_vec(), rows: Vec::new(), when_empty, shown: Vec::new() }
     }
 
-    /// A row for each of `things`, once its columns are given.
+    /// A row for each of `things`; add the columns with [`ListingOf::columns`].
     pub(crate) fn of<'a, T>(
         schema: &'static str,
         when_empty: &'static str,
@@ -74,17 +71,21 @@ impl Listing {
     }
 
     /// A row for each view. A table has the columns `shown`, the other formats have every field. A column such as
-    /// `last.status` shows one part of a field.
+    /// `last.status` shows one part of a field. A column such as `host?` is left out where the table gets too wide.
     pub(crate) fn of_views<V: View>(
         schema: &'static str,
         when_empty: &'static str,
         views: impl IntoIterator<Item = V>,
         shown: &'static str,
     ) -> Self {
-        let shown: Vec<_> = shown.split_whitespace().collect();
-        debug_assert!(shown.iter().all(|name| V::FIELDS.contains(&field_and_part(name).0)), "{shown:?}");
-        let mut listing = Self::new(schema, V::FIELDS, when_empty);
-        listing.shown = shown;
+        let mut listing = Self::new(schema, V::FIELDS, when_empty).showing(shown);
+        debug_assert!(
+            listing
+                .shown
+                .iter()
+                .all(|name| V::FIELDS.contains(&field_and_part(name.trim_end_matches('?')).0)),
+            "{shown}"
+        );
         for view in views {
             let fields = json!(view);
             listing.push(V::FIELDS.iter().map(|name| fields[*name].clone()).collect());
@@ -92,12 +93,17 @@ impl Listing {
         listing
     }
 
-    /// The one row that tells what a command did, once its values are given.
+    /// With these columns of a table, separated by blanks.
+    pub(crate) fn showing(self, columns: &'static str) -> Self {
+        Self { shown: columns.split_whitespace().collect(), ..self }
+    }
+
+    /// One row for the result of a command; add its values with [`with`](Self::with).
     pub(crate) fn one(schema: &'static str) -> Self {
         Self { schema, columns: Vec::new(), rows: vec![Vec::new()], when_empty: "", shown: Vec::new() }
     }
 
-    /// The same with these columns and their values in each row.
+    /// Adds columns with the same values in each row.
     pub(crate) fn with<const N: usize>(mut self, values: [(&'static str, Value); N]) -> Self {
         for (name, value) in values {
             self.columns.push(name);
@@ -114,15 +120,34 @@ impl Listing {
         self.rows.push(row);
     }
 
+    /// Keeps the first `limit` rows, and says how to see the others: `next` is the flag for the next page, if there is one.
+    pub(crate) fn cut(&mut self, limit: u32, next: &str) -> Option<String> {
+        let limit = limit as usize;
+        if self.rows.len() <= limit {
+            return None;
+        }
+        self.rows.truncate(limit);
+        let id = self.columns.iter().position(|column| *column == "id");
+        let page = match self.rows.last().zip(id) {
+            Some((last, id)) if !next.is_empty() => {
+                format!(", or {next} {} for the next page", cell(&last[id]))
+            }
+            _ => String::new(),
+        };
+        Some(format!("the first {limit}; more exist: use a higher --limit{page}"))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Writes the listing to standard output, which is how most commands end.
+    /// Writes the list to standard output.
     pub(crate) fn print(&self, output: Output) -> Result<Exit, Failure> {
         let mut text = Vec::new();
         match output {
-            Output::Table => self.table(&mut text).map_err(|error| Failure::output(&error))?,
+            Output::Table => {
+                self.table(&mut text, Screen::current()).map_err(|error| Failure::output(&error))?
+            }
             Output::Json => {
                 let items: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
                 serde_json::to_writer_pretty(&mut text, &json!({ "schema": self.schema, "items": items }))
@@ -146,31 +171,21 @@ impl Listing {
         Value::Object(fields.collect::<Map<_, _>>())
     }
 
-    fn table(&self, text: &mut Vec<u8>) -> io::Result<()> {
+    fn table(&self, text: &mut Vec<u8>, screen: Option<Screen>) -> io::Result<()> {
         if self.rows.is_empty() {
             return writeln!(text, "{}", self.when_empty);
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let shown = if self.shown.is_empty() { &self.columns } else { &self.shown };
-        table.set_header(shown.iter().map(|name| name.to_uppercase().replace(['_', '.'], " ")));
-        for row in &self.rows {
-            let value = |name: &&'static str| {
-                let (field, part) = field_and_part(name);
-                let value = &row[self.columns.iter().position(|column| *column == field)?];
-                Some(part.map_or(value, |part| &value[part]))
-            };
-            let cells = shown.iter().filter_map(value);
-            let text = |value| count(value).unwrap_or_else(|| cell(value));
-            table.add_row(cells.map(|value| printable(&text(value)).replace('\n', " ")));
+        let column = |name: &&'static str| {
+            let field = field_and_part(name.trim_end_matches('?')).0;
+            let place = self.columns.iter().position(|column| *column == field)?;
+            Some(table::Column::new(name, self.rows.iter().map(|row| &row[place]), screen))
+        };
+        let mut columns: Vec<_> = shown.iter().filter_map(column).collect();
+        if let Some(screen) = screen {
+            columns = table::fit(columns, screen.width);
         }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        for line in table.lines() {
-            writeln!(text, "{}", line.trim_end())?;
-        }
-        Ok(())
+        table::lines(&columns).iter().try_for_each(|line| writeln!(text, "{line}"))
     }
 
     fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
@@ -178,12 +193,11 @@ impl Listing {
     }
 }
 
-fn field_and_part(column: &'static str) -> (&'static str, Option<&'static str>) {
+fn field_and_part(column: &str) -> (&str, Option<&str>) {
     column.split_once('.').map_or((column, None), |(field, part)| (field, Some(part)))
 }
 
-/// A header and a line for each row. What has parts of its own is JSON within its cell, so that there are as many columns
-/// whatever it has.
+/// A header and a line for each row. A value with parts is JSON within its cell, so the columns are always the same.
 fn csv<'a>(
     text: &mut Vec<u8>,
     columns: &[&str],
@@ -199,7 +213,7 @@ fn csv<'a>(
     writer.flush()
 }
 
-/// Writes a view to standard output, field by field. People are not shown empty fields.
+/// Writes a view to standard output, field by field. A table leaves out empty fields.
 pub(crate) fn print_view(
     schema: &'static str,
     view: &impl Serialize,
@@ -210,7 +224,7 @@ pub(crate) fn print_view(
     print_fields(schema, &fields, output)
 }
 
-/// Writes one thing to standard output, field by field. People are not shown what is empty.
+/// The same for a list of fields.
 pub(crate) fn print_fields(
     schema: &'static str,
     fields: &[(&str, Value)],
@@ -254,7 +268,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A value, of which each item that has fields of its own is on a line of its own.
+/// The lines of a value: one for each item if the items have fields.
 fn lines(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) if items.iter().any(Value::is_object) => items.iter().map(plain).collect(),
@@ -281,7 +295,7 @@ fn count(value: &Value) -> Option<String> {
     Some(if is_exact { count.to_string() } else { format!("{count}+") })
 }
 
-/// A value as a person reads it; what is not there is a dash, never a zero.
+/// A value for people. A missing value is a dash, not a zero.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -292,7 +306,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Writes an object to standard output: on one line for `jsonl`.
+/// Writes an object to standard output; `jsonl` puts it on one line.
 pub(crate) fn print_object(object: &Value, output: Output) -> Result<Exit, Failure> {
     write_stdout(object_text(object, output))
 }
@@ -301,9 +315,18 @@ fn object_text(object: &Value, output: Output) -> String {
     if output == Output::Jsonl { format!("{object}\n") } else { format!("{object:#}\n") }
 }
 
-/// Writes text to standard output, and ends well. A reader that has gone away, such as `head`, is not an error.
+/// Clears the screen just before the next output, so that it does not flicker.
+pub(crate) fn clear_before_output() {
+    CLEARS_SCREEN.store(true, Ordering::Relaxed);
+}
+
+/// Writes text to standard output. A reader that stops early, such as `head`, is not an error.
 pub(crate) fn write_stdout(text: impl AsRef<[u8]>) -> Result<Exit, Failure> {
     let mut stdout = anstream::stdout();
+    if CLEARS_SCREEN.swap(false, Ordering::Relaxed) {
+        // Not through `stdout`, which drops it where there are no colours.
+        io::stdout().write_all(CLEAR).map_err(|error| Failure::output(&error))?;
+    }
     match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(&error)),
         _ => Ok(Exit::Ok),
@@ -315,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_within_a_thing_have_a_line_each_and_leave_out_what_is_empty() {
+    fn items_with_fields_have_a_line_each_without_empty_fields() {
         let tried = json!([{"epoch": 1, "error": null}, {"epoch": 2, "error": "late"}]);
         assert_eq!(lines(&tried), ["epoch=1", "epoch=2; error=late"]);
         assert_eq!(lines(&json!(["a", "b"])), ["a; b"]);
@@ -335,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_table_is_safe_for_the_terminal_and_shows_what_is_missing() {
-        let text = written(|text| listing().table(text));
+        let text = written(|text| listing().table(text, None));
 
         assert!(text.contains("AGE SECONDS"));
         assert!(text.contains("a,\u{fffd}[31m b") && !text.contains('\u{1b}'));
@@ -350,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_as_csv_is_a_header_and_a_row_with_what_is_empty_and_json_for_what_has_parts() {
+    fn a_view_as_csv_is_a_header_and_a_row_with_json_for_values_with_parts() {
         let parts = json!([{"name": "p1", "rows": 3}]);
         let fields = [("name", json!("a,b")), ("gone", Value::Null), ("on", json!(true)), ("parts", parts)];
 
@@ -362,9 +385,6 @@ mod tests {
 
     #[test]
     fn an_empty_table_says_so() {
-        assert_eq!(
-            written(|text| Listing::new("x", &["a"], "Nobody is here.").table(text)),
-            "Nobody is here.\n"
-        );
+        assert_eq!(written(|text| Listing::new("x", &["a"], "No rows.").table(text, None)), "No rows.\n");
     }
 }

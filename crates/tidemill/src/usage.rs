@@ -1,20 +1,26 @@
-//! A command line that was not understood: what is wrong with it, and whose help tells more.
+//! Errors of the command line: what is wrong, and which `--help` to read.
 
 use crate::config::Output;
 use crate::report::{self, Failure};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use tidemill_domain::code::{Code, Exit};
 
-/// What `clap` says below every error; the fix says it too, and with the command.
+/// The last line of every error of `clap`. The fix names the exact command instead.
 const POINTER: &str = "For more information, try '--help'.";
 
-/// The command that `clap` adds to every group. Nobody needs help with it.
+/// The command that `clap` adds to every group. It is not listed.
 const HELP: &str = "help";
 
-/// Help and version go to standard output; what is not understood is an error like any other.
-pub(crate) fn report(error: &clap::Error, commands: clap::Command, arguments: &[OsString]) -> ExitCode {
+/// Subcommands that end or delete something. They are not suggested for a mistyped word, which may have meant anything.
+const DESTRUCTIVE: [&str; 13] = [
+    "abandon", "cancel", "delete", "detach", "edit", "purge", "recover", "redirect", "release", "remove",
+    "revoke", "skip", "stop",
+];
+
+/// Help and version go to standard output, everything else is an error like any other.
+pub(crate) fn report(error: clap::Error, commands: clap::Command, arguments: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         let printed = error.print();
         return ExitCode::from(if printed.is_ok() { Exit::Ok } else { Exit::Failure }.number());
@@ -24,15 +30,21 @@ pub(crate) fn report(error: &clap::Error, commands: clap::Command, arguments: &[
     ExitCode::from(failure.exit().number())
 }
 
-fn failure(error: &clap::Error, mut commands: clap::Command, arguments: &[OsString]) -> Failure {
-    // Only then a command knows the flags that all of them have.
+fn failure(mut error: clap::Error, mut commands: clap::Command, arguments: &[OsString]) -> Failure {
+    // Only then do commands have the global flags.
     commands.build();
-    let (path, command) = meant(&commands, arguments);
+    let (path, command) = named_command(&commands, arguments);
     let fix = format!("see `{path} --help`");
     // For these `clap` writes the help as if it were the error.
     if let ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand = error.kind() {
         return Failure::new(Code::Usage, format!("`{path}` needs a subcommand"), fix)
             .because(&subcommands(command));
+    }
+    if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        names.retain(|name| !DESTRUCTIVE.contains(&name.as_str()));
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
@@ -41,8 +53,8 @@ fn failure(error: &clap::Error, mut commands: clap::Command, arguments: &[OsStri
     Failure::new(Code::Usage, what, fix).because(why.trim())
 }
 
-/// The command that the words lead to, as far as they name commands, and how it is called.
-fn meant<'a>(commands: &'a clap::Command, arguments: &[OsString]) -> (String, &'a clap::Command) {
+/// The command that the arguments name, as far as they can be followed, with its full name.
+fn named_command<'a>(commands: &'a clap::Command, arguments: &[OsString]) -> (String, &'a clap::Command) {
     let (mut path, mut command) = (commands.get_name().to_owned(), commands);
     let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
@@ -68,7 +80,7 @@ fn takes_the_next(command: &clap::Command, word: &str) -> bool {
     })
 }
 
-/// A line for each, their names below each other.
+/// One line for each subcommand.
 fn subcommands(command: &clap::Command) -> String {
     let shown: Vec<_> =
         command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != HELP).collect();
@@ -80,7 +92,7 @@ fn subcommands(command: &clap::Command) -> String {
     shown.iter().map(line).collect()
 }
 
-/// The arguments were not understood, so this looks at them as they are.
+/// The arguments could not be parsed, so this searches them for the flag.
 fn wants_json(arguments: &[OsString]) -> bool {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     words.windows(2).any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1].starts_with("json"))
@@ -93,7 +105,7 @@ mod tests {
     use crate::app::command_line;
 
     #[test]
-    fn the_help_is_that_of_the_command_that_was_meant() {
+    fn the_help_is_that_of_the_named_command() {
         for (line, expected) in [
             ("x", "tidemill"),
             ("x frobnicate", "tidemill"),
@@ -106,7 +118,7 @@ mod tests {
             let arguments: Vec<OsString> = line.split(' ').map(Into::into).collect();
             let mut commands = command_line();
             commands.build();
-            assert_eq!(meant(&commands, &arguments).0, expected, "{line}");
+            assert_eq!(named_command(&commands, &arguments).0, expected, "{line}");
         }
     }
 
@@ -116,7 +128,7 @@ mod tests {
             let arguments: Vec<OsString> = line.split(' ').map(Into::into).collect();
             let error = command_line().try_get_matches_from(&arguments).unwrap_err();
 
-            let failure = failure(&error, command_line(), &arguments);
+            let failure = failure(error, command_line(), &arguments);
 
             let told = failure.summary();
             assert!(told.starts_with("`tidemill lease` needs a subcommand: list  List leases"), "{told}");

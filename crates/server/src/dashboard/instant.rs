@@ -3,6 +3,7 @@
 use crate::dashboard::preferences::TimeMode;
 use maud::{Markup, html};
 use std::time::Duration;
+pub(crate) use tidemill_domain::duration::span;
 use tidemill_domain::time::Timestamp;
 
 /// How a page shows times.
@@ -32,8 +33,7 @@ impl Times {
         let text = match self.mode {
             // Only the script knows the visitor's time zone.
             TimeMode::Utc | TimeMode::Local => utc(instant),
-            TimeMode::Relative if instant > self.now => format!("in {}", span(instant.since(self.now))),
-            TimeMode::Relative => format!("{} ago", span(self.now.since(instant))),
+            TimeMode::Relative => instant.relative_to(self.now),
         };
         html! { time datetime=(instant) title=(instant) { (text) } }
     }
@@ -59,16 +59,6 @@ fn utc(instant: Timestamp) -> String {
     match (text.get(..10), text.get(10..11), text.get(11..19)) {
         (Some(day), Some("T"), Some(clock)) => format!("{day} {clock} UTC"),
         _ => text,
-    }
-}
-
-/// A duration in its largest unit.
-pub(crate) fn span(length: Duration) -> String {
-    match length.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min", seconds / 60),
-        seconds @ 3600..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86_400),
     }
 }
 

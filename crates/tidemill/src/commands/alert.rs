@@ -1,6 +1,7 @@
 //! `tidemill alert`: alerts, rules and silences.
 
 use crate::context::Context;
+use crate::output::Listing;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -64,13 +65,15 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let alerts = tx.alerts().list(limit).await?;
-    let columns = "rule subject state severity value since silenced_until updated_at";
-    context.print_list::<Alert, _>("tidemill.alert_state/v1", "No alerts yet.", &alerts, columns)
+    let alerts = tx.alerts().list(limit + 1).await?;
+    let columns = "rule subject state severity? value since silenced_until? updated_at??";
+    let (schema, empty) = ("tidemill.alert_state/v1", "No alerts yet.");
+    context.print_page::<Alert, _>(schema, empty, &alerts, columns, limit, "")
 }
 
 fn rules(context: &Context) -> Result<Exit, Failure> {
-    context.list("tidemill.alert_rule/v1", "No rules.", &context.settings().alert.rules).columns(&[
+    let rules = &context.settings().alert.rules;
+    let listing = Listing::of("tidemill.alert_rule/v1", "No rules.", rules).columns(&[
         ("rule", |settings| json!(settings.rule.name())),
         ("signal", |settings| json!(settings.rule.signal())),
         ("condition", |settings| json!(settings.rule.condition().to_string())),
@@ -80,7 +83,8 @@ fn rules(context: &Context) -> Result<Exit, Failure> {
         ("severity", |settings| json!(settings.rule.severity().as_str())),
         ("channels", |settings| json!(settings.rule.channels().join(", "))),
         ("enabled", |settings| json!(settings.is_enabled)),
-    ])
+    ]);
+    listing.print(context.output())
 }
 
 async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure> {

@@ -47,7 +47,8 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
         object: arguments.object,
     };
     let mut tx = context.read().await?;
-    let records = tx.audit().entries(&filter, arguments.limit).await?;
-    let columns = "id at actor role action object from to reason request_id";
-    context.print_list::<AuditEntry, _>("tidemill.audit/v1", "No entries.", &records, columns)
+    let records = tx.audit().entries(&filter, arguments.limit + 1).await?;
+    let columns = "id?? at actor role?? action object from? to? reason request_id??";
+    let (schema, empty) = ("tidemill.audit/v1", "No entries.");
+    context.print_page::<AuditEntry, _>(schema, empty, &records, columns, arguments.limit, "--before")
 }

@@ -65,12 +65,13 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.bare_store().await?;
     let status = store.migration_status().await?;
     context.note(&format!("database: {}", store.place()));
-    context.list("tidemill.migration/v1", "No migrations.", &status).columns(&[
+    let listing = Listing::of("tidemill.migration/v1", "No migrations.", &status).columns(&[
         ("version", |line| json!(line.version)),
         ("name", |line| json!(line.name)),
         ("status", |line| json!(line.state.as_str())),
         ("applied_at", |line| json!(line.applied_at.map(|at| at.to_string()))),
-    ])?;
+    ]);
+    listing.print(context.output())?;
     let usable =
         status.iter().all(|line| matches!(line.state, MigrationState::Applied | MigrationState::Newer));
     Ok(if usable { Exit::Ok } else { Exit::Conflict })

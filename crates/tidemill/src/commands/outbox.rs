@@ -83,11 +83,3 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
 fn event_id(text: &str) -> Result<EventId, String> {
     text.parse::<EventId>().map_err(|error| error.to_string())
 }
-
-/// Tells how to get the next page after a full one; `flag` is `--before` or `--after`.
-fn note_next_page(context: &Context, flag: &str, ids: impl ExactSizeIterator<Item = EventId>, limit: u32) {
-    let is_full = ids.len() == limit as usize;
-    if let Some(last) = ids.last().filter(|_| is_full) {
-        context.note(&format!("there may be more: continue with {flag} {last}"));
-    }
-}

@@ -35,10 +35,10 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
-    let processes = tx.processes().list(*limit).await?;
+    let processes = tx.processes().list(*limit + 1).await?;
     let processes = processes.iter().map(|process| (process, now));
-    let columns = "id name host pid version state started_at heartbeat_at";
-    context.print_list::<Process, _>("tidemill.process/v1", "No processes.", processes, columns)
+    let columns = "id?? name host? pid? version? state started_at? heartbeat_at";
+    context.print_page::<Process, _>("tidemill.process/v1", "No processes.", processes, columns, *limit, "")
 }
 
 #[crate::boxed(?Send)]
@@ -47,7 +47,7 @@ pub(super) async fn leases(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let leases = tx.leases().list(*limit).await?;
-    let columns = "kind name state epoch owner acquired_at until";
-    context.print_list::<Lease, _>("tidemill.lease/v1", "No leases.", &leases, columns)
+    let leases = tx.leases().list(*limit + 1).await?;
+    let columns = "kind name state epoch? owner?? acquired_at? until";
+    context.print_page::<Lease, _>("tidemill.lease/v1", "No leases.", &leases, columns, *limit, "")
 }

@@ -82,9 +82,9 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
 
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let schedules = tx.schedules().list(limit).await?;
-    let columns = "name job cron zone state next_at last_tick_at";
-    context.print_list::<Schedule, _>("tidemill.schedule/v1", "No schedules.", &schedules, columns)
+    let schedules = tx.schedules().list(limit + 1).await?;
+    let columns = "name job cron? zone? state next_at last_tick_at?";
+    context.print_page::<Schedule, _>("tidemill.schedule/v1", "No schedules.", &schedules, columns, limit, "")
 }
 
 async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
@@ -139,9 +139,10 @@ async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure
 async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     find(&mut tx, name).await?;
-    let ticks = tx.schedules().ticks(name, None, limit).await?;
-    let columns = "tick_at outcome execution decided_at reason";
-    context.print_list::<ScheduleTick, _>("tidemill.schedule_tick/v1", "No ticks yet.", &ticks, columns)
+    let ticks = tx.schedules().ticks(name, None, limit + 1).await?;
+    let columns = "tick_at outcome execution decided_at? reason";
+    let (schema, empty) = ("tidemill.schedule_tick/v1", "No ticks yet.");
+    context.print_page::<ScheduleTick, _>(schema, empty, &ticks, columns, limit, "")
 }
 
 fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit, Failure> {

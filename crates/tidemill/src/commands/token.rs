@@ -110,7 +110,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     let records = tx.tokens().list(1000).await?;
     let records = records.iter().map(|record| (record, now));
     let empty = "No tokens yet. Create one with `tidemill token create NAME`.";
-    let columns = "id name role scopes state created_at created_by expires_at last_used_at";
+    let columns = "id name role scopes? state created_at?? created_by?? expires_at last_used_at?";
     context.print_list::<Token, _>("tidemill.token/v1", empty, records, columns)
 }
 

@@ -102,7 +102,7 @@ impl Stage {
             let is_ours = ["TIDEMILL_", "NEXRENDER_", "SPRING_", "SUPABASE_"]
                 .iter()
                 .any(|start| name.starts_with(start));
-            if is_ours || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE") {
+            if is_ours || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE" | "COLUMNS") {
                 command.env_remove(name);
             }
         }

@@ -1,6 +1,8 @@
 //! Forms of output: data on standard output, the rest on standard error.
 
-use crate::Stage;
+use crate::{BINARY, Ran, Stage};
+use std::process::Command;
+use tidemill_testkit::skip;
 
 #[test]
 fn the_same_rows_come_as_table_json_jsonl_and_csv() {
@@ -25,6 +27,66 @@ fn the_same_rows_come_as_table_json_jsonl_and_csv() {
         "{}",
         csv.stdout
     );
+}
+
+#[test]
+fn a_table_fits_the_terminal_unless_it_is_wide_or_piped() {
+    let stage = Stage::new().with("COLUMNS", "60");
+    stage.run(&["db", "migrate"]).succeeds();
+
+    let narrow = stage.run(&["audit", "list", "--limit", "3"]);
+    let wide = stage.run(&["audit", "list", "--limit", "3", "--wide"]);
+    let json = stage.run(&["audit", "list", "--limit", "3", "-o", "json"]);
+    let piped = Stage { environment: Vec::new(), ..stage }.run(&["audit", "list", "--limit", "3"]);
+
+    let width = |ran: &Ran| ran.stdout.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(width(narrow.succeeds()) <= 60 && width(wide.succeeds()) > 60, "{narrow:#?} {wide:#?}");
+    assert!(narrow.stdout.contains(" s ago") && !narrow.stdout.contains("REQUEST ID"), "{narrow:#?}");
+    assert!(wide.stdout.contains("REQUEST ID") && !wide.stdout.contains(" ago"), "{wide:#?}");
+    assert_eq!(wide.stdout, piped.stdout);
+    assert!(json.stdout.contains("request_id") && !json.stdout.contains(" ago"), "{json:#?}");
+}
+
+#[test]
+fn a_list_that_was_cut_says_how_to_see_the_rest() {
+    let stage = Stage::new();
+    for name in ["a", "b", "c"] {
+        stage.run(&["pool", "create", name, "--max", "8"]).succeeds();
+    }
+
+    let cut = stage.run(&["pool", "list", "--limit", "2"]);
+    assert!(cut.succeeds().stderr.contains("the first 2; more exist: use a higher --limit\n"), "{cut:#?}");
+    assert_eq!(cut.stdout.lines().count(), 3);
+    let whole = stage.run(&["pool", "list", "--limit", "3"]);
+    assert!(whole.stdout.lines().count() == 4 && !whole.stderr.contains("more exist"), "{whole:#?}");
+    let page = stage.run(&["audit", "list", "--action", "pool.create", "--limit", "1"]);
+    assert!(page.stderr.contains("--limit, or --before "), "{page:#?}");
+}
+
+#[test]
+fn watch_needs_a_terminal() {
+    let ran = Stage::new().run(&["pool", "list", "--watch"]);
+    assert!(ran.fails("TM0002", 2).stderr.contains("--watch needs a terminal"), "{ran:#?}");
+    Stage::new().run(&["pool", "list", "--watch=0"]).fails("TM0002", 2);
+    Stage::new().run(&["db", "migrate", "--watch"]).fails("TM0002", 2);
+}
+
+#[test]
+fn watch_draws_again_until_it_is_interrupted() {
+    let has_script = Command::new("script").arg("--version").output().ok();
+    if skip::require("script", has_script).is_none() {
+        return;
+    }
+    let stage = Stage::new();
+    stage.run(&["pool", "create", "ADW", "--max", "8"]).succeeds();
+    let watch = format!("timeout --foreground --preserve-status -s INT 5 {BINARY} pool list --watch=1");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &watch, "/dev/null"]);
+
+    let ran = Ran::of(stage.dress(terminal, &[]).output().unwrap());
+
+    let drawn = ran.succeeds().stdout.matches("\u{1b}[2J\u{1b}[H").count();
+    assert!(drawn >= 2 && ran.stdout.matches("ADW").count() == drawn, "{ran:#?}");
 }
 
 #[test]

@@ -14,18 +14,21 @@ use tidemill_store::job::ExecutionFilter;
 
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
-    let all = with_registered(tx.jobs().list(limit).await?, context.jobs());
+    let all = with_registered(tx.jobs().list(limit + 1).await?, context.jobs());
     let empty =
         "No jobs. Register one with `App::new().job(…)`, or pass a folder of job files with `--jobs DIR`.";
-    let columns = "name is_registered instances last.execution last.status last.created_at";
-    context.print_list::<Job, _>("tidemill.job/v1", empty, all.into_iter().take(limit as usize), columns)
+    let columns = "name is_registered? instances? last.execution last.status last.created_at";
+    context.print_page::<Job, _>("tidemill.job/v1", empty, all, columns, limit, "")
 }
 
 pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let job = detail(&mut tx, name, context.jobs()).await?;
-    let instances = tx.jobs().instances(name, None, limit).await?;
-    let instances: Vec<JobInstance> = instances.iter().map(JobInstance::from).collect();
+    let instances = tx.jobs().instances(name, None, limit + 1).await?;
+    let mut instances: Vec<JobInstance> = instances.iter().map(JobInstance::from).collect();
+    let mut listing = instance_listing(&instances);
+    let rest = listing.cut(limit, "");
+    instances.truncate(limit as usize);
     match context.output() {
         Output::Json | Output::Jsonl => {
             let mut object = json!(job);
@@ -36,7 +39,9 @@ pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exi
             if output == Output::Table {
                 write_stdout(about(&job))?;
             }
-            instance_listing(&instances).print(output)
+            listing.print(output)?;
+            rest.into_iter().for_each(|rest| context.note(&rest));
+            Ok(Exit::Ok)
         }
     }
 }
@@ -45,9 +50,10 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
     let filter =
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
     let mut tx = context.read().await?;
-    let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit).await?;
-    let columns = "id job instance status exit_code created_at ended_at launched_by";
-    context.print_list::<Execution, _>("tidemill.execution/v1", "No executions.", &executions, columns)
+    let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit + 1).await?;
+    let columns = "id job instance? status exit_code? created_at ended_at launched_by?";
+    let (schema, empty) = ("tidemill.execution/v1", "No executions.");
+    context.print_page::<Execution, _>(schema, empty, &executions, columns, arguments.limit, "--before")
 }
 
 /// The definition of a job, for people.

@@ -42,7 +42,7 @@ pub(super) fn print(steps: &[StepRecord], now: Timestamp, context: &Context) -> 
 }
 
 fn listing(steps: &[(&StepRecord, Timestamp)]) -> Listing {
-    Listing::of("tidemill.step/v1", "No steps have run.", steps).columns(&[
+    let listing = Listing::of("tidemill.step/v1", "No steps have run.", steps).columns(&[
         ("step", |(step, _)| json!(step.name)),
         ("status", |(step, _)| json!(step.status.as_str())),
         ("read", |(step, _)| json!(step.counters.read)),
@@ -56,7 +56,10 @@ fn listing(steps: &[(&StepRecord, Timestamp)]) -> Listing {
         ("total_items", |(step, _)| json!(step.total_items)),
         ("delivery", |(step, _)| json!(step.delivery)),
         ("seconds", |(step, now)| json!(seconds(step, *now))),
-    ])
+    ]);
+    listing.showing(
+        "step status read write filter? read_skip? process_skip? write_skip? commit? rollback? total_items?? delivery?? seconds",
+    )
 }
 
 /// The duration of a step, or how long it has been running, to a tenth of a second.

@@ -97,7 +97,7 @@ pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let records = tx.outbox().attached_tables().await?;
     let (schema, empty) = ("tidemill.outbox_attached/v1", "No table is attached.");
-    let columns = "schema table topic aggregate_type event_type time_zone since by";
+    let columns = "schema table topic aggregate_type? event_type? time_zone?? since? by?";
     context.print_list::<attached_table::AttachedTable, _>(schema, empty, &records, columns)
 }
 

@@ -1,7 +1,7 @@
 //! `outbox failed`: lists failed events, or failed rows of an attached table; with an id, shows one event.
 
+use super::event_id;
 use super::operate::failure;
-use super::{event_id, note_next_page};
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
@@ -129,13 +129,11 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
     }
     let filter = arguments.filter.with(default_states(arguments.all));
     let after = arguments.after.unwrap_or(EventId::ZERO);
-    let records = tx.outbox().failed_events(&filter, after, arguments.limit).await?;
+    let records = tx.outbox().failed_events(&filter, after, arguments.limit + 1).await?;
     let columns =
-        "id state aggregate_type aggregate_id event_type topic attempts next_attempt_at behind error";
+        "id state aggregate_type aggregate_id event_type? topic? attempts next_attempt_at? behind?? error";
     let (schema, empty) = ("tidemill.failed_event/v1", "No failed events.");
-    context.print_list::<FailedEvent, _>(schema, empty, &records, columns)?;
-    note_next_page(context, "--after", records.iter().map(|record| record.id), arguments.limit);
-    Ok(Exit::Ok)
+    context.print_page::<FailedEvent, _>(schema, empty, &records, columns, arguments.limit, "--after")
 }
 
 async fn list_rows(name: &TableName, arguments: &Failed, context: &Context) -> Result<Exit, Failure> {
@@ -143,9 +141,8 @@ async fn list_rows(name: &TableName, arguments: &Failed, context: &Context) -> R
     let after = arguments.after.unwrap_or(EventId::new(i64::MIN));
     let mut tx = context.read().await?;
     let table = tx.outbox().attached_table(name).await?;
-    let records = tx.outbox().attached_failed(&table, after, arguments.limit, skipped).await?;
-    let columns = "id aggregate_id is_skipped attempts updated_at error";
-    context.print_list::<FailedRow, _>("tidemill.outbox_failed/v1", "No failed rows.", &records, columns)?;
-    note_next_page(context, "--after", records.iter().map(|record| record.id), arguments.limit);
-    Ok(Exit::Ok)
+    let records = tx.outbox().attached_failed(&table, after, arguments.limit + 1, skipped).await?;
+    let columns = "id aggregate_id is_skipped? attempts updated_at? error";
+    let (schema, empty) = ("tidemill.outbox_failed/v1", "No failed rows.");
+    context.print_page::<FailedRow, _>(schema, empty, &records, columns, arguments.limit, "--after")
 }

@@ -1,6 +1,5 @@
 //! `outbox list`, `show` and `relays`.
 
-use super::note_next_page;
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
@@ -40,11 +39,10 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         event_type: arguments.event_type,
     };
     let mut tx = context.read().await?;
-    let events = tx.outbox().events(&filter, arguments.limit).await?;
-    let columns = "id created_at aggregate_type aggregate_id event_type topic slot bytes";
-    context.print_list::<Event, _>("tidemill.outbox_event/v1", "No events.", &events, columns)?;
-    note_next_page(context, "--before", events.iter().map(|event| event.id), arguments.limit);
-    Ok(Exit::Ok)
+    let events = tx.outbox().events(&filter, arguments.limit + 1).await?;
+    let columns = "id created_at aggregate_type aggregate_id event_type topic? slot?? bytes?";
+    let (schema, empty) = ("tidemill.outbox_event/v1", "No events.");
+    context.print_page::<Event, _>(schema, empty, &events, columns, arguments.limit, "--before")
 }
 
 pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure> {
@@ -60,8 +58,8 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let relays = tx.outbox().relays().await?;
     let damaged = tx.outbox().damaged_relays().await?;
-    let columns = "id name host pid sink instance slots published published_per_second empty_poll_ratio \
-                   queries_per_10000_events joined_at lease_until";
+    let columns = "id?? name host? pid? sink instance?? slots published published_per_second? empty_poll_ratio?? \
+                   queries_per_10000_events?? joined_at? lease_until??";
     context.print_list::<Relay, _>("tidemill.outbox_relay/v1", "No relay is running.", &relays, columns)?;
     for error in &damaged {
         context.note(&format!("{}: {error}; {}", error.code(), error.fix()));

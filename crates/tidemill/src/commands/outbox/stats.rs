@@ -24,7 +24,7 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
     let stats = tx.outbox().stats(arguments.count).await?;
     if arguments.slots {
         let slots = OutboxSlot::all(&stats).unwrap_or_default();
-        let columns = "slot owner epoch unpublished unpublished_oldest_at unread oldest_at";
+        let columns = "slot owner? epoch?? unpublished unpublished_oldest_at unread oldest_at";
         let empty = "Unknown: the database was restored to another server, and no relay has run since.";
         return context.print_list::<OutboxSlot, _>("tidemill.outbox_slot/v1", empty, slots, columns);
     }

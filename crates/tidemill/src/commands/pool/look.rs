@@ -14,11 +14,11 @@ use tidemill_domain::words::plural;
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
-    let pools = tx.pools().list(limit).await?;
+    let pools = tx.pools().list(limit + 1).await?;
     let records = pools.iter().map(|record| (record, now));
     let empty = "No pools. Create one with `tidemill pool create NAME --max UNITS`.";
-    let columns = "name external_id in_use limit max_units holders waiting suspect over_by state";
-    context.print_list::<Pool, _>("tidemill.pool/v1", empty, records, columns)
+    let columns = "name external_id? in_use limit max_units? holders? waiting suspect? over_by? state";
+    context.print_page::<Pool, _>("tidemill.pool/v1", empty, records, columns, limit, "")
 }
 
 #[derive(Serialize)]
@@ -45,9 +45,9 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
     let mut tx = context.read().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let states = [State::Granted, State::Running, State::Suspect];
-    let leases = tx.pools().tickets(&name, &states, of.limit).await?;
-    let columns = "id holder_name state class units parallel asked table granted_at expires_at";
-    context.print_list::<PoolLease, _>("tidemill.pool_lease/v1", "No leases.", &leases, columns)
+    let leases = tx.pools().tickets(&name, &states, of.limit + 1).await?;
+    let columns = "id holder_name state class? units parallel? asked? table? granted_at expires_at?";
+    context.print_page::<PoolLease, _>("tidemill.pool_lease/v1", "No leases.", &leases, columns, of.limit, "")
 }
 
 pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
@@ -55,10 +55,11 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| PoolRefusal::not_found(&of.pool))?;
-    let places = PoolPlace::queue(&ledger, now, of.limit as usize);
+    let places = PoolPlace::queue(&ledger, now, of.limit as usize + 1);
     let columns =
-        "position id holder_name units min_units class waited_seconds eta_seconds eta_p90_seconds reason";
-    context.print_list::<PoolPlace, _>("tidemill.pool_queue/v1", "No waiting requests.", places, columns)
+        "position id holder_name units min_units? class? waited_seconds eta_seconds eta_p90_seconds? reason";
+    let (schema, empty) = ("tidemill.pool_queue/v1", "No waiting requests.");
+    context.print_page::<PoolPlace, _>(schema, empty, places, columns, of.limit, "")
 }
 
 pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
@@ -67,9 +68,9 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
         None => None,
     };
-    let events = tx.pools().events(name.as_ref(), limit).await?;
-    let columns = "at pool message holder_name";
-    context.print_list::<PoolEvent, _>("tidemill.pool_event/v1", "No recent decisions.", &events, columns)
+    let events = tx.pools().events(name.as_ref(), limit + 1).await?;
+    let (schema, empty) = ("tidemill.pool_event/v1", "No recent decisions.");
+    context.print_page::<PoolEvent, _>(schema, empty, &events, "at pool? message holder_name?", limit, "")
 }
 
 /// More pools than anyone has.

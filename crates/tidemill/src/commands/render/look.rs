@@ -58,14 +58,10 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         date: arguments.date.as_deref().map(submit::date).transpose()?,
     };
     let mut tx = context.read().await?;
-    let renders = tx.renders().list(&filter, arguments.before, arguments.limit).await?;
-    let columns =
-        "id status phase progress composition priority worker attempts created_at error_code output_path";
-    context.print_list::<Render, _>("tidemill.render/v1", "No renders match.", &renders, columns)?;
-    if let Some(last) = renders.last().filter(|_| renders.len() == arguments.limit as usize) {
-        context.note(&format!("there may be more: add --before {}", last.id()));
-    }
-    Ok(Exit::Ok)
+    let renders = tx.renders().list(&filter, arguments.before, arguments.limit + 1).await?;
+    let columns = "id status phase? progress? composition priority?? worker? attempts?? created_at error_code output_path??";
+    let (schema, empty) = ("tidemill.render/v1", "No renders match.");
+    context.print_page::<Render, _>(schema, empty, &renders, columns, arguments.limit, "--before")
 }
 
 pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Failure> {
@@ -97,7 +93,7 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
 pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.read().await?;
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
-    let columns = "name process state in_flight capacity seen_at";
+    let columns = "name process?? state in_flight capacity seen_at";
     let empty = "No worker is running.";
     context.print_list::<RenderWorker, _>("tidemill.render_worker/v1", empty, &workers, columns)
 }

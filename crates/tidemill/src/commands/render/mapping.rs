@@ -116,7 +116,7 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
 
 async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let rows = context.read().await?.renders().field_mappings(composition).await?;
-    let columns = "composition field_name kind layer_name layer_composition property source optional";
+    let columns = "composition field_name kind layer_name layer_composition?? property? source? optional?";
     context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "No mappings.", rows, columns)
 }
 

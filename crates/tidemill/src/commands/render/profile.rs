@@ -80,7 +80,7 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
 
 async fn list(context: &Context) -> Result<Exit, Failure> {
     let profiles = context.read().await?.renders().profiles().await?;
-    let columns = "composition template width height rate duration extension output_module";
+    let columns = "composition template width height rate duration? extension? output_module?";
     let empty = "No profiles.";
     context.print_list::<Profile, _>("tidemill.render_profile/v1", empty, profiles, columns)
 }
