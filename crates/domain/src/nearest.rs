@@ -18,6 +18,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// `did you mean NAME? `, to put before the rest of a fix; empty if no candidate is near.
+pub fn did_you_mean<T: AsRef<str>>(word: &str, candidates: &[T]) -> String {
+    let near = nearest(word, candidates.iter().map(AsRef::as_ref));
+    near.map(|near| format!("did you mean {near}? ")).unwrap_or_default()
+}
+
 /// One slip per three letters, at least one.
 fn tolerance(word: &str, candidate: &str) -> usize {
     let letters = word.chars().count().min(candidate.chars().count());
@@ -45,5 +51,7 @@ mod tests {
         check("한글", None);
         check(&"never".repeat(100_000), None);
         assert_eq!(nearest("never", [&*"never".repeat(100_000)]), None);
+        assert_eq!(did_you_mean("adw", &["ETL", "ADW"]), "did you mean ADW? ");
+        assert_eq!(did_you_mean("other", &["ETL", "ADW"]), "");
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Failure {
     fix: String,
     others: Vec<Failure>,
     exit: Option<Exit>,
-    /// What the shell sees, where that is none of our exit codes.
+    /// The exit code, if it is not one of [`Exit`].
     number: Option<u8>,
     /// File, line and column, for programs.
     at: Option<Box<serde_json::Value>>,
@@ -40,14 +40,14 @@ impl Failure {
         self
     }
 
-    /// Something that has no code of its own.
+    /// An error without its own code.
     pub(crate) fn unexpected(what: &str, error: &dyn Error) -> Self {
-        Self::new(Code::Unexpected, what, "run again with -vv and report what you see")
+        Self::new(Code::Unexpected, what, "run it again with -vv and report the output")
             .because(&error.to_string())
             .because_of(error)
     }
 
-    /// With the causes below an error, each on its line. A wrapper that only repeats what it wraps is left out.
+    /// Adds the causes of an error, one per line. A cause that only repeats another one is left out.
     pub(crate) fn because_of(mut self, error: &dyn Error) -> Self {
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -75,7 +75,11 @@ impl Failure {
         &self.fix
     }
 
-    /// Ends with this exit code and not with the usual one of its code.
+    pub(crate) fn with_fix(self, fix: String) -> Self {
+        Self { fix, ..self }
+    }
+
+    /// Overrides the exit code of its code.
     pub(crate) fn ending(mut self, exit: Exit) -> Self {
         self.exit = Some(exit);
         self
@@ -85,13 +89,13 @@ impl Failure {
         self.exit.unwrap_or_else(|| self.code.exit())
     }
 
-    /// Ends with this number, which is none of our exit codes.
+    /// Ends with this exit code, which is not one of [`Exit`].
     pub(crate) fn ending_with(mut self, number: u8) -> Self {
         self.number = Some(number);
         self
     }
 
-    /// The number that the shell sees.
+    /// The exit code of the program.
     pub(crate) fn number(&self) -> u8 {
         self.number.unwrap_or_else(|| self.exit().number())
     }
@@ -129,12 +133,12 @@ impl Failure {
     }
 }
 
-/// Control characters of somebody else's text could rewrite the reader's terminal.
+/// Replaces control characters, which could rewrite the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-/// Prints a failure to standard error. If even that fails, the exit code has to do.
+/// Prints a failure to standard error. An error while printing is ignored: the exit code still tells.
 pub(crate) fn print(failure: &Failure, output: Output) {
     let text = match output {
         Output::Json | Output::Jsonl => format!("{}\n", failure.json()),
@@ -144,7 +148,7 @@ pub(crate) fn print(failure: &Failure, output: Output) {
     let _exit_code_tells = anstream::stderr().write_all(text.as_bytes());
 }
 
-/// Errors that know their code and what helps.
+/// For errors that know their code and fix.
 macro_rules! failures {
     ($($error:ty),+) => {
         $(impl From<$error> for Failure {
@@ -182,14 +186,14 @@ impl From<Diagnostics> for Failure {
 }
 
 impl Failure {
-    /// All that is wrong with a file, under the code of its sort.
+    /// All faults of a file, under one code.
     pub(crate) fn of_file(wrong: &Diagnostics, code: Code) -> Self {
         Self::of_faults(wrong, code, "the file has", "correct each of them; nothing of the file was taken")
     }
 
     fn of_faults(wrong: &Diagnostics, code: Code, who_has: &str, fix: &str) -> Self {
         let one = |problem: &Diagnostic| Self {
-            // Not trimmed: the mark stands below what is meant.
+            // Not trimmed: the mark is below the faulty text.
             why: problem.details(),
             at: Some(Box::new(json!({
                 "file": problem.path.display().to_string(),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::duration;
+use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::pool::settings::BadSettings;
 use tidemill_domain::pool::settings::Capacity;
 use tidemill_domain::pool::{PoolName, Settings};
@@ -158,12 +159,12 @@ fn bad(field: &'static str, why: impl ToString) -> BadSettings {
     BadSettings { field, why: why.to_string() }
 }
 
-/// Why a pool cannot be found, created, changed or removed.
+/// Why a pool cannot be found, created, changed or deleted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolRefusal {
-    #[error("there is no pool {0:?}")]
-    NotFound(String),
+    #[error("there is no pool {name:?}")]
+    NotFound { name: String, known: Vec<String> },
     #[error("there is already a pool {0}")]
     NameTaken(PoolName),
     #[error("the pool {0} has this external id")]
@@ -177,7 +178,12 @@ pub enum PoolRefusal {
 impl PoolRefusal {
     /// Only the beginning of a long text is repeated.
     pub fn not_found(text: &str) -> Self {
-        Self::NotFound(text.chars().take(100).collect())
+        Self::not_found_among(text, Vec::new())
+    }
+
+    /// With the nearest of the `known` names in its fix.
+    pub fn not_found_among(text: &str, known: Vec<String>) -> Self {
+        Self::NotFound { name: text.chars().take(100).collect(), known }
     }
 
     /// The refusal in the answer of the store, if there is one.
@@ -193,7 +199,7 @@ impl PoolRefusal {
 
     pub fn code(&self) -> Code {
         match self {
-            Self::NotFound(_) => Code::PoolNotFound,
+            Self::NotFound { .. } => Code::PoolNotFound,
             Self::NameTaken(_) | Self::ExternalIdTaken(_) => Code::PoolTaken,
             Self::InUse { .. } => Code::PoolInUse,
             Self::Settings(_) => Code::BadPoolSettings,
@@ -202,9 +208,12 @@ impl PoolRefusal {
 
     pub fn fix(&self) -> String {
         match self {
-            Self::NotFound(_) => "check the name with `tidemill pool list`, or create the pool".to_owned(),
+            Self::NotFound { name, known } => format!(
+                "{}check the name with `tidemill pool list`, or create the pool",
+                did_you_mean(name, known)
+            ),
             Self::NameTaken(_) => "change this pool, or choose another name".to_owned(),
-            Self::ExternalIdTaken(other) => format!("choose another external id, or remove {other}"),
+            Self::ExternalIdTaken(other) => format!("choose another external id, or delete {other}"),
             Self::InUse { name, .. } => format!(
                 "pause the pool and wait until it is empty, or release its leases; \
                  see `tidemill pool holders {name}` and `tidemill pool queue {name}`"

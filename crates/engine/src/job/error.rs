@@ -6,6 +6,7 @@ use tidemill_domain::job::instance::NoNext;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::job::{BadName, ExecutionId};
+use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;
 
@@ -74,8 +75,13 @@ pub enum JobError {
         bad: BadSchedule,
     },
     /// There is no such schedule.
-    #[error("there is no schedule {0:?}")]
-    UnknownSchedule(String),
+    #[error("there is no schedule {name:?}")]
+    UnknownSchedule {
+        /// The name.
+        name: String,
+        /// Existing schedules.
+        known: Vec<String>,
+    },
 }
 
 impl From<StoreError> for JobError {
@@ -101,7 +107,7 @@ impl JobError {
             Self::NotAllowed { refusal, .. } => refusal.code(),
             Self::BadDefinition { .. } => Code::BadJobDefinition,
             Self::BadSchedule { .. } => Code::BadSchedule,
-            Self::UnknownSchedule(_) => Code::UnknownSchedule,
+            Self::UnknownSchedule { .. } => Code::UnknownSchedule,
         }
     }
 
@@ -113,7 +119,9 @@ impl JobError {
                 "register it with App::new().job(…), or name a job file or `--jobs DIR`; this program has no jobs of its own"
                     .into()
             }
-            Self::UnknownJob { known, .. } => format!("there are: {}", known.join(", ")),
+            Self::UnknownJob { name, known } => {
+                format!("{}there are: {}", did_you_mean(name, known), known.join(", "))
+            }
             Self::UnknownExecution(_) => "see `tidemill executions`, or /api/v1/executions of the server".into(),
             Self::Refused { refusal, .. } => refusal.fix().into(),
             Self::NoNext { .. } => "give other parameters, or the number itself and not --next".into(),
@@ -123,7 +131,9 @@ impl JobError {
             Self::NotAllowed { refusal, .. } => refusal.fix().into(),
             Self::BadDefinition { .. } => "correct the definition of the job".into(),
             Self::BadSchedule { .. } => "correct the part that is named".into(),
-            Self::UnknownSchedule(_) => "see `tidemill schedule list`".into(),
+            Self::UnknownSchedule { name, known } => {
+                format!("{}see `tidemill schedule list`", did_you_mean(name, known))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
+use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::render::document::{BadDocument, Ingredients, build};
 use tidemill_domain::render::gfx::{self, BadGfx, GfxData};
 use tidemill_domain::render::mapping::{self, BadMapping, MappingRow};
@@ -29,8 +30,8 @@ pub enum BadMaterial {
     NoComposition,
     #[error(transparent)]
     Composition(#[from] UnsafeComposition),
-    #[error("there is no profile of the composition {0:?}")]
-    UnknownComposition(String),
+    #[error("there is no profile of the composition {name:?}")]
+    UnknownComposition { name: String, known: Vec<String> },
     #[error("the field mapping of the composition is damaged: {0}")]
     Mapping(#[from] BadMapping),
     #[error(transparent)]
@@ -43,7 +44,7 @@ impl BadMaterial {
     pub fn code(&self) -> Code {
         match self {
             Self::Data(bad) => bad.code(),
-            Self::NoComposition | Self::UnknownComposition(_) => Code::UnknownComposition,
+            Self::NoComposition | Self::UnknownComposition { .. } => Code::UnknownComposition,
             Self::Composition(bad) => bad.code(),
             Self::Mapping(bad) => bad.code(),
             Self::Document(bad) => bad.code(),
@@ -67,9 +68,10 @@ impl BadMaterial {
             Self::Data(_) => "correct the data; the guide of renders shows what it looks like".into(),
             Self::NoComposition => "add composition_name to the data, or give the composition beside it".into(),
             Self::Composition(_) => "rename the composition in the template and in its profile".into(),
-            Self::UnknownComposition(_) => {
-                "see `tidemill render profile list`, or bring one: `tidemill render profile import FILE`".into()
-            }
+            Self::UnknownComposition { name, known } => format!(
+                "{}see `tidemill render profile list`, or add one: `tidemill render profile import FILE`",
+                did_you_mean(name, known)
+            ),
             Self::Mapping(_) => "import the mapping again: `tidemill render mapping import FILE`".into(),
             Self::Document(bad) => match bad.code() {
                 Code::FieldsNotMapped => {
@@ -90,11 +92,9 @@ impl Material {
     #[crate::boxed]
     pub async fn read(tx: &mut Tx, text: &str, composition: Option<&str>) -> Result<Self, BadMaterial> {
         let (gfx, name) = understand(text, composition)?;
-        let profile = tx
-            .renders()
-            .profile(&name)
-            .await?
-            .ok_or_else(|| BadMaterial::UnknownComposition(name.clone()))?;
+        let Some(profile) = tx.renders().profile(&name).await? else {
+            return Err(unknown(&name, &tx.renders().profiles().await?));
+        };
         let rows = tx.renders().field_mappings(Some(&name)).await?;
         Self::of(text, gfx, profile, &rows)
     }
@@ -108,7 +108,7 @@ impl Material {
     ) -> Result<Self, BadMaterial> {
         let (gfx, name) = understand(text, composition)?;
         let profile = profiles.iter().find(|profile| profile.composition == name);
-        let profile = profile.ok_or_else(|| BadMaterial::UnknownComposition(name.clone()))?.clone();
+        let profile = profile.ok_or_else(|| unknown(&name, profiles))?.clone();
         let rows: Vec<MappingRow> = rows.iter().filter(|row| row.composition == name).cloned().collect();
         Self::of(text, gfx, profile, &rows)
     }
@@ -139,6 +139,11 @@ impl Material {
         }
         if bad.problems.is_empty() { Ok(()) } else { Err(bad.into()) }
     }
+}
+
+fn unknown(name: &str, profiles: &[Profile]) -> BadMaterial {
+    let known = profiles.iter().map(|profile| profile.composition.clone()).collect();
+    BadMaterial::UnknownComposition { name: name.to_owned(), known }
 }
 
 fn understand(text: &str, composition: Option<&str>) -> Result<(GfxData, String), BadMaterial> {

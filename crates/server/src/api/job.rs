@@ -70,14 +70,20 @@ pub fn with_registered(records: Vec<JobRecord>, jobs: &JobRegistry) -> Vec<(JobR
         .collect()
 }
 
-/// A job that this program can launch or that has run.
+/// Jobs that are read to suggest one of them.
+const KNOWN_MAX: u32 = 500;
+
+/// A job that this program can launch or that has run. The error suggests such a job.
 #[crate::boxed]
 pub async fn detail(tx: &mut Tx, name: &str, jobs: &JobRegistry) -> Result<JobDetail, JobError> {
     let of_job = ExecutionFilter { job: Some(name.to_owned()), ..ExecutionFilter::default() };
     let last = tx.jobs().executions(&of_job, None, 1).await?.into_iter().next();
     let definition = match jobs.get(name) {
         Ok(job) => Some(definition(job)),
-        Err(unknown) if last.is_none() => return Err(unknown),
+        Err(JobError::UnknownJob { name, mut known }) if last.is_none() => {
+            known.extend(tx.jobs().list(KNOWN_MAX).await?.into_iter().map(|job| job.name));
+            return Err(JobError::UnknownJob { name, known });
+        }
         Err(_) => None,
     };
     let last = last.map(|last| store::LastExecution {

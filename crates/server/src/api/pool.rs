@@ -23,8 +23,8 @@ use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::Answer;
 use tidemill_domain::pool::{PoolName, State as TicketState};
 use tidemill_engine::pool::AcquireRequest;
-use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
+use tidemill_store::{StoreError, Tx};
 
 /// Lists pools.
 #[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", params(ListPools), responses((status = 200, body = Page<Pool>)))]
@@ -81,7 +81,17 @@ pub(crate) async fn events(
 }
 
 pub(crate) async fn find(tx: &mut Tx, name: &PoolName) -> Result<PoolRecord, Problem> {
-    tx.pools().find(name).await?.ok_or_else(|| unknown(name.as_str()))
+    match tx.pools().find(name).await? {
+        Some(found) => Ok(found),
+        None => Err(no_such_pool(tx, name.as_str()).await?.into()),
+    }
+}
+
+/// Suggests a pool that exists.
+#[crate::boxed]
+pub async fn no_such_pool(tx: &mut Tx, name: &str) -> Result<PoolRefusal, StoreError> {
+    let known = tx.pools().directory().await?.into_iter().map(|(name, ..)| name.to_string()).collect();
+    Ok(PoolRefusal::not_found_among(name, known))
 }
 
 /// The name in a path. A text that cannot be the name of a pool is answered like the name of a pool that does not exist.

@@ -67,19 +67,28 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         Action::ScheduleResume => tx.schedules().resume(name, &actor, request.reason).await?,
         _ => return Err(request.mistaken()),
     };
-    let after = after.ok_or_else(|| unknown(name))?;
+    let after = after.ok_or_else(|| unknown(name, Vec::new()))?;
     Ok((StatusCode::OK, json!(view(&after, &request.caller.state))))
 }
 
-/// The schedule with this name.
+/// Names that are read to suggest one of them.
+const KNOWN_MAX: u32 = 500;
+
+/// The schedule with this name. The error suggests a name that exists.
 #[crate::boxed]
 pub async fn find(tx: &mut Tx, name: &str) -> Result<ScheduleRecord, JobError> {
-    tx.schedules().find(name).await?.ok_or_else(|| unknown(name))
+    match tx.schedules().find(name).await? {
+        Some(found) => Ok(found),
+        None => {
+            let known = tx.schedules().list(KNOWN_MAX).await?;
+            Err(unknown(name, known.into_iter().map(|record| record.schedule.name).collect()))
+        }
+    }
 }
 
 /// The name may come from a command line, so its length is cut.
-pub fn unknown(name: &str) -> JobError {
-    JobError::UnknownSchedule(name.chars().take(100).collect())
+fn unknown(name: &str, known: Vec<String>) -> JobError {
+    JobError::UnknownSchedule { name: name.chars().take(100).collect(), known }
 }
 
 fn view(record: &ScheduleRecord, state: &State) -> Schedule {

@@ -16,9 +16,9 @@ use crate::context::Context;
 use crate::declared::{Parameters, is_file};
 use crate::report::Failure;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tidemill_domain::audit;
-use tidemill_domain::code::Exit;
+use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 
 /// Run jobs, list them, and act on their executions
@@ -210,9 +210,13 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::List { limit, .. } => list::jobs(limit, context).await,
         JobCommand::Show { job, limit, .. } => list::one(&job, limit, context).await,
         JobCommand::Run { job, parameters, accept_change, next, .. } => {
-            run::launch(&job, &parameters, run::LaunchOptions { accept_change, next }, context).await
+            let options = run::LaunchOptions { accept_change, next };
+            let launched = run::launch(&job, &parameters, options, context).await;
+            launched.map_err(|failure| suggest_file(failure, &job))
         }
-        JobCommand::Check { path } => check::run(&path, context),
+        JobCommand::Check { path } => {
+            check::run(&path, context).map_err(|failure| suggest_file(failure, &path.to_string_lossy()))
+        }
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
         JobCommand::Restart { execution, accept_change, file, .. } => {
             run::restart(execution, file.as_deref(), accept_change, context).await
@@ -223,6 +227,19 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::Recover(action) => operate::recover(&action, context).await,
         JobCommand::Delete(arguments) => delete::run(arguments, context).await,
         JobCommand::Executions(arguments) => executions(arguments, context).await,
+    }
+}
+
+/// Suggests the job file if only its folder or its ending is missing, as in `job run payments`.
+fn suggest_file(failure: Failure, word: &str) -> Failure {
+    if !matches!(failure.code(), Code::UnknownJob | Code::BadJobFile) || Path::new(word).exists() {
+        return failure;
+    }
+    let files =
+        ["", "jobs/"].map(|folder| ["yaml", "yml"].map(|ending| format!("./{folder}{word}.{ending}")));
+    match files.into_iter().flatten().find(|file| Path::new(file).is_file()) {
+        Some(file) => failure.with_fix(format!("did you mean {file}?")),
+        None => failure,
     }
 }
 

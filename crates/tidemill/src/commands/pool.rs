@@ -21,6 +21,7 @@ use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::Exit;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_engine::pool::PoolError;
+use tidemill_server::api::pool::no_such_pool;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
@@ -150,7 +151,7 @@ pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord, Failure>
     {
         return Ok(found);
     }
-    Err(PoolRefusal::not_found(text).into())
+    Err(no_such_pool(tx, text).await?.into())
 }
 
 impl From<PoolRefusal> for Failure {

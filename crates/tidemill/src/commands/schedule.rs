@@ -10,7 +10,7 @@ use tidemill_api::schedule::{Schedule, ScheduleTick};
 use tidemill_domain::code::Exit;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::JobError;
-use tidemill_server::api::schedule::{find, unknown};
+use tidemill_server::api::schedule::find;
 use tidemill_store::schedule::ScheduleRecord;
 
 /// Launch jobs at set times
@@ -94,27 +94,27 @@ async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
 
 async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let is_deleted = tx.schedules().remove(name, &context.actor(), reason).await?;
+    find(&mut tx, name).await?;
+    tx.schedules().remove(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    if !is_deleted {
-        return Err(unknown(name).into());
-    }
     context.note(&format!("schedule {name} is deleted; a server that still defines it creates it again"));
     Ok(Exit::Ok)
 }
 
 async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
+    let before = find(&mut tx, name).await?;
     let paused = tx.schedules().pause(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    print(&paused.ok_or_else(|| unknown(name))?, context)
+    print(&paused.unwrap_or(before), context)
 }
 
 async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
+    let before = find(&mut tx, name).await?;
     let resumed = tx.schedules().resume(name, &context.actor(), None).await?;
     tx.commit().await?;
-    print(&resumed.ok_or_else(|| unknown(name))?, context)
+    print(&resumed.unwrap_or(before), context)
 }
 
 async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure> {

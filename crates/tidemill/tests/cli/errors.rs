@@ -308,3 +308,53 @@ fn delete_is_the_verb_everywhere_and_the_older_words_still_work() {
         stage.run(&["job", verb, "--keep", "1"]).succeeds();
     }
 }
+
+#[test]
+fn a_mistyped_subcommand_never_suggests_one_that_deletes_or_stops() {
+    for (arguments, suggested) in [
+        (&["pool", "relese", "x"][..], ""),
+        (&["pool", "delet", "x"], ""),
+        (&["job", "abandn", "1"], ""),
+        (&["render", "cancle", "1"], ""),
+        (&["pool", "lits"], "list"),
+        (&["job", "restrat", "1"], "restart"),
+    ] {
+        let ran = Stage::new().run(arguments);
+        let tip = ran.fails("TM0002", 2).stderr.lines().find(|line| line.contains("similar subcommand"));
+        assert_eq!(tip.is_some(), !suggested.is_empty(), "{ran:#?}");
+        assert!(tip.is_none_or(|tip| tip.contains(suggested)), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_mistyped_name_gets_the_nearest_one() {
+    let stage = crate::render::known(Stage::new());
+    stage.run(&["pool", "create", "ADW", "--max", "8"]).succeeds();
+    for command in ["show", "holders", "delete"] {
+        let ran = stage.run(&["pool", command, "adw"]);
+        assert!(ran.fails("TM1201", 3).stderr.contains("fix: did you mean ADW? "), "{ran:#?}");
+    }
+    let ran = stage.run(&["pool", "show", "something-else"]);
+    assert!(!ran.fails("TM1201", 3).stderr.contains("did you mean"), "{ran:#?}");
+    for noun in ["profile", "mapping"] {
+        let ran = stage.run(&["render", noun, "delete", "_Main Mini Chip Cuont"]);
+        let hint = "did you mean _MAIN Mini Chip Count? ";
+        assert!(ran.fails("TM1547", 3).stderr.contains(hint), "{ran:#?}");
+    }
+    let ran = stage.run(&["render", "submit", "ivey.json", "--composition", "_MAIN Mini Chip Cuont"]);
+    assert!(ran.fails("TM1547", 3).stderr.contains("did you mean _MAIN Mini"), "{ran:#?}");
+}
+
+#[test]
+fn a_job_file_without_its_ending_is_suggested() {
+    let stage = Stage::new();
+    let file = "job: hello\nsteps: [{ name: say, command: [\"true\"] }]\n";
+    fs::write(stage.path("payments.yaml"), file).unwrap();
+    for arguments in [["job", "run", "payments"], ["job", "check", "payments"]] {
+        let ran = stage.run(&arguments);
+        assert!(ran.stderr.contains("fix: did you mean ./payments.yaml?"), "{ran:#?}");
+    }
+    stage.run(&["job", "run", "payments.yaml"]).succeeds();
+    let ran = stage.run(&["job", "show", "helo"]);
+    assert!(ran.fails("TM1001", 3).stderr.contains("did you mean hello? "), "{ran:#?}");
+}

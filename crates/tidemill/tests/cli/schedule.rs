@@ -159,7 +159,10 @@ async fn the_command_line_shows_schedules_and_pauses_them(database: Scratch) {
     for command in ["show", "resume", "next", "ticks"] {
         program.run(&["schedule", command, "weekly"]).fails("TM1024", 3);
     }
-    program.run(&["schedule", "pause", "weekly", "--reason", "x"]).fails("TM1024", 3);
+    for command in ["pause", "delete"] {
+        let mistyped = program.run(&["schedule", command, "nigthly", "--reason", "x"]);
+        assert!(mistyped.fails("TM1024", 3).stderr.contains("fix: did you mean nightly? "), "{mistyped:#?}");
+    }
     let audit = program.run(&["audit", "list"]);
     for action in ["schedule.define", "schedule.pause", "schedule.resume"] {
         assert!(audit.stdout.contains(action), "{action}: {audit:#?}");

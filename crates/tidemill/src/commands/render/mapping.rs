@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tidemill_declare::render::{read_mapping, write_mapping};
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::words::plural;
 
@@ -123,12 +124,14 @@ async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Fail
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
     let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
-    tx.commit().await?;
     if count == 0 {
+        let known: Vec<_> =
+            tx.renders().field_mappings(None).await?.into_iter().map(|row| row.composition).collect();
         let what = format!("the composition {composition:?} has no such mapping");
-        let fix = "see `tidemill render mapping list`";
+        let fix = format!("{}see `tidemill render mapping list`", did_you_mean(composition, &known));
         return Err(Failure::new(Code::UnknownComposition, what, fix));
     }
+    tx.commit().await?;
     let mappings = plural(count, "mapping", "mappings");
     context.note(&format!("deleted {mappings} of the composition {composition:?}"));
     Ok(Exit::Ok)

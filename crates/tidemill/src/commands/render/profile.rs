@@ -10,6 +10,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use tidemill_declare::render::{read_profiles, write_profiles};
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::render::Profile;
 
 /// Profiles of compositions
@@ -87,12 +88,14 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
 
 async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = context.begin().await?;
-    let was_there = tx.renders().delete_profile(composition, &context.actor()).await?;
-    tx.commit().await?;
-    if !was_there {
+    if !tx.renders().delete_profile(composition, &context.actor()).await? {
+        let known: Vec<_> =
+            tx.renders().profiles().await?.into_iter().map(|profile| profile.composition).collect();
         let what = format!("the composition {composition:?} has no profile");
-        return Err(Failure::new(Code::UnknownComposition, what, "see `tidemill render profile list`"));
+        let fix = format!("{}see `tidemill render profile list`", did_you_mean(composition, &known));
+        return Err(Failure::new(Code::UnknownComposition, what, fix));
     }
+    tx.commit().await?;
     context.note(&format!("deleted the profile of {composition:?}"));
     Ok(Exit::Ok)
 }
