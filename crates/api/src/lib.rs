@@ -14,6 +14,7 @@ pub mod pool;
 pub mod process;
 pub mod render;
 pub mod schedule;
+pub mod status;
 pub mod token;
 
 use serde::{Deserialize, Serialize};

@@ -70,10 +70,10 @@ views! {
         owner: Option<String> = lag.owner.map(|owner| owner.to_string()),
         /// How many owners the slot has had.
         epoch: i64 = lag.epoch.get(),
-        unpublished: Option<OutboxCount> = count(unpublished(lag, failed).rows),
+        unpublished: Option<OutboxCount> = OutboxCount::new(unpublished(lag, failed).rows),
         unpublished_oldest_at: Option<Timestamp> = unpublished(lag, failed).oldest,
         /// Events that no relay has read.
-        unread: Option<OutboxCount> = count(lag.rows),
+        unread: Option<OutboxCount> = OutboxCount::new(lag.rows),
         oldest_at: Option<Timestamp> = lag.oldest,
     }
 
@@ -93,24 +93,24 @@ views! {
     /// Failed events by state.
     pub struct OutboxFailedEvents from counts: &FailedEventCounts {
         /// Retried automatically.
-        waiting: Option<OutboxCount> = count(counts.waiting.rows),
+        waiting: Option<OutboxCount> = OutboxCount::new(counts.waiting.rows),
         waiting_oldest_at: Option<Timestamp> = counts.waiting.oldest,
         /// Waiting for an earlier event of the aggregate.
-        held: Option<OutboxCount> = count(counts.held.rows),
+        held: Option<OutboxCount> = OutboxCount::new(counts.held.rows),
         /// Not retried any more.
-        parked: Option<OutboxCount> = count(counts.parked.rows),
+        parked: Option<OutboxCount> = OutboxCount::new(counts.parked.rows),
         parked_oldest_at: Option<Timestamp> = counts.parked.oldest,
         /// Never published, by order of an operator.
-        skipped: Option<OutboxCount> = count(counts.skipped),
+        skipped: Option<OutboxCount> = OutboxCount::new(counts.skipped),
     }
 
     /// Rows of an attached table by status; null if the table cannot be read.
     pub struct AttachedTableStats from table: &AttachedStats {
         /// Schema and name.
         table: String = table.name.to_string(),
-        pending: Option<OutboxCount> = table.counts.and_then(|counts| count(counts.pending)),
-        sending: Option<OutboxCount> = table.counts.and_then(|counts| count(counts.sending)),
-        failed: Option<OutboxCount> = table.counts.and_then(|counts| count(counts.failed)),
+        pending: Option<OutboxCount> = table.counts.and_then(|counts| OutboxCount::new(counts.pending)),
+        sending: Option<OutboxCount> = table.counts.and_then(|counts| OutboxCount::new(counts.sending)),
+        failed: Option<OutboxCount> = table.counts.and_then(|counts| OutboxCount::new(counts.failed)),
         /// When the oldest pending row was last changed.
         oldest_at: Option<Timestamp> = table.counts.and_then(|counts| counts.oldest),
     }
@@ -120,11 +120,11 @@ views! {
         /// Time of the snapshot.
         at: Timestamp = stats.at,
         /// Unread, waiting, held and parked events.
-        unpublished: Option<OutboxCount> = stats.unpublished().and_then(|backlog| count(backlog.rows)),
+        unpublished: Option<OutboxCount> = stats.unpublished().and_then(|backlog| OutboxCount::new(backlog.rows)),
         /// When the oldest unpublished event was written.
         unpublished_oldest_at: Option<Timestamp> = stats.unpublished().and_then(|backlog| backlog.oldest),
         /// Events that no relay has read.
-        unread: Option<OutboxCount> = stats.unread().and_then(|backlog| count(backlog.rows)),
+        unread: Option<OutboxCount> = stats.unread().and_then(|backlog| OutboxCount::new(backlog.rows)),
         /// When the oldest unread event was written.
         oldest_at: Option<Timestamp> = stats.unread().and_then(|backlog| backlog.oldest),
         failed_events: OutboxFailedEvents = (&stats.failed_events).into(),
@@ -141,7 +141,7 @@ views! {
         /// Fixed instances without a live relay.
         missing_shares: Vec<u32> = stats.missing_shares.clone(),
         /// Events in the default partition; null if there are no partitions.
-        default_rows: Option<OutboxCount> = stats.default_rows.and_then(count),
+        default_rows: Option<OutboxCount> = stats.default_rows.and_then(OutboxCount::new),
         /// Bytes of write-ahead log per event for acknowledgements.
         wal_bytes_per_event: Option<f64> = rounded(stats.wal_bytes_per_event),
         partitions: Vec<OutboxPartition> = stats.partitions.iter().map(OutboxPartition::from).collect(),
@@ -169,10 +169,12 @@ pub struct ShowOutboxStats {
     pub slots: bool,
 }
 
-/// Null if nothing is known.
-fn count(count: Count) -> Option<OutboxCount> {
-    let is_known = count != Count::AtLeast(0);
-    is_known.then(|| OutboxCount { at_least: count.least(), is_exact: count.is_exact() })
+impl OutboxCount {
+    /// None if nothing is known.
+    pub fn new(count: Count) -> Option<Self> {
+        let is_known = count != Count::AtLeast(0);
+        is_known.then(|| Self { at_least: count.least(), is_exact: count.is_exact() })
+    }
 }
 
 fn rounded(value: Option<f64>) -> Option<f64> {

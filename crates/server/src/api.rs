@@ -9,6 +9,7 @@ pub mod pool;
 pub mod process;
 pub mod render;
 pub mod schedule;
+pub mod status;
 pub mod token;
 
 mod describe;

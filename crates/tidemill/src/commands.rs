@@ -21,6 +21,7 @@ mod run;
 mod schedule;
 mod serve;
 mod shutdown;
+mod status;
 mod token;
 mod why;
 
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Db(db::Db),
     /// Show and check the configuration
     #[command(subcommand)]
+    /// Show the state of the whole installation on one screen
+    Status,
     Config(config::Config),
     /// Audit log: who changed what, when and why
     #[command(subcommand)]
@@ -205,3 +208,4 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         | Command::Run(_)) => run_plain(plain),
     }
 }
+        Command::Status => status::run(context).await,

@@ -97,9 +97,13 @@ impl PageSnapshot {
 
     /// Firing alerts that are not silenced.
     pub(crate) fn firing(&self) -> impl Iterator<Item = &AlertRecord> {
-        let is_firing = |alert: &&AlertRecord| matches!(alert.state, AlertState::Firing { .. });
-        self.alerts.rows.iter().filter(is_firing).filter(|alert| alert.silence.is_none())
+        self.alerts.rows.iter().filter(|alert| is_firing(alert))
     }
+}
+
+/// Whether the alert fires and is not silenced.
+pub(crate) fn is_firing(alert: &AlertRecord) -> bool {
+    matches!(alert.state, AlertState::Firing { .. }) && alert.silence.is_none()
 }
 
 /// Database, leader and version in the footer. Without `common` the database did not answer.

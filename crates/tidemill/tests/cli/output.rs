@@ -90,6 +90,24 @@ fn watch_draws_again_until_it_is_interrupted() {
 }
 
 #[test]
+fn status_shows_every_pillar() {
+    let stage = Stage::new();
+    stage.run(&["pool", "create", "ADW", "--max", "100"]).succeeds();
+
+    let text = stage.run(&["status"]);
+    for line in
+        ["pools       ADW: 0 of 95 in use, 0 waiting", "executions  0 running, 0 failed", "alerts      none"]
+    {
+        assert!(text.succeeds().stdout.contains(line), "{text:#?}");
+    }
+    assert!(text.stdout.contains("0 unpublished; 0 failed; 0 relays"), "{text:#?}");
+    let json: serde_json::Value = serde_json::from_str(&stage.run(&["status", "-o", "json"]).stdout).unwrap();
+    assert_eq!(json["schema"], "tidemill.status/v1");
+    assert_eq!((&json["pools"][0]["limit"], &json["executions"]["running"]), (&95.into(), &0.into()));
+    assert_eq!(json["database"]["pending_migrations"], 0);
+}
+
+#[test]
 fn one_thing_as_csv_is_a_header_and_a_row() {
     let stage = Stage::new();
     for arguments in [

@@ -17,9 +17,9 @@ const LATE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outbox {
     /// None if unknown.
-    unpublished: Option<Backlog>,
-    parked: Backlog,
-    relays: u64,
+    pub(crate) unpublished: Option<Backlog>,
+    pub(crate) parked: Backlog,
+    pub(crate) relays: u64,
 }
 
 impl Outbox {
@@ -47,7 +47,7 @@ impl Outbox {
     }
 
     /// When the oldest unpublished event was written.
-    pub(super) fn oldest(&self) -> Option<Timestamp> {
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
         self.unpublished.and_then(|backlog| backlog.oldest)
     }
 

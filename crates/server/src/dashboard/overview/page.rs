@@ -1,10 +1,10 @@
 //! The overview page and its live regions.
 
 use super::attention::{self, Sources};
-use super::outbox::{self, Outbox};
 use super::pool::{self, Busiest};
 use super::tile::{self, Counts};
-use super::{database, event, lease, process};
+use super::{database, event, lease, outbox, process};
+use crate::api::status::Totals;
 use crate::dashboard::action;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -16,19 +16,14 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
 use maud::{Markup, html};
-use std::time::Duration;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::job::{ExecutionTally, Failure};
+use tidemill_store::job::Failure;
 use tidemill_store::migration::MigrationStatus;
-use tidemill_store::pool::{PoolEventSummary, PoolLevel};
-use tidemill_store::render::RenderCounts;
+use tidemill_store::pool::PoolEventSummary;
 
 const EVENTS: u32 = 20;
-
-/// Failures within this time are counted.
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How many failed executions are searched for those that were never restarted.
 const FAILURES_AMONG: u32 = 50;
@@ -36,32 +31,26 @@ const FAILURES_AMONG: u32 = 50;
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) common: PageSnapshot,
+    totals: Totals,
     events: Vec<AuditRecord>,
-    executions: ExecutionTally,
     failures: Vec<Failure>,
     has_jobs: bool,
-    pools: Vec<PoolLevel>,
     stories: Vec<PoolEventSummary>,
     busiest: Option<Busiest>,
-    outbox: Outbox,
-    renders: RenderCounts,
     migrations: Vec<MigrationStatus>,
 }
 
 impl Snapshot {
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
         let (common, mut tx) = PageSnapshot::read(state).await?;
-        let pools = tx.pools().levels(pool::SHOWN).await?;
+        let totals = Totals::read(&mut tx).await?;
         let snapshot = Self {
             events: tx.audit().entries(&AuditFilter::default(), EVENTS).await?,
-            executions: tx.jobs().execution_tally(DAY).await?,
             failures: tx.jobs().open_failures(FAILURES_AMONG).await?,
             has_jobs: !tx.jobs().list(1).await?.is_empty(),
             stories: pool::stories(&mut tx).await?,
-            busiest: Busiest::read(&mut tx, &pools, common.now).await?,
-            pools,
-            outbox: Outbox::read(&mut tx).await?,
-            renders: tx.renders().counts().await?,
+            busiest: Busiest::read(&mut tx, &totals.pools, common.now).await?,
+            totals,
             migrations: Vec::new(),
             common,
         };
@@ -72,14 +61,14 @@ impl Snapshot {
 
     /// Whether the installation has never been used.
     fn is_new(&self) -> bool {
-        !self.has_jobs && self.pools.is_empty() && self.renders.by_status.is_empty()
+        !self.has_jobs && self.totals.pools.is_empty() && self.totals.renders.by_status.is_empty()
     }
 }
 
 /// The live regions. The page is made of the same.
 pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<Region> {
-    let Snapshot { common, outbox, pools, failures, .. } = snapshot;
-    let counts = Counts { executions: snapshot.executions, outbox, renders: &snapshot.renders };
+    let Snapshot { common, totals: Totals { outbox, pools, executions, renders }, failures, .. } = snapshot;
+    let counts = Counts { executions: *executions, outbox, renders };
     let mut regions = vec![
         welcome(snapshot),
         tile::region(state, &counts, times),
