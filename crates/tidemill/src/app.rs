@@ -32,6 +32,7 @@ struct Cli {
 
 /// Flags of every command. Without them the configuration applies.
 #[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Global options")]
 struct Global {
     /// Configuration file instead of ./tidemill.toml
     #[arg(long, global = true, value_name = "FILE")]
@@ -39,7 +40,7 @@ struct Global {
     /// Database, overrides database.url
     #[arg(long, global = true, value_name = "URL")]
     database: Option<String>,
-    /// What the answer looks like
+    /// Output format: a table for people, or json, jsonl or csv for programs
     #[arg(short, long, global = true, value_name = "FORMAT", value_parser = clap::builder::PossibleValuesParser::new(Output::NAMES))]
     output: Option<String>,
     /// Only errors on standard error
@@ -254,6 +255,38 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command_line().debug_assert();
+    }
+
+    /// The groups of commands below `command`, with the text after their help.
+    fn groups(command: &clap::Command) -> Vec<(String, String)> {
+        let below = command.get_subcommands().filter(|one| one.has_subcommands());
+        below
+            .flat_map(|one| {
+                let text = one.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let mut found = groups(one);
+                found.push((one.get_name().to_owned(), text));
+                found
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_group_has_examples_and_each_of_them_is_understood() {
+        let groups = groups(&command_line());
+        assert!(groups.len() >= 16, "{groups:?}");
+        for (name, text) in groups {
+            let examples: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  tidemill ")).collect();
+            assert!(!examples.is_empty(), "{name} has no examples");
+            for example in examples {
+                // As a shell does: blanks separate words, except between quotes.
+                let words = example.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {
+                    0 => part.split_whitespace().collect(),
+                    _ => vec![part],
+                });
+                let words = std::iter::once("tidemill").chain(words);
+                assert!(command_line().try_get_matches_from(words).is_ok(), "{example}");
+            }
+        }
     }
 
     #[test]

@@ -31,61 +31,102 @@ use crate::report::Failure;
 use clap::Subcommand;
 use tidemill_domain::code::Exit;
 
-/// What to do.
+/// The end of the help of a command group.
+fn examples(commands: &[&str]) -> String {
+    let lines = commands.iter().map(|command| format!("\n  tidemill {command}"));
+    format!("Examples:{}", lines.collect::<String>())
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Database schema and migrations
-    #[command(subcommand)]
-    Db(db::Db),
-    /// Show and check the configuration
-    #[command(subcommand)]
     /// Show the state of the whole installation on one screen
     Status,
+    /// Database schema and migrations
+    #[command(subcommand, after_help = examples(&["db status", "db migrate"]))]
+    Db(db::Db),
+    /// Show and check the configuration
+    #[command(subcommand, after_help = examples(&["config show --origin", "config check"]))]
     Config(config::Config),
     /// Audit log: who changed what, when and why
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "audit list --object pool/ADW",
+        "audit list --action pool.pause --since 2026-11-15T00:00:00Z",
+    ]))]
     Audit(audit::Audit),
     /// Run, inspect and operate jobs
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "job run jobs/payments.yaml -p date=2026-11-15",
+        "job list --jobs jobs",
+        "job restart 7",
+        "job stop 7 --reason maintenance",
+        "job delete --older-than 90d --dry-run",
+    ]))]
     Job(job::JobCommand),
     /// List executions, newest first, or show one
     Executions(job::Executions),
     /// Print the output of the command and Spark steps of an execution
     Logs(logs::Logs),
     /// Schedules that launch jobs
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "schedule list",
+        "schedule next nightly",
+        "schedule pause nightly --reason maintenance",
+    ]))]
     Schedule(schedule::ScheduleCommand),
     /// Create, inspect and operate pools
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "pool create ADW --max 95",
+        "pool list --watch",
+        "pool queue ADW",
+        "pool pause ADW --reason maintenance",
+    ]))]
     Pool(pool::PoolCommand),
     /// Inspect and operate the outbox
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "outbox stats",
+        "outbox failed",
+        "outbox replay --all --dry-run --reason fixed",
+    ]))]
     Outbox(outbox::OutboxCommand),
     /// Publish events of the outbox until stopped
     Relay(relay::RelayArguments),
     /// Renders: order, inspect and operate them, and run workers
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "render submit data.json",
+        "render list --status failed",
+        "render retry 7 --reason fixed",
+    ]))]
     Render(render::RenderCommand),
     /// Explain why a run waits for units, or what it was granted
     Why(why::Why),
     /// Run a command with units of pools, and release them when it ends
     Run(run::Run),
     /// Processes that use this database
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&["process list"]))]
     Process(process::ProcessCommand),
     /// Read and lower the degree of Oracle hints
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "hint parse '/*+ PARALLEL(8) */'",
+        "hint rewrite '/*+ PARALLEL(16) */' --to 8",
+    ]))]
     Hint(hint::HintCommand),
     /// Leases: which process may do what
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&["lease list"]))]
     Lease(process::LeaseCommand),
     /// Serve the API and the dashboard
     Serve(serve::Serve),
     /// API tokens
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "token create nightly --role operator --expires 30d",
+        "token list",
+        "token delete 0aB1cD2e",
+    ]))]
     Token(token::TokenCommand),
     /// Alerts, their rules and silences
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "alert list",
+        "alert silence database_slow --for 2h --reason reindex",
+    ]))]
     Alert(alert::AlertCommand),
     /// Write a commented configuration and an example job
     Init(init::Init),
@@ -179,6 +220,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failu
 #[crate::boxed(?Send)]
 async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> {
     match command {
+        Command::Status => status::run(context).await,
         Command::Db(db) => db::run(db, context).await,
         Command::Config(config) => config::run(&config, context),
         Command::Audit(audit) => audit::run(audit, context).await,
@@ -208,4 +250,3 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         | Command::Run(_)) => run_plain(plain),
     }
 }
-        Command::Status => status::run(context).await,

@@ -24,16 +24,16 @@ pub(crate) struct List {
     #[arg(long, value_name = "ID")]
     before: Option<i64>,
     /// Only entries from this time on, such as 2026-11-15T02:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Filters")]
     since: Option<Timestamp>,
     /// Only entries of this actor
-    #[arg(long)]
+    #[arg(long, help_heading = "Filters")]
     actor: Option<String>,
     /// Only this action, such as process.dead
-    #[arg(long)]
+    #[arg(long, help_heading = "Filters")]
     action: Option<String>,
     /// Only entries about this object, such as process/ID
-    #[arg(long)]
+    #[arg(long, help_heading = "Filters")]
     object: Option<String>,
 }
 

@@ -168,13 +168,13 @@ pub(crate) struct Executions {
     #[arg(long, requires = "id")]
     context: bool,
     /// Only executions of this job
-    #[arg(long)]
+    #[arg(long, help_heading = "Filters")]
     job: Option<String>,
     /// Only executions in this status, such as FAILED
-    #[arg(long, value_parser = status)]
+    #[arg(long, value_parser = status, help_heading = "Filters")]
     status: Option<BatchStatus>,
     /// Only executions of this instance
-    #[arg(long, value_parser = instance_id)]
+    #[arg(long, value_parser = instance_id, help_heading = "Filters")]
     instance: Option<InstanceId>,
     /// Only executions before this id
     #[arg(long, value_name = "ID", value_parser = execution_id)]

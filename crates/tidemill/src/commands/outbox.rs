@@ -9,11 +9,14 @@ mod operate;
 mod stats;
 mod verify;
 
+use super::examples;
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Subcommand;
+use operate::RedirectArguments;
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::failed_event::Verb;
 
 /// Events that are committed with your data
 #[derive(Subcommand, Debug)]
@@ -40,13 +43,13 @@ pub(crate) enum OutboxCommand {
     /// Retry failed events now
     Replay(operate::Many),
     /// Publish failed events to another topic
-    Redirect(operate::RedirectArguments),
+    Redirect(RedirectArguments),
     /// Change the payload or headers of failed events
     Edit(operate::EditArguments),
     /// Show unpublished events, failed events and relays
     Stats(stats::Stats),
     /// Wake relays at once when other programs write events
-    #[command(subcommand, alias = "notice")]
+    #[command(subcommand, alias = "notice", after_help = examples(&["outbox notify on"]))]
     Notify(notify::NotifyCommand),
     /// Attach an existing table, so that relays publish from it
     #[command(alias = "adopt")]
@@ -68,9 +71,11 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
         OutboxCommand::Relays => look::relays(context).await,
         OutboxCommand::Verify(arguments) => verify::run(arguments, context).await,
         OutboxCommand::Failed(arguments) => failed_event::run(arguments, context).await,
-        OutboxCommand::Skip(arguments) => operate::skip(arguments, context).await,
-        OutboxCommand::Replay(arguments) => operate::replay(arguments, context).await,
-        OutboxCommand::Redirect(arguments) => operate::redirect(arguments, context).await,
+        OutboxCommand::Skip(arguments) => operate::many(arguments, &Verb::Skip, context).await,
+        OutboxCommand::Replay(arguments) => operate::many(arguments, &Verb::Replay, context).await,
+        OutboxCommand::Redirect(RedirectArguments { to, events }) => {
+            operate::many(events, &Verb::Redirect(to), context).await
+        }
         OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
         OutboxCommand::Stats(arguments) => stats::run(&arguments, context).await,
         OutboxCommand::Attach(arguments) => attach::attach(arguments, context).await,

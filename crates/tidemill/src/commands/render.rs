@@ -10,7 +10,7 @@ pub(super) mod setup;
 mod submit;
 pub(super) mod worker;
 
-use crate::commands::Flag;
+use crate::commands::{Flag, examples};
 use crate::config::Origin;
 use crate::context::Context;
 use crate::report::Failure;
@@ -48,10 +48,16 @@ pub(crate) enum RenderCommand {
     /// Encrypt data that is in clear or under an old key with the current key
     Reseal,
     /// Field mappings: which layer shows which field
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "render mapping import mapping.csv --dry-run",
+        "render mapping list",
+    ]))]
     Mapping(mapping::MappingCommand),
     /// Profiles of compositions
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&[
+        "render profile import profiles.csv --dry-run",
+        "render profile list",
+    ]))]
     Profile(profile::ProfileCommand),
 }
 

@@ -59,13 +59,16 @@ fn own(help: &str, everywhere: &BTreeSet<&str>) -> String {
             writeln!(kept, "{line}").unwrap();
         }
     }
-    kept.trim_end().trim_end_matches("Options:").trim_end().to_owned()
+    let parts = kept.split("\n\n").map(str::trim_end);
+    let is_heading = |part: &&str| part.ends_with("ptions:") && !part.contains('\n');
+    parts.filter(|part| !is_heading(part)).collect::<Vec<_>>().join("\n\n").trim_end().to_owned()
 }
 
 /// The page.
 fn page(helps: &[(Vec<String>, String)]) -> String {
-    let everywhere: BTreeSet<&str> = section(&helps[0].1, "Options:")
+    let everywhere: BTreeSet<&str> = ["Options:", "Global options:"]
         .into_iter()
+        .flat_map(|heading| section(&helps[0].1, heading))
         .flat_map(flags)
         .filter(|flag| *flag != "version")
         .collect();

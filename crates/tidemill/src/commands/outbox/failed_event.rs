@@ -40,6 +40,7 @@ pub(crate) struct Failed {
 
 /// Filters failed events.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct Filter {
     /// Filter by state: waiting, held, parked or skipped
     #[arg(long, value_parser = state)]

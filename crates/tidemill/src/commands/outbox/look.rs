@@ -11,16 +11,16 @@ use tidemill_store::outbox::EventFilter;
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// Filter by aggregate type
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", help_heading = "Filters")]
     aggregate_type: Option<String>,
     /// Filter by aggregate id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = "Filters")]
     aggregate_id: Option<String>,
     /// Filter by event type
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", help_heading = "Filters")]
     event_type: Option<String>,
     /// Filter by topic
-    #[arg(long)]
+    #[arg(long, help_heading = "Filters")]
     topic: Option<String>,
     /// Only events before this id, for the next page
     #[arg(long, value_name = "EVENT_ID")]

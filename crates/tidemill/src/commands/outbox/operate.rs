@@ -57,9 +57,9 @@ pub(crate) struct Many {
 pub(crate) struct RedirectArguments {
     /// The new topic
     #[arg(long, value_name = "TOPIC", value_parser = redirection)]
-    to: Redirect,
+    pub(super) to: Redirect,
     #[command(flatten)]
-    events: Many,
+    pub(super) events: Many,
 }
 
 /// An edit needs at least one of these flags.
@@ -84,18 +84,6 @@ pub(crate) struct EditArguments {
     reason: String,
 }
 
-pub(super) async fn skip(arguments: Many, context: &Context) -> Result<Exit, Failure> {
-    many(arguments, &Verb::Skip, context).await
-}
-
-pub(super) async fn replay(arguments: Many, context: &Context) -> Result<Exit, Failure> {
-    many(arguments, &Verb::Replay, context).await
-}
-
-pub(super) async fn redirect(arguments: RedirectArguments, context: &Context) -> Result<Exit, Failure> {
-    many(arguments.events, &Verb::Redirect(arguments.to), context).await
-}
-
 pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<Exit, Failure> {
     let payload = arguments.payload.read()?;
     let has_headers = arguments.no_headers || !arguments.headers.is_empty();
@@ -105,7 +93,7 @@ pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<
     order.change_events(batches(&arguments.ids), context).await
 }
 
-async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
     let Many { ids, all, filter, reason, dry_run, of_table, .. } = arguments;
     let order = Order { verb, reason: &reason, is_dry_run: dry_run };
     if let Some(name) = of_table.name(filter.is_given() || all)? {

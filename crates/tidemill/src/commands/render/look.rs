@@ -14,16 +14,16 @@ use tidemill_store::render::RenderFilter;
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// Only renders in this status, such as failed
-    #[arg(long, value_parser = status)]
+    #[arg(long, value_parser = status, help_heading = "Filters")]
     status: Option<Status>,
     /// Only renders of this composition
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Filters")]
     composition: Option<String>,
     /// Only renders of this worker
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Filters")]
     worker: Option<String>,
     /// Only renders of this broadcast date, such as 2026-11-15
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", help_heading = "Filters")]
     date: Option<String>,
     /// Only renders with a lower id, for the next page
     #[arg(long, value_name = "RENDER", value_parser = render_id)]
