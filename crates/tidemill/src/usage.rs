@@ -40,11 +40,11 @@ fn failure(mut error: clap::Error, mut commands: clap::Command, arguments: &[OsS
         return Failure::new(Code::Usage, format!("`{path}` needs a subcommand"), fix)
             .because(&subcommands(command));
     }
-    if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
-        names.retain(|name| !DESTRUCTIVE.contains(&name.as_str()));
-        if !names.is_empty() {
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
-        }
+    let is_destructive = |name: &String| DESTRUCTIVE.contains(&name.as_str());
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
+        && names.iter().any(is_destructive)
+    {
+        error.remove(ContextKind::SuggestedSubcommand);
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
