@@ -2,12 +2,12 @@
 
 use crate::alert::Alert;
 use crate::outbox::OutboxCount;
+use crate::schedule::Schedule;
 use crate::views;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolLevel;
-use tidemill_store::schedule::ScheduleRecord;
 
 views! {
     /// A pool and how full it is.
@@ -20,13 +20,6 @@ views! {
         limit: u64 = pool.level.limit,
         /// Number of waiting requests.
         waiting: u64 = pool.waiting,
-    }
-
-    /// The next tick of a schedule.
-    pub struct NextTick from record: &ScheduleRecord {
-        schedule: String = record.schedule.name.clone(),
-        job: String = record.schedule.job.clone(),
-        next_at: Option<Timestamp> = record.next_at,
     }
 }
 
@@ -46,7 +39,7 @@ pub struct Status {
     /// Alerts that fire and are not silenced.
     pub alerts: Vec<Alert>,
     /// The schedules that fire next.
-    pub schedules: Vec<NextTick>,
+    pub schedules: Vec<Schedule>,
 }
 
 /// The database and its schema.

@@ -3,7 +3,7 @@
 use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
 use crate::declared::Definitions;
 use crate::output::{Listing, print_view};
-use crate::report::{Failure, printable};
+use crate::report::{Failure, Result, printable};
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -55,7 +55,7 @@ impl Context {
     }
 
     /// The same program with default settings and without jobs; only the log level stays. Paths are relative to `folder`.
-    pub(crate) fn unconfigured(&self, folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn unconfigured(&self, folder: &Path) -> Result<Self> {
         let level = self.settings().log.level.as_str().to_owned();
         let loaded = config::load(&Sources {
             flags: vec![("log.level", "--verbose", level)],
@@ -115,7 +115,7 @@ impl Context {
         when_empty: &'static str,
         records: impl IntoIterator<Item = R>,
         columns: &'static str,
-    ) -> Result<Exit, Failure>
+    ) -> Result<Exit>
     where
         V: View + From<R>,
     {
@@ -132,7 +132,7 @@ impl Context {
         columns: &'static str,
         limit: u32,
         next: &str,
-    ) -> Result<Exit, Failure>
+    ) -> Result<Exit>
     where
         V: View + From<R>,
     {
@@ -145,11 +145,11 @@ impl Context {
     }
 
     /// Prints a view field by field.
-    pub(crate) fn print_one(&self, schema: &'static str, view: &impl Serialize) -> Result<Exit, Failure> {
+    pub(crate) fn print_one(&self, schema: &'static str, view: &impl Serialize) -> Result<Exit> {
         print_view(schema, view, self.output())
     }
 
-    pub(crate) fn database_url(&self) -> Result<DatabaseUrl, Failure> {
+    pub(crate) fn database_url(&self) -> Result<DatabaseUrl> {
         Ok(self.settings().database.url.expose().parse()?)
     }
 
@@ -168,24 +168,24 @@ impl Context {
     }
 
     /// Opens the store, and migrates or checks its schema.
-    pub(crate) async fn store(&self) -> Result<Store, Failure> {
+    pub(crate) async fn store(&self) -> Result<Store> {
         let store = self.bare_store().await?;
         store.initialise(self.settings().database.init).await?;
         Ok(store)
     }
 
     /// A transaction that reads.
-    pub(crate) async fn read(&self) -> Result<Tx, Failure> {
+    pub(crate) async fn read(&self) -> Result<Tx> {
         Ok(self.store().await?.read().await?)
     }
 
     /// A transaction that writes.
-    pub(crate) async fn begin(&self) -> Result<Tx, Failure> {
+    pub(crate) async fn begin(&self) -> Result<Tx> {
         Ok(self.store().await?.begin().await?)
     }
 
     /// Opens the store without checking its schema.
-    pub(crate) async fn bare_store(&self) -> Result<Store, Failure> {
+    pub(crate) async fn bare_store(&self) -> Result<Store> {
         let store = Store::open(self.database_url()?, &self.store_options()?).await?;
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
         Ok(store)
@@ -199,7 +199,7 @@ impl Context {
         }
     }
 
-    fn store_options(&self) -> Result<StoreOptions, Failure> {
+    fn store_options(&self) -> Result<StoreOptions> {
         let database = &self.settings().database;
         Ok(StoreOptions {
             max_connections: database.max_connections,
@@ -221,7 +221,7 @@ impl Context {
     }
 
     /// Which changes of jobs, pools and renders become events.
-    fn lifecycle_events(&self) -> Result<LifecycleEvents, Failure> {
+    fn lifecycle_events(&self) -> Result<LifecycleEvents> {
         let settings = self.settings();
         let mut lifecycle_events = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
             Failure::new(Code::BadValue, format!("outbox.events_topic: {bad}"), "set it to another topic")
@@ -239,7 +239,7 @@ impl Context {
     }
 
     /// The keys that encrypt the data of renders.
-    fn render_keys(&self) -> Result<Keys, Failure> {
+    fn render_keys(&self) -> Result<Keys> {
         let settings = self.settings();
         let current = match (&settings.render.current_key, settings.render_keys.as_slice()) {
             (Some(current), _) => current,
@@ -267,7 +267,7 @@ impl Context {
     }
 
     /// Makes the views that show pools to other tools.
-    pub(crate) async fn make_pool_views(&self, store: &Store) -> Result<(), Failure> {
+    pub(crate) async fn make_pool_views(&self, store: &Store) -> Result<()> {
         let pools = &self.settings().pools;
         let name = |key: &'static str, text: &str| {
             text.parse::<ViewName>().map_err(|error| {
@@ -293,7 +293,7 @@ impl Context {
     }
 
     /// The issuers whose JWTs the server accepts.
-    pub(crate) fn issuers(&self) -> Result<Vec<Issuer>, Failure> {
+    pub(crate) fn issuers(&self) -> Result<Vec<Issuer>> {
         self.settings().issuers.iter().map(|(name, settings)| issuer(name, settings)).collect()
     }
 
@@ -317,7 +317,7 @@ impl Context {
     }
 }
 
-fn issuer(name: &str, settings: &IssuerSettings) -> Result<Issuer, Failure> {
+fn issuer(name: &str, settings: &IssuerSettings) -> Result<Issuer> {
     let key = match settings.key().expect("the key was checked when it was read") {
         IssuerKey::Shared(secret) => secret.expose().as_bytes().to_vec(),
         IssuerKey::Public(file) => std::fs::read(file).map_err(|error| {

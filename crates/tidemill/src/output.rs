@@ -3,7 +3,7 @@
 mod table;
 
 use crate::config::Output;
-use crate::report::{Failure, printable};
+use crate::report::{Failure, Result, printable};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -142,7 +142,7 @@ impl Listing {
     }
 
     /// Writes the list to standard output.
-    pub(crate) fn print(&self, output: Output) -> Result<Exit, Failure> {
+    pub(crate) fn print(&self, output: Output) -> Result<Exit> {
         let mut text = Vec::new();
         match output {
             Output::Table => {
@@ -200,7 +200,7 @@ fn field_and_part(column: &str) -> (&str, Option<&str>) {
 /// A header and a line for each row. A value with parts is JSON within its cell, so the columns are always the same.
 fn csv<'a>(
     text: &mut Vec<u8>,
-    columns: &[&str],
+    columns: &[impl AsRef<[u8]>],
     rows: impl IntoIterator<Item = &'a Vec<Value>>,
 ) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(text);
@@ -214,42 +214,28 @@ fn csv<'a>(
 }
 
 /// Writes a view to standard output, field by field. A table leaves out empty fields.
-pub(crate) fn print_view(
-    schema: &'static str,
-    view: &impl Serialize,
-    output: Output,
-) -> Result<Exit, Failure> {
+pub(crate) fn print_view(schema: &'static str, view: &impl Serialize, output: Output) -> Result<Exit> {
     let Value::Object(fields) = json!(view) else { return Ok(Exit::Ok) };
-    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    print_fields(schema, &fields, output)
-}
-
-/// The same for a list of fields.
-pub(crate) fn print_fields(
-    schema: &'static str,
-    fields: &[(&str, Value)],
-    output: Output,
-) -> Result<Exit, Failure> {
     write_stdout(&fields_as(schema, fields, output).map_err(|error| Failure::output(&error))?)
 }
 
-fn fields_as(schema: &'static str, fields: &[(&str, Value)], output: Output) -> io::Result<Vec<u8>> {
+fn fields_as(schema: &'static str, fields: Map<String, Value>, output: Output) -> io::Result<Vec<u8>> {
     let text = match output {
         Output::Json | Output::Jsonl => {
             let mut object = Map::from_iter([("schema".to_owned(), json!(schema))]);
-            object.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+            object.extend(fields);
             object_text(&Value::Object(object), output)
         }
         Output::Csv => {
-            let (columns, row): (Vec<_>, Vec<_>) = fields.iter().cloned().unzip();
+            let (columns, row): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
             let mut text = Vec::new();
             csv(&mut text, &columns, [&row])?;
             return Ok(text);
         }
         Output::Table => {
-            let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            let width = fields.keys().map(String::len).max().unwrap_or(0);
             let shown = fields.iter().filter(|(_, value)| !is_empty(value));
-            let line = |(name, value): &(&str, Value)| {
+            let line = |(name, value): (&String, &Value)| {
                 let below = format!("\n{:width$}  ", "");
                 format!("{:<width$}  {}\n", name.replace('_', " "), lines(value).join(&below))
             };
@@ -307,7 +293,7 @@ fn cell(value: &Value) -> String {
 }
 
 /// Writes an object to standard output; `jsonl` puts it on one line.
-pub(crate) fn print_object(object: &Value, output: Output) -> Result<Exit, Failure> {
+pub(crate) fn print_object(object: &Value, output: Output) -> Result<Exit> {
     write_stdout(object_text(object, output))
 }
 
@@ -321,7 +307,7 @@ pub(crate) fn clear_before_output() {
 }
 
 /// Writes text to standard output. A reader that stops early, such as `head`, is not an error.
-pub(crate) fn write_stdout(text: impl AsRef<[u8]>) -> Result<Exit, Failure> {
+pub(crate) fn write_stdout(text: impl AsRef<[u8]>) -> Result<Exit> {
     let mut stdout = anstream::stdout();
     if CLEARS_SCREEN.swap(false, Ordering::Relaxed) {
         // Not through `stdout`, which drops it where there are no colours.
@@ -375,9 +361,10 @@ mod tests {
     #[test]
     fn a_view_as_csv_is_a_header_and_a_row_with_json_for_values_with_parts() {
         let parts = json!([{"name": "p1", "rows": 3}]);
-        let fields = [("name", json!("a,b")), ("gone", Value::Null), ("on", json!(true)), ("parts", parts)];
+        let fields = json!({"name": "a,b", "gone": null, "on": true, "parts": parts});
+        let fields = serde_json::from_value(fields).unwrap();
 
-        let text = fields_as("tidemill.test/v1", &fields, Output::Csv).unwrap();
+        let text = fields_as("tidemill.test/v1", fields, Output::Csv).unwrap();
 
         let expected = "name,gone,on,parts\n\"a,b\",,yes,\"[{\"\"name\"\":\"\"p1\"\",\"\"rows\"\":3}]\"\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);

@@ -14,6 +14,9 @@ use tidemill_kafka::KafkaError;
 use tidemill_server::ServerError;
 use tidemill_store::StoreError;
 
+/// The result of a command, or of a part of it.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,

@@ -3,37 +3,25 @@
 use crate::commands::{self, Command};
 use crate::context::Context;
 use crate::output::clear_before_output;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::{Arg, ArgMatches, value_parser};
 use std::io::{IsTerminal, stdout};
 use std::pin::pin;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 
-/// Commands with `--watch`: they only read, and end at once.
-const WATCHED: [&str; 14] = [
-    "attached",
-    "events",
-    "executions",
-    "failed",
-    "holders",
-    "list",
-    "queue",
-    "relays",
-    "show",
-    "stats",
-    "status",
-    "ticks",
-    "why",
-    "workers",
-];
+/// Whether a command has `--watch`: those that only read, and end at once.
+fn is_watched(name: &str) -> bool {
+    matches!(name, "attached" | "events" | "executions" | "failed" | "holders" | "list" | "queue" | "relays")
+        || matches!(name, "show" | "stats" | "status" | "ticks" | "why" | "workers")
+}
 
 /// Adds `--watch` to the commands that have it.
 pub(crate) fn add(command: clap::Command) -> clap::Command {
     if command.has_subcommands() {
         return command.mut_subcommands(add);
     }
-    if !WATCHED.contains(&command.get_name()) {
+    if !is_watched(command.get_name()) {
         return command;
     }
     let flag = Arg::new("watch").long("watch").value_name("SECONDS").help_heading("Output options");
@@ -53,9 +41,9 @@ pub(crate) fn interval(matches: &ArgMatches) -> Option<Duration> {
 /// `command` makes the command anew for each round.
 pub(crate) async fn run(
     every: Duration,
-    command: impl Fn() -> Result<Command, Failure>,
+    command: impl Fn() -> Result<Command>,
     context: &Context,
-) -> Result<u8, Failure> {
+) -> Result<u8> {
     if !stdout().is_terminal() {
         let fix = "leave out --watch, or repeat the command in a loop of your shell";
         return Err(Failure::new(Code::Usage, "--watch needs a terminal", fix));

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_api::alert::Alert;
 use tidemill_api::outbox::OutboxCount;
-use tidemill_api::status::{DatabaseStatus, ExecutionStatus, NextTick, OutboxStatus, PoolUsage, Status};
+use tidemill_api::schedule::Schedule;
+use tidemill_api::status::{DatabaseStatus, ExecutionStatus, OutboxStatus, PoolUsage, Status};
 use tidemill_store::job::ExecutionTally;
 use tidemill_store::migration::MigrationState;
 use tidemill_store::pool::PoolLevel;
@@ -77,6 +78,6 @@ pub async fn read(store: &Store) -> Result<Status, StoreError> {
         },
         renders: renders.by_status.iter().map(|(status, count)| (status.as_str(), *count)).collect(),
         alerts: alerts.iter().filter(|alert| is_firing(alert)).map(Alert::from).collect(),
-        schedules: schedules.iter().take(NEXT).map(NextTick::from).collect(),
+        schedules: schedules.iter().take(NEXT).map(Schedule::from).collect(),
     })
 }

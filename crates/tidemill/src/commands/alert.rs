@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) struct Unsilence {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Exit> {
     match arguments {
         AlertCommand::List { limit } => list(limit, context).await,
         AlertCommand::Rules => rules(context),
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
     }
 }
 
-async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
+async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let alerts = tx.alerts().list(limit + 1).await?;
     let columns = "rule subject state severity? value since silenced_until? updated_at??";
@@ -71,7 +71,7 @@ async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     context.print_page::<Alert, _>(schema, empty, &alerts, columns, limit, "")
 }
 
-fn rules(context: &Context) -> Result<Exit, Failure> {
+fn rules(context: &Context) -> Result<Exit> {
     let rules = &context.settings().alert.rules;
     let listing = Listing::of("tidemill.alert_rule/v1", "No rules.", rules).columns(&[
         ("rule", |settings| json!(settings.rule.name())),
@@ -87,7 +87,7 @@ fn rules(context: &Context) -> Result<Exit, Failure> {
     listing.print(context.output())
 }
 
-async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure> {
+async fn silence(arguments: Silence, context: &Context) -> Result<Exit> {
     let known = context.settings().alert.rules.iter().map(|settings| settings.rule.name());
     check_rule(&arguments.rule, known)
         .map_err(|unknown| Failure::new(unknown.code(), unknown.to_string(), unknown.fix()))?;
@@ -111,7 +111,7 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
     context.print_list::<SilenceView, _>("tidemill.alert_silence/v1", "", [&silence], columns)
 }
 
-async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Failure> {
+async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let ended = tx.alerts().unsilence(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
     tx.commit().await?;

@@ -1,7 +1,7 @@
 //! `tidemill audit`: who changed what, when and why.
 
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::{Args, Subcommand};
 use tidemill_api::audit::AuditEntry;
 use tidemill_domain::code::Exit;
@@ -38,7 +38,7 @@ pub(crate) struct List {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Result<Exit> {
     let filter = AuditFilter {
         before_id: arguments.before,
         since: arguments.since,

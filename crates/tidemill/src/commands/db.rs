@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
+use crate::report::Result;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use tidemill_domain::code::Exit;
@@ -31,7 +31,7 @@ pub(crate) enum DialectName {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit> {
     match arguments {
         Db::Migrate => migrate(context).await,
         Db::Status => status(context).await,
@@ -46,7 +46,7 @@ pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit, Failur
     }
 }
 
-async fn migrate(context: &Context) -> Result<Exit, Failure> {
+async fn migrate(context: &Context) -> Result<Exit> {
     let store = context.bare_store().await?;
     let mut listing =
         Listing::new("tidemill.migration/v1", &["version", "name"], "The schema is up to date.");
@@ -61,7 +61,7 @@ async fn migrate(context: &Context) -> Result<Exit, Failure> {
     listing.print(context.output())
 }
 
-async fn status(context: &Context) -> Result<Exit, Failure> {
+async fn status(context: &Context) -> Result<Exit> {
     let store = context.bare_store().await?;
     let status = store.migration_status().await?;
     context.note(&format!("database: {}", store.place()));

@@ -3,7 +3,7 @@
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, printable};
+use crate::report::{Failure, Result, printable};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::{self, Read};
@@ -54,14 +54,14 @@ fn text(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn run(command: &HintCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) fn run(command: &HintCommand, context: &Context) -> Result<Exit> {
     match command {
         HintCommand::Parse(arguments) => parse(arguments, context),
         HintCommand::Rewrite(arguments) => lower(arguments),
     }
 }
 
-fn parse(arguments: &Parse, context: &Context) -> Result<Exit, Failure> {
+fn parse(arguments: &Parse, context: &Context) -> Result<Exit> {
     let hint = read(arguments.text.as_deref())?;
     let bound = upper_bound(hint.degree(), arguments);
     match context.output() {
@@ -116,7 +116,7 @@ fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
     text
 }
 
-fn lower(arguments: &Rewrite) -> Result<Exit, Failure> {
+fn lower(arguments: &Rewrite) -> Result<Exit> {
     let hint = read(arguments.text.as_deref())?;
     let mut rewritten = rewrite(&hint, arguments.to).map_err(|refusal| {
         let what = format!("the hint cannot be rewritten to {}", arguments.to);
@@ -129,7 +129,7 @@ fn lower(arguments: &Rewrite) -> Result<Exit, Failure> {
     write_stdout(rewritten)
 }
 
-fn read(text: Option<&str>) -> Result<Hint, Failure> {
+fn read(text: Option<&str>) -> Result<Hint> {
     let hint = match text {
         None | Some("-") => Hint::parse(&standard_input()?),
         Some(text) => Hint::parse(text),
@@ -141,7 +141,7 @@ fn read(text: Option<&str>) -> Result<Hint, Failure> {
 }
 
 /// Reads at most one byte more than allowed.
-fn standard_input() -> Result<String, Failure> {
+fn standard_input() -> Result<String> {
     let unreadable = |error: &io::Error| {
         Failure::new(Code::Usage, "standard input cannot be read", "send the hint as UTF-8 text")
             .because(&error.to_string())

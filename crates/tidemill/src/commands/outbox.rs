@@ -11,7 +11,7 @@ mod verify;
 
 use super::examples;
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Subcommand;
 use operate::RedirectArguments;
 use tidemill_domain::code::Exit;
@@ -63,7 +63,7 @@ pub(crate) enum OutboxCommand {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit> {
     match command {
         OutboxCommand::Add(arguments) => add::run(arguments, context).await,
         OutboxCommand::List(arguments) => look::list(arguments, context).await,

@@ -11,7 +11,7 @@ mod registry;
 
 use crate::commands::job::reason;
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 pub(super) use change::period;
 
 use change::Changes;
@@ -120,7 +120,7 @@ pub(crate) struct Of {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit> {
     match command {
         PoolCommand::Create { name, max, changes } => change::create(name, max, changes, context).await,
         PoolCommand::Set(set) => change::set(set, context).await,
@@ -140,7 +140,7 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
 }
 
 /// The pool with this name, or else with this external id.
-pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord, Failure> {
+pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord> {
     if let Ok(name) = text.parse::<PoolName>()
         && let Some(found) = tx.pools().find(&name).await?
     {

@@ -1,7 +1,7 @@
 //! `tidemill process` and `tidemill lease`.
 
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Subcommand;
 use tidemill_api::process::{Lease, Process};
 use tidemill_domain::code::Exit;
@@ -29,10 +29,7 @@ pub(crate) enum LeaseCommand {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(
-    ProcessCommand::List { limit }: &ProcessCommand,
-    context: &Context,
-) -> Result<Exit, Failure> {
+pub(super) async fn run(ProcessCommand::List { limit }: &ProcessCommand, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes().list(*limit + 1).await?;
@@ -42,10 +39,7 @@ pub(super) async fn run(
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn leases(
-    LeaseCommand::List { limit }: &LeaseCommand,
-    context: &Context,
-) -> Result<Exit, Failure> {
+pub(super) async fn leases(LeaseCommand::List { limit }: &LeaseCommand, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let leases = tx.leases().list(*limit + 1).await?;
     let columns = "kind name state epoch? owner?? acquired_at? until";

@@ -13,7 +13,7 @@ pub(super) mod worker;
 use crate::commands::{Flag, examples};
 use crate::config::Origin;
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Subcommand;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::RenderId;
@@ -71,7 +71,7 @@ impl RenderCommand {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exit> {
     refuse_supabase(context)?;
     match command {
         RenderCommand::Submit(arguments) => submit::run(arguments, context).await,
@@ -92,7 +92,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
 
 /// An environment made for Supabase's HTTP API does not configure the database of Tidemill. Without this error the
 /// program would use an empty SQLite file as its queue.
-pub(super) fn refuse_supabase(context: &Context) -> Result<(), Failure> {
+pub(super) fn refuse_supabase(context: &Context) -> Result<()> {
     let is_default = |path: &str| {
         let value = context.loaded().values.iter().find(|value| value.key.path == path);
         value.is_some_and(|value| value.origin == Origin::Default)
@@ -126,7 +126,7 @@ fn database_of(url: &str) -> String {
 }
 
 /// Commits, or rolls back a dry run.
-async fn finish(tx: Tx, is_dry: bool, context: &Context) -> Result<(), Failure> {
+async fn finish(tx: Tx, is_dry: bool, context: &Context) -> Result<()> {
     if is_dry {
         tx.rollback().await?;
         context.note("dry run: nothing changed");

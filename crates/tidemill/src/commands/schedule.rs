@@ -3,7 +3,7 @@
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Subcommand;
 use serde_json::json;
 use tidemill_api::schedule::{Schedule, ScheduleTick};
@@ -68,7 +68,7 @@ pub(crate) enum ScheduleCommand {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<Exit> {
     match command {
         ScheduleCommand::List { limit } => list(limit, context).await,
         ScheduleCommand::Show { name } => show(&name, context).await,
@@ -80,19 +80,19 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
     }
 }
 
-async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
+async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let schedules = tx.schedules().list(limit + 1).await?;
     let columns = "name job cron? zone? state next_at last_tick_at?";
     context.print_page::<Schedule, _>("tidemill.schedule/v1", "No schedules.", &schedules, columns, limit, "")
 }
 
-async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
+async fn show(name: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     print(&find(&mut tx, name).await?, context)
 }
 
-async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     find(&mut tx, name).await?;
     tx.schedules().remove(name, &context.actor(), reason).await?;
@@ -101,7 +101,7 @@ async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Ok)
 }
 
-async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let before = find(&mut tx, name).await?;
     let paused = tx.schedules().pause(name, &context.actor(), reason).await?;
@@ -109,7 +109,7 @@ async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Fail
     print(&paused.unwrap_or(before), context)
 }
 
-async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
+async fn resume(name: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let before = find(&mut tx, name).await?;
     let resumed = tx.schedules().resume(name, &context.actor(), None).await?;
@@ -117,7 +117,7 @@ async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
     print(&resumed.unwrap_or(before), context)
 }
 
-async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure> {
+async fn next(name: &str, count: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let record = find(&mut tx, name).await?;
     let bad = |bad| JobError::BadSchedule { schedule: name.to_owned(), bad };
@@ -136,7 +136,7 @@ async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
+async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     find(&mut tx, name).await?;
     let ticks = tx.schedules().ticks(name, None, limit + 1).await?;
@@ -145,6 +145,6 @@ async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failur
     context.print_page::<ScheduleTick, _>(schema, empty, &ticks, columns, limit, "")
 }
 
-fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit, Failure> {
+fn print(record: &ScheduleRecord, context: &Context) -> Result<Exit> {
     context.print_one("tidemill.schedule_detail/v1", &Schedule::from(record))
 }

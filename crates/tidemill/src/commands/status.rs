@@ -3,14 +3,14 @@
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::{Failure, printable};
+use crate::report::{Result, printable};
 use tidemill_api::outbox::OutboxCount;
 use tidemill_api::status::Status;
 use tidemill_domain::code::Exit;
 use tidemill_server::api::status;
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context) -> Result<Exit> {
     let status = status::read(&context.store().await?).await?;
     match context.output() {
         Output::Table => write_stdout(printable(&text(&status))),
@@ -37,7 +37,7 @@ fn text(status: &Status) -> String {
     let schedules = status
         .schedules
         .iter()
-        .map(|tick| format!("{}: {} {}", tick.schedule, tick.job, tick.next_at.map(ago).unwrap_or_default()));
+        .map(|tick| format!("{}: {} {}", tick.name, tick.job, tick.next_at.map(ago).unwrap_or_default()));
     let sections = [
         ("database", vec![format!("{}, {}, {schema}", database.kind, database.place)]),
         ("processes", vec![counts(&status.processes)]),

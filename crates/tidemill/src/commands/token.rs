@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::{Args, Subcommand};
 use std::time::Duration;
 use tidemill_api::token::Token;
@@ -72,7 +72,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit> {
     match command {
         TokenCommand::Create(arguments) => create(arguments, context).await,
         TokenCommand::List => list(context).await,
@@ -80,7 +80,7 @@ pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit
     }
 }
 
-async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
+async fn create(arguments: Create, context: &Context) -> Result<Exit> {
     if arguments.scopes.len() > SCOPES_MAX {
         let what = format!("a token has at most {SCOPES_MAX} scopes");
         return Err(Failure::new(Code::Usage, what, "use fewer scopes, or a prefix with *"));
@@ -104,7 +104,7 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
     write_stdout(format!("{}\n", token.expose()))
 }
 
-async fn list(context: &Context) -> Result<Exit, Failure> {
+async fn list(context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let records = tx.tokens().list(1000).await?;
@@ -114,7 +114,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     context.print_list::<Token, _>("tidemill.token/v1", empty, records, columns)
 }
 
-async fn delete(id: &str, context: &Context) -> Result<Exit, Failure> {
+async fn delete(id: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let is_deleted = tx.tokens().revoke(id, &context.actor()).await?;
     tx.commit().await?;

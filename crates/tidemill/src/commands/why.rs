@@ -5,7 +5,7 @@ mod explain;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, printable};
+use crate::report::{Failure, Result, printable};
 use clap::Args;
 use explain::{Explanation, TicketUnits, explain};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(crate) struct Why {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let mut all = Vec::new();
@@ -52,7 +52,7 @@ pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Fail
 }
 
 /// The tickets of a lease, of a run of any DAG, or of a run of one DAG.
-async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord>, Failure> {
+async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord>> {
     if let Ok(id) = text.parse::<TicketId>()
         && let Some(found) = tx.pools().ticket(id).await?
     {

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Args;
 use serde_json::json;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct Delete {
     batch: u32,
 }
 
-pub(super) async fn run(arguments: Delete, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Delete, context: &Context) -> Result<Exit> {
     let unfinished = if arguments.include_failed { Unfinished::Forget } else { Unfinished::Keep };
     let retention = Retention::new(arguments.older_than, arguments.keep, unfinished)?;
     let order = PurgeOrder { job: arguments.job, retention, batch: arguments.batch };

@@ -4,7 +4,7 @@ use super::step;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::{Failure, printable};
+use crate::report::{Result, printable};
 use tidemill_api::execution::{ExecutionContexts, ExecutionDetail, ExecutionOwner};
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::ExecutionId;
@@ -12,7 +12,7 @@ use tidemill_domain::time::Timestamp;
 use tidemill_server::api::execution::{contexts, report};
 use tidemill_store::job::StepRecord;
 
-pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let (mut report, steps) = report(&mut tx, id).await?;

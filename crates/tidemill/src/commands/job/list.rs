@@ -4,7 +4,7 @@ use super::Executions;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
+use crate::report::Result;
 use serde_json::json;
 use tidemill_api::execution::Execution;
 use tidemill_api::job::{Job, JobDetail, JobInstance, on_crash_text};
@@ -12,7 +12,7 @@ use tidemill_domain::code::Exit;
 use tidemill_server::api::job::{detail, with_registered};
 use tidemill_store::job::ExecutionFilter;
 
-pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let all = with_registered(tx.jobs().list(limit + 1).await?, context.jobs());
     let empty =
@@ -21,7 +21,7 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure>
     context.print_page::<Job, _>("tidemill.job/v1", empty, all, columns, limit, "")
 }
 
-pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let job = detail(&mut tx, name, context.jobs()).await?;
     let instances = tx.jobs().instances(name, None, limit + 1).await?;
@@ -46,7 +46,7 @@ pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exi
     }
 }
 
-pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit> {
     let filter =
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
     let mut tx = context.read().await?;

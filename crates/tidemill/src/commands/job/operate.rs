@@ -4,7 +4,7 @@
 use super::ExecutionAction;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
@@ -17,20 +17,20 @@ use tidemill_server::api::execution::operate::change;
 use tidemill_store::job::ExecutionChanged;
 use tidemill_store::{Store, StoreError, Tx};
 
-pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit> {
     perform(id, context, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await).await?;
     context.note(&format!("execution {id} stops after its current chunk; see `tidemill executions {id}`"));
     Ok(Exit::Ok)
 }
 
-pub(super) async fn abandon(action: &ExecutionAction, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn abandon(action: &ExecutionAction, context: &Context) -> Result<Exit> {
     let (id, reason) = (action.execution, &action.reason);
     perform(id, context, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await).await?;
     context.note(&format!("execution {id} is abandoned; its instance cannot be restarted"));
     Ok(Exit::Ok)
 }
 
-pub(super) async fn recover(action: &ExecutionAction, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn recover(action: &ExecutionAction, context: &Context) -> Result<Exit> {
     let (id, reason) = (action.execution, &action.reason);
     perform(id, context, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await).await?;
     context.note(&format!(
@@ -43,7 +43,7 @@ async fn perform(
     id: ExecutionId,
     context: &Context,
     act: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<ExecutionChanged, StoreError>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let operated = act(&mut tx, &context.actor()).await?;

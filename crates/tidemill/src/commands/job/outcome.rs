@@ -4,7 +4,7 @@ use super::step;
 use crate::config::Output;
 use crate::context::Context;
 use crate::declared::Definitions;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_engine::EngineError;
@@ -19,7 +19,7 @@ pub(super) async fn report(
     store: &Store,
     definitions: &Definitions,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let restart = format!("{} job restart {id}{}", context.program(), definitions.flag());
     let end = ended.map_err(|error| lost(id, &error, &restart))?;
     let mut tx = store.read().await?;
@@ -40,7 +40,7 @@ pub(super) async fn report(
 }
 
 /// The exit code, which depends on the status alone.
-fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], restart: &str) -> Result<Exit, Failure> {
+fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], restart: &str) -> Result<Exit> {
     let id = end.execution;
     let resume = format!("resume after the last committed chunk with `{restart}`");
     match end.status {

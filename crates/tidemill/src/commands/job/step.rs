@@ -3,7 +3,7 @@
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::Result;
 use serde_json::json;
 use tidemill_api::execution::steps_to_show;
 use tidemill_domain::code::Exit;
@@ -29,7 +29,7 @@ pub(super) fn cause<'a>(end: &'a ExecutionEnd, steps: &'a [StepRecord]) -> &'a s
 }
 
 /// Prints the steps as a table or as CSV. A table leaves out completed partitions if there are many.
-pub(super) fn print(steps: &[StepRecord], now: Timestamp, context: &Context) -> Result<Exit, Failure> {
+pub(super) fn print(steps: &[StepRecord], now: Timestamp, context: &Context) -> Result<Exit> {
     let output = context.output();
     let shown = if output == Output::Table { steps_to_show(steps) } else { steps.iter().collect() };
     let shown: Vec<(&StepRecord, Timestamp)> = shown.into_iter().map(|step| (step, now)).collect();

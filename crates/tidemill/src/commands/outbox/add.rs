@@ -1,7 +1,7 @@
 //! `outbox add`: adds an event by hand. `outbox edit` has the same flags for the payload.
 
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{ArgGroup, Args};
@@ -34,7 +34,7 @@ pub(crate) struct Add {
     headers: Vec<(String, String)>,
 }
 
-pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit> {
     let payload = arguments.payload.read()?.unwrap_or(Payload::Tombstone);
     let headers: Headers = arguments.headers.into_iter().collect();
     let Add { aggregate_type, aggregate_id, event_type, topic, .. } = arguments;
@@ -63,7 +63,7 @@ pub(crate) struct PayloadArguments {
 }
 
 impl PayloadArguments {
-    pub(super) fn read(&self) -> Result<Option<Payload>, Failure> {
+    pub(super) fn read(&self) -> Result<Option<Payload>> {
         Ok(match (&self.payload, &self.payload_base64) {
             (Some(json), _) => Some(Payload::Json(content(json, PAYLOAD_BYTES_MAX)?)),
             (None, Some(base64)) => Some(Payload::Bytes(bytes(base64)?)),
@@ -75,7 +75,7 @@ impl PayloadArguments {
 /// Base64 has four characters for three bytes, and line breaks.
 const BASE64_BYTES_MAX: usize = PAYLOAD_BYTES_MAX * 3 / 2;
 
-fn bytes(source: &str) -> Result<Vec<u8>, Failure> {
+fn bytes(source: &str) -> Result<Vec<u8>> {
     let text: String = content(source, BASE64_BYTES_MAX)?.split_ascii_whitespace().collect();
     STANDARD.decode(text).map_err(|error| {
         let fix = "use the standard alphabet with padding, as `base64` writes it";
@@ -85,7 +85,7 @@ fn bytes(source: &str) -> Result<Vec<u8>, Failure> {
 
 /// The text itself, or the content of `@FILE` or standard input. Reads one byte more than `most`, to notice content that
 /// is too long.
-fn content(source: &str, most: usize) -> Result<String, Failure> {
+fn content(source: &str, most: usize) -> Result<String> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     let read = match (source, source.strip_prefix('@')) {

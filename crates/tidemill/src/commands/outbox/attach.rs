@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use serde_json::json;
 use tidemill_api::attached_table;
@@ -21,7 +21,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn name(&self) -> Result<TableName, Failure> {
+    fn name(&self) -> Result<TableName> {
         Ok(TableName::new(&self.schema, &self.table)?)
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Detach {
     drop_indexes: bool,
 }
 
-pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit> {
     let Attach { table, topic, aggregate_type, event_type, time_zone, dry_run } = arguments;
     let attached = AttachedTable::new(
         table.name()?,
@@ -93,7 +93,7 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit,
     listing.print(context.output())
 }
 
-pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn list(context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let records = tx.outbox().attached_tables().await?;
     let (schema, empty) = ("tidemill.outbox_attached/v1", "No table is attached.");
@@ -101,7 +101,7 @@ pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     context.print_list::<attached_table::AttachedTable, _>(schema, empty, &records, columns)
 }
 
-pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit> {
     let name = arguments.table.name()?;
     let store = context.store().await?;
     let mut tx = store.begin().await?;

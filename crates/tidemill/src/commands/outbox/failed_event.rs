@@ -3,7 +3,7 @@
 use super::event_id;
 use super::operate::failure;
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use tidemill_api::attached_table::FailedRow;
 use tidemill_api::failed_event::{FailedEvent, FailedEventDetail};
@@ -107,7 +107,7 @@ pub(crate) struct OfTable {
 
 impl OfTable {
     /// None without `--table`. Rows cannot be filtered, so `is_filtered` is an error then.
-    pub(super) fn name(&self, is_filtered: bool) -> Result<Option<TableName>, Failure> {
+    pub(super) fn name(&self, is_filtered: bool) -> Result<Option<TableName>> {
         let Some(table) = &self.table else { return Ok(None) };
         if is_filtered {
             let what = "rows of an attached table cannot be filtered";
@@ -118,7 +118,7 @@ impl OfTable {
     }
 }
 
-pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit> {
     if let Some(name) = arguments.of_table.name(arguments.filter.is_given())? {
         return list_rows(&name, &arguments, context).await;
     }
@@ -137,7 +137,7 @@ pub(super) async fn run(arguments: Failed, context: &Context) -> Result<Exit, Fa
     context.print_page::<FailedEvent, _>(schema, empty, &records, columns, arguments.limit, "--after")
 }
 
-async fn list_rows(name: &TableName, arguments: &Failed, context: &Context) -> Result<Exit, Failure> {
+async fn list_rows(name: &TableName, arguments: &Failed, context: &Context) -> Result<Exit> {
     let skipped = if arguments.all { Skipped::Too } else { Skipped::Not };
     let after = arguments.after.unwrap_or(EventId::new(i64::MIN));
     let mut tx = context.read().await?;

@@ -1,7 +1,7 @@
 //! `outbox list`, `show` and `relays`.
 
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use tidemill_api::outbox::{Event, EventDetail, Relay};
 use tidemill_domain::code::{Code, Exit};
@@ -30,7 +30,7 @@ pub(crate) struct List {
     limit: u32,
 }
 
-pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit> {
     let filter = EventFilter {
         before: arguments.before,
         aggregate_type: arguments.aggregate_type,
@@ -45,7 +45,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     context.print_page::<Event, _>(schema, empty, &events, columns, arguments.limit, "--before")
 }
 
-pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let detail = tx.outbox().event_detail(id).await?.ok_or_else(|| {
         let fix = "see `tidemill outbox list`; events that were published long ago are deleted";
@@ -54,7 +54,7 @@ pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure
     context.print_one("tidemill.outbox_event_detail/v1", &EventDetail::from(&detail))
 }
 
-pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn relays(context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let relays = tx.outbox().relays().await?;
     let damaged = tx.outbox().damaged_relays().await?;

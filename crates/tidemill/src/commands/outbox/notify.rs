@@ -1,8 +1,7 @@
 //! `outbox notify`: a trigger that wakes relays when other programs write events.
 
 use crate::context::Context;
-use crate::output::print_fields;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Subcommand;
 use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
@@ -18,7 +17,7 @@ pub(crate) enum NotifyCommand {
     Status,
 }
 
-pub(super) async fn run(command: &NotifyCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: &NotifyCommand, context: &Context) -> Result<Exit> {
     match command {
         NotifyCommand::On => set(Notify::On, context).await,
         NotifyCommand::Off => set(Notify::Off, context).await,
@@ -26,7 +25,7 @@ pub(super) async fn run(command: &NotifyCommand, context: &Context) -> Result<Ex
     }
 }
 
-async fn set(notify: Notify, context: &Context) -> Result<Exit, Failure> {
+async fn set(notify: Notify, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let is_new = tx.outbox().set_notify(notify, &context.actor()).await?;
     tx.commit().await?;
@@ -39,7 +38,7 @@ async fn set(notify: Notify, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-async fn status(context: &Context) -> Result<Exit, Failure> {
+async fn status(context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let is_on = tx.outbox().notify().await?;
     let word = match is_on {
@@ -47,7 +46,7 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
         Some(false) => "off",
         None => "not supported by this database",
     };
-    print_fields("tidemill.outbox_notify/v1", &[("notify", json!(word))], context.output())
+    context.print_one("tidemill.outbox_notify/v1", &json!({ "notify": word }))
 }
 
 impl From<NotifyError> for Failure {

@@ -7,7 +7,7 @@ use super::failed_event::{Filter, OfTable, default_states};
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use tidemill_api::failed_event::{ChangedEvents, RefusedEvent};
@@ -84,7 +84,7 @@ pub(crate) struct EditArguments {
     reason: String,
 }
 
-pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<Exit> {
     let payload = arguments.payload.read()?;
     let has_headers = arguments.no_headers || !arguments.headers.is_empty();
     let headers = has_headers.then(|| arguments.headers.into_iter().collect::<Headers>());
@@ -93,7 +93,7 @@ pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<
     order.change_events(batches(&arguments.ids), context).await
 }
 
-pub(super) async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit> {
     let Many { ids, all, filter, reason, dry_run, of_table, .. } = arguments;
     let order = Order { verb, reason: &reason, is_dry_run: dry_run };
     if let Some(name) = of_table.name(filter.is_given() || all)? {
@@ -125,11 +125,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    async fn change_events(
-        &self,
-        mut selections: Vec<Selection>,
-        context: &Context,
-    ) -> Result<Exit, Failure> {
+    async fn change_events(&self, mut selections: Vec<Selection>, context: &Context) -> Result<Exit> {
         let (mut changed, mut refused) = (Vec::new(), Vec::new());
         let (store, actor) = (context.store().await?, context.actor());
         let operation = Operation { verb: self.verb, actor: &actor, reason: self.reason, limit: BATCH };
@@ -149,12 +145,7 @@ impl Order<'_> {
     }
 
     /// Changes these rows; without ids, all rows with status FAILED.
-    async fn change_rows(
-        &self,
-        name: &TableName,
-        ids: Vec<EventId>,
-        context: &Context,
-    ) -> Result<Exit, Failure> {
+    async fn change_rows(&self, name: &TableName, ids: Vec<EventId>, context: &Context) -> Result<Exit> {
         let row_order = match self.verb {
             Verb::Skip => RowOrder::Skip,
             Verb::Replay => RowOrder::Replay,
@@ -179,7 +170,7 @@ impl Order<'_> {
         self.report("row", &changed, &refused, context)
     }
 
-    async fn end(&self, tx: Tx) -> Result<(), Failure> {
+    async fn end(&self, tx: Tx) -> Result<()> {
         if self.is_dry_run {
             tx.rollback().await?;
         } else {
@@ -194,7 +185,7 @@ impl Order<'_> {
         changed: &[i64],
         refused: &[RefusedEvent],
         context: &Context,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         let text = |refusal: &RefusedEvent| format!("{noun} {}: {}", refusal.id, refusal.detail);
         if let ([refusal], []) = (refused, changed) {
             return Err(Failure::new(refusal.code, text(refusal), refusal.remedy.clone()));
@@ -218,7 +209,7 @@ impl Order<'_> {
 }
 
 /// All rows with status FAILED that were not skipped.
-async fn failed_rows(store: &Store, name: &TableName) -> Result<Vec<EventId>, Failure> {
+async fn failed_rows(store: &Store, name: &TableName) -> Result<Vec<EventId>> {
     let mut ids: Vec<EventId> = Vec::new();
     loop {
         let mut tx = store.read().await?;

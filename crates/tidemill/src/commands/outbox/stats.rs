@@ -2,8 +2,7 @@
 
 use crate::config::Output;
 use crate::context::Context;
-use crate::output::print_fields;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tidemill_api::outbox::{OutboxSlot, OutboxStats};
@@ -19,7 +18,7 @@ pub(crate) struct Stats {
     count: u32,
 }
 
-pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let stats = tx.outbox().stats(arguments.count).await?;
     if arguments.slots {
@@ -32,21 +31,21 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
     let stats = OutboxStats::from((&stats, attached.as_slice()));
     match (context.output(), json!(stats)) {
         (Output::Table, Value::Object(fields)) => {
-            print_fields("tidemill.outbox_stats/v1", &for_people(&fields), Output::Table)
+            context.print_one("tidemill.outbox_stats/v1", &for_people(&fields))
         }
         _ => context.print_one("tidemill.outbox_stats/v1", &stats),
     }
 }
 
 /// The same fields in a flat list. A missing number is unknown; a missing time means that there is no such event.
-fn for_people(fields: &Map<String, Value>) -> Vec<(&str, Value)> {
-    let mut shown = Vec::new();
+fn for_people(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut shown = Map::new();
     for (name, value) in fields {
         match value {
             Value::Object(states) if name == "failed_events" => shown.extend(for_people(states)),
             Value::Null if name.ends_with("oldest_at") || name == "slots" || name == "default_rows" => {}
-            Value::Null => shown.push((name.as_str(), json!("unknown"))),
-            value => shown.push((name.as_str(), value.clone())),
+            Value::Null => shown.extend([(name.clone(), json!("unknown"))]),
+            value => shown.extend([(name.clone(), value.clone())]),
         }
     }
     shown

@@ -5,7 +5,7 @@ use crate::commands::shutdown::Signals;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, print_object, write_stdout};
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct Verify {
     every: Duration,
 }
 
-pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit> {
     let store = context.store().await?;
     let mut verifier = verifier(&arguments, store, context)?;
     if arguments.follow {
@@ -44,7 +44,7 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     }
 }
 
-fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verifier, Failure> {
+fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verifier> {
     let Verify { sinks, topics, .. } = arguments;
     match (sinks.iter().find_map(|sink| kafka(sink)), sinks.len()) {
         (Some(servers), 1) => {
@@ -66,14 +66,14 @@ fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verif
     }
 }
 
-async fn once(verifier: &mut Verifier, context: &Context) -> Result<Exit, Failure> {
+async fn once(verifier: &mut Verifier, context: &Context) -> Result<Exit> {
     let verified = verifier.look().await?;
     no_file_is_missing(verifier)?;
     print(&verified, verifier, context)?;
     judge(&verified.verdict)
 }
 
-async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> Result<Exit, Failure> {
+async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> Result<Exit> {
     let mut signals = Signals::new()?;
     let mut last = None;
     loop {
@@ -98,7 +98,7 @@ fn no_file_is_missing(verifier: &Verifier) -> Result<(), VerifyError> {
     verifier.missing().map_or(Ok(()), |path| Err(VerifyError::NoFile(path.display().to_string())))
 }
 
-fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
+fn judge(verdict: &Verdict) -> Result<Exit> {
     if verdict.is_clean() {
         return Ok(Exit::Ok);
     }
@@ -109,7 +109,7 @@ fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
     Err(Failure::new(Code::VerifyFailed, what, fix))
 }
 
-fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<Exit, Failure> {
+fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<Exit> {
     let summary = format!("{}\n", verified.verdict);
     match context.output() {
         output @ (Output::Json | Output::Jsonl) => print_object(&object(verified, verifier), output),

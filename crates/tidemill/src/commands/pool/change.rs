@@ -4,7 +4,7 @@ use super::{find, look};
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::Result;
 use clap::Args;
 use serde_json::json;
 use std::num::NonZeroU32;
@@ -100,12 +100,7 @@ impl Changes {
     }
 }
 
-pub(super) async fn create(
-    name: PoolName,
-    max: u32,
-    changes: Changes,
-    context: &Context,
-) -> Result<Exit, Failure> {
+pub(super) async fn create(name: PoolName, max: u32, changes: Changes, context: &Context) -> Result<Exit> {
     let mut settings = context.new_pool(name, max);
     changes.apply(&mut settings);
     settings.check().map_err(PoolRefusal::from)?;
@@ -132,7 +127,7 @@ pub(crate) struct Set {
     reason: Option<String>,
 }
 
-pub(super) async fn set(set: Set, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn set(set: Set, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, &set.pool).await?.settings.name;
     let before = tx.pools().lock(&name).await?.ok_or_else(|| PoolRefusal::not_found(&set.pool))?;

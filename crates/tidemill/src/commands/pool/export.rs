@@ -5,7 +5,7 @@ use super::{limits, registry};
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
@@ -37,7 +37,7 @@ pub(crate) struct Export {
     running: bool,
 }
 
-pub(super) async fn run(export: &Export, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(export: &Export, context: &Context) -> Result<Exit> {
     if export.running && export.table == Table::Limits {
         let fix = "add --table registry, or leave out --running";
         return Err(Failure::new(Code::Usage, "--running applies only to the registry", fix));
@@ -63,7 +63,7 @@ pub(super) async fn run(export: &Export, context: &Context) -> Result<Exit, Fail
     write_stdout(text)
 }
 
-async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>, Failure> {
+async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for pool in tx.pools().list(POOLS_MAX).await? {
         let settings = &pool.settings;

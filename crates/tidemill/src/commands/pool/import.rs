@@ -5,7 +5,7 @@ use super::limits::Limits;
 use super::registry::Batch;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use serde_json::json;
 use std::io::Read;
 use std::num::NonZeroU32;
@@ -19,7 +19,7 @@ use tidemill_domain::words::plural;
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, Pools};
 use tidemill_store::Store;
 
-pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit> {
     let items = items(&read(file)?).map_err(|why| refused(file, &why))?;
     let (batches, limits): (Vec<_>, Vec<_>) =
         (1_usize..).zip(items).partition(|(_, item)| Batch::is_one(item));
@@ -36,7 +36,7 @@ pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure>
     Ok(if is_complete { Exit::Ok } else { Exit::NotAdmitted })
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+fn read(file: &Path) -> Result<Vec<u8>> {
     let read = if file == Path::new("-") {
         let mut text = Vec::new();
         std::io::stdin().lock().read_to_end(&mut text).map(|_| text)
@@ -57,7 +57,7 @@ fn all<T>(
     items: Vec<(usize, Item)>,
     file: &Path,
     read: impl Fn(&Item) -> Result<T, String>,
-) -> Result<Vec<(usize, T)>, Failure> {
+) -> Result<Vec<(usize, T)>> {
     let one = |(place, item): (usize, Item)| {
         let why = |why| refused(file, &format!("item {place}: {why}"));
         read(&item).map(|found| (place, found)).map_err(why)
@@ -72,7 +72,7 @@ async fn put(
     store: &Store,
     listing: &mut Listing,
     context: &Context,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut tx = store.begin().await?;
     for (place, limits) in limits {
         let known = tx.pools().lock(&limits.name).await?.map(|record| record.settings);
@@ -105,7 +105,7 @@ async fn take_over(
     store: &Store,
     listing: &mut Listing,
     context: &Context,
-) -> Result<bool, Failure> {
+) -> Result<bool> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     drop(tx);
@@ -128,7 +128,7 @@ async fn take_over(
 }
 
 /// The units that are granted to a batch, or why not. The batch already runs, so it gets all of them at once or none.
-async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Result<u64, String>, Failure> {
+async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Result<u64, String>> {
     let Some(pool) = pools.by_external_id(batch.external_id).await? else {
         return Ok(Err(format!("there is no pool with the external id {}", batch.external_id)));
     };

@@ -3,7 +3,7 @@
 use super::{Of, find};
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use serde::Serialize;
 use serde_json::json;
 use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
@@ -11,7 +11,7 @@ use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::State;
 use tidemill_domain::words::plural;
 
-pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let pools = tx.pools().list(limit + 1).await?;
@@ -28,7 +28,7 @@ struct PoolDetail {
     first_in_queue: Option<String>,
 }
 
-pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let record = find(&mut tx, pool).await?;
@@ -41,7 +41,7 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
     context.print_one("tidemill.pool_detail/v1", &detail)
 }
 
-pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let states = [State::Granted, State::Running, State::Suspect];
@@ -50,7 +50,7 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
     context.print_page::<PoolLease, _>("tidemill.pool_lease/v1", "No leases.", &leases, columns, of.limit, "")
 }
 
-pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
@@ -62,7 +62,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     context.print_page::<PoolPlace, _>(schema, empty, places, columns, of.limit, "")
 }
 
-pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let name = match pool {
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
@@ -77,7 +77,7 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
 const POOLS_MAX: u32 = 100_000;
 
 /// Replays the logs, and fails if a pool differs from its log.
-pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let names = match pool {
         Some(pool) => vec![find(&mut tx, pool).await?.settings.name],

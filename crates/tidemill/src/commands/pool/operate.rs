@@ -2,7 +2,7 @@
 
 use super::find;
 use crate::context::Context;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::TicketId;
@@ -11,7 +11,7 @@ use tidemill_domain::words::plural;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
-pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let pause = Pause { by: context.actor().name, reason: reason.to_owned(), at: tx.now().await? };
     let PoolRecord { settings, active, usage, waiting, .. } =
@@ -26,7 +26,7 @@ pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result
     Ok(Exit::Ok)
 }
 
-pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit> {
     let tx = context.begin().await?;
     let before = set_pause(tx, pool, None, reason, context).await?.settings;
     context.note(&match before.paused {
@@ -43,7 +43,7 @@ async fn set_pause(
     paused: Option<Pause>,
     reason: Option<&str>,
     context: &Context,
-) -> Result<PoolRecord, Failure> {
+) -> Result<PoolRecord> {
     let name = find(&mut tx, pool).await?.settings.name;
     let before = tx.pools().lock(&name).await?.ok_or_else(|| PoolRefusal::not_found(pool))?;
     let mut settings = before.settings.clone();
@@ -54,7 +54,7 @@ async fn set_pause(
     Ok(before)
 }
 
-pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
     PoolRefusal::check(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
@@ -63,7 +63,7 @@ pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) 
     Ok(Exit::Ok)
 }
 
-pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let record = tx.pools().ticket(lease).await?;
     let released = tx.pools().release_ticket(lease, &context.actor(), reason).await?;

@@ -1,6 +1,6 @@
 //! Files that `tidemill render` reads: data, mappings and profiles.
 
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::ValueEnum;
 use std::io::Read;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) fn read_table<T>(
     format: Option<FileFormat>,
     code: Code,
     read: impl Fn(&Path, &[u8], Format) -> Result<Vec<T>, Diagnostics>,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Vec<T>> {
     let format = format.map(Format::from).or_else(|| Format::of(file)).ok_or_else(|| {
         let what = format!("the name of {} does not tell whether it is CSV or YAML", file.display());
         Failure::new(Code::Usage, what, "add --format csv or --format yaml")
@@ -48,7 +48,7 @@ pub(super) fn read_table<T>(
 }
 
 /// The text of a file, or of standard input if it is `-`. Reading stops at the size limit.
-pub(super) fn read_data(file: &Path) -> Result<String, Failure> {
+pub(super) fn read_data(file: &Path) -> Result<String> {
     let bytes = read_bytes(file, GFX_BYTES_MAX)?
         .ok_or_else(|| Failure::from(BadMaterial::Data(BadGfx::TooLarge { bytes: GFX_BYTES_MAX + 1 })))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -58,7 +58,7 @@ pub(super) fn read_data(file: &Path) -> Result<String, Failure> {
 }
 
 /// None when the file has more than `most` bytes.
-fn read_bytes(file: &Path, most: usize) -> Result<Option<Vec<u8>>, Failure> {
+fn read_bytes(file: &Path, most: usize) -> Result<Option<Vec<u8>>> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {

@@ -3,7 +3,7 @@
 use super::{render_id, submit, unknown};
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use tidemill_api::render::{Render, RenderDetail, RenderWorker};
 use tidemill_domain::code::{Code, Exit};
@@ -50,7 +50,7 @@ fn status(text: &str) -> Result<Status, String> {
     text.parse().map_err(|_| format!("use one of {}", Status::ALL.map(Status::as_str).join(", ")))
 }
 
-pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit> {
     let filter = RenderFilter {
         status: arguments.status,
         composition: arguments.composition,
@@ -64,7 +64,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     context.print_page::<Render, _>(schema, empty, &renders, columns, arguments.limit, "--before")
 }
 
-pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit> {
     let id = arguments.id;
     let mut tx = context.read().await?;
     let record = tx.renders().find(id).await?.ok_or_else(|| unknown(id))?;
@@ -90,7 +90,7 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
     context.print_one("tidemill.render_detail/v1", &detail)
 }
 
-pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn workers(context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
     let columns = "name process?? state in_flight capacity seen_at";

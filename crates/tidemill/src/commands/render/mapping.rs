@@ -4,7 +4,7 @@ use super::file::{FileFormat, read_table};
 use super::finish;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Subcommand;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(crate) enum MappingCommand {
     },
 }
 
-pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Exit> {
     match command {
         MappingCommand::Import { file, format, replace, dry_run } => {
             let rows = read_table(&file, format, Code::BadFieldMapping, read_mapping)?;
@@ -79,7 +79,7 @@ struct Import {
 }
 
 /// Imports all rows or none.
-async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit, Failure> {
+async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let actor = context.actor();
     let compositions: BTreeSet<&str> = rows.iter().map(|row| row.composition.as_str()).collect();
@@ -115,13 +115,13 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
     listing.print(context.output())
 }
 
-async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+async fn list(composition: Option<&str>, context: &Context) -> Result<Exit> {
     let rows = context.read().await?.renders().field_mappings(composition).await?;
     let columns = "composition field_name kind layer_name layer_composition?? property? source? optional?";
     context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "No mappings.", rows, columns)
 }
 
-async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
     if count == 0 {

@@ -4,7 +4,7 @@ use super::{Setup, render_id, unknown};
 use crate::commands::job::reason;
 use crate::context::Context;
 use crate::output::Listing;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
@@ -42,19 +42,19 @@ pub(crate) struct Recover {
     reason: String,
 }
 
-pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
     let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().cancel(id, &actor, reason).await).await
 }
 
-pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
     let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().retry(id, &actor, reason).await).await
 }
 
-pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit> {
     let policy = Setup::policy(&context.settings().render)?;
     let (actor, reason) = (context.actor(), Some(arguments.reason.as_str()));
     if !arguments.all {
@@ -99,7 +99,7 @@ async fn order(
     run: Run<'_>,
     context: &Context,
     give: impl AsyncFn(&mut Tx, RenderId) -> Result<RenderChanged, StoreError>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let store = context.store().await?;
     let (mut listing, mut refusals) = (changes(), Vec::new());
     for id in run.ids.iter().copied() {
@@ -140,7 +140,7 @@ async fn order(
     listing.print(context.output())
 }
 
-pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn poll(context: &Context) -> Result<Exit> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     tx.wake(RENDER_WAITING);
@@ -155,7 +155,7 @@ pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn reseal(context: &Context) -> Result<Exit> {
     if context.settings().render_keys.is_empty() {
         let what = "no key for render data is configured";
         return Err(Failure::new(Code::BadRenderKey, what, "add [render.keys.NAME] to the configuration"));

@@ -4,7 +4,7 @@ use super::file::{FileFormat, read_data, read_table};
 use super::{Setup, render_id, submit};
 use crate::context::Context;
 use crate::output::write_stdout;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use std::path::PathBuf;
 use tidemill_declare::render::{read_mapping, read_profiles};
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     format: Option<FileFormat>,
 }
 
-pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit> {
     let text = read_data(&arguments.file)?;
     let given_date = arguments.date.as_deref().map(submit::date).transpose()?;
     let setup = Setup::read(&context.settings().render)?;
@@ -78,7 +78,7 @@ pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Ok)
 }
 
-async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Material, Failure> {
+async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Material> {
     let composition = arguments.composition.as_deref();
     if let (Some(profiles), Some(mapping)) = (&arguments.profiles, &arguments.mapping) {
         let profiles: Vec<Profile> = read_table(profiles, arguments.format, Code::BadProfile, read_profiles)?;

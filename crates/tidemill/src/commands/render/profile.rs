@@ -4,7 +4,7 @@ use super::file::{FileFormat, read_table};
 use super::finish;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(crate) enum ProfileCommand {
     },
 }
 
-pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Exit> {
     match command {
         ProfileCommand::Import { file, format, dry_run } => {
             let profiles = read_table(&file, format, Code::BadProfile, read_profiles)?;
@@ -62,7 +62,7 @@ pub(super) async fn run(command: ProfileCommand, context: &Context) -> Result<Ex
 }
 
 /// Imports all profiles or none.
-async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit, Failure> {
+async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let columns = &["composition", "result"];
     let mut listing = Listing::new("tidemill.render_profile_import/v1", columns, "Nothing to import.");
@@ -79,14 +79,14 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
     listing.print(context.output())
 }
 
-async fn list(context: &Context) -> Result<Exit, Failure> {
+async fn list(context: &Context) -> Result<Exit> {
     let profiles = context.read().await?.renders().profiles().await?;
     let columns = "composition template width height rate duration? extension? output_module?";
     let empty = "No profiles.";
     context.print_list::<Profile, _>("tidemill.render_profile/v1", empty, profiles, columns)
 }
 
-async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
+async fn delete(composition: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     if !tx.renders().delete_profile(composition, &context.actor()).await? {
         let known: Vec<_> =

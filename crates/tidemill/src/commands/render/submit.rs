@@ -3,8 +3,7 @@
 use super::Setup;
 use super::file::read_data;
 use crate::context::Context;
-use crate::output::print_fields;
-use crate::report::Failure;
+use crate::report::{Failure, Result};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -39,7 +38,7 @@ pub(crate) struct Submit {
     dry_run: bool,
 }
 
-pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     let text = read_data(&arguments.file)?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
     // The allow list can be checked only on a host that has it in its configuration.
@@ -64,19 +63,16 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     }
     tx.commit().await?;
     let is_new = matches!(submitted, Submitted::New(_));
-    let fields = [
-        ("render", json!(submitted.id().get())),
-        ("composition", json!(material.profile.composition)),
-        ("is_new", json!(is_new)),
-    ];
-    print_fields("tidemill.render_submitted/v1", &fields, context.output())?;
+    let (render, composition) = (submitted.id().get(), material.profile.composition);
+    let fields = json!({ "render": render, "composition": composition, "is_new": is_new });
+    context.print_one("tidemill.render_submitted/v1", &fields)?;
     if !is_new {
         context.note("this render is already ordered and has not ended");
     }
     Ok(Exit::Ok)
 }
 
-pub(super) fn date(text: &str) -> Result<BroadcastDate, Failure> {
+pub(super) fn date(text: &str) -> Result<BroadcastDate> {
     text.parse()
         .map_err(|bad: BadBroadcastDate| Failure::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
 }

@@ -1,6 +1,6 @@
 //! Explains one ticket.
 
-use crate::report::Failure;
+use crate::report::Result;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -60,11 +60,7 @@ pub(super) struct LogEntry {
     pub(super) message: String,
 }
 
-pub(super) async fn explain(
-    tx: &mut Tx,
-    record: &TicketRecord,
-    now: Timestamp,
-) -> Result<Explanation, Failure> {
+pub(super) async fn explain(tx: &mut Tx, record: &TicketRecord, now: Timestamp) -> Result<Explanation> {
     let records = tx.pools().ticket_log(record.ticket.id, RECORDS).await?;
     let entries = records.iter().filter_map(|decided| {
         let message = ticket_history::line(decided.at, &decided.event, &record.ticket)?;
