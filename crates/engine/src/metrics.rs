@@ -1,61 +1,53 @@
 //! The metrics of this crate: one function per event, so that a name is written once.
 
-use metrics::{counter, describe_counter, describe_histogram, histogram};
+use metrics::{counter, histogram};
 use std::time::Duration;
 use tidemill_domain::job::Counters;
 use tidemill_domain::time::{Clock, Monotonic};
 
-const ALERT_CHANGES: &str = "tidemill_alert_changes_total";
-const ALERT_DELIVERIES: &str = "tidemill_alert_deliveries_total";
-const ALERT_SIGNAL_FAILURES: &str = "tidemill_alert_signal_failures_total";
-const CHUNK_DURATION: &str = "tidemill_chunk_duration_seconds";
-const FENCING_REJECTIONS: &str = "tidemill_fencing_rejections_total";
-const JOB_EXECUTIONS: &str = "tidemill_job_executions_total";
-const JOB_INSTANCES_PURGED: &str = "tidemill_job_instances_purged_total";
-const JOB_PARTITIONS: &str = "tidemill_job_partitions_total";
-const JOB_RECOVERIES: &str = "tidemill_job_recoveries_total";
-const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
-const LEASE_TAKEOVERS: &str = "tidemill_lease_takeovers_total";
-const PROCESSES_EXPIRED: &str = "tidemill_processes_expired_total";
-const SCHEDULE_LAG: &str = "tidemill_schedule_lag_seconds";
-const SCHEDULE_TICKS: &str = "tidemill_schedule_ticks_total";
-const SELF_FENCED: &str = "tidemill_self_fenced_total";
-const STEP_ITEMS: &str = "tidemill_step_items_total";
-const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
+/// Declares the names of metrics, and a function that registers their descriptions.
+macro_rules! metric_names {
+    (@describe counter $name:ident $about:literal) => { ::metrics::describe_counter!($name, $about) };
+    (@describe gauge $name:ident $about:literal) => { ::metrics::describe_gauge!($name, $about) };
+    (@describe histogram $name:ident $about:literal) => { ::metrics::describe_histogram!($name, $about) };
+    ($vis:vis fn $describe:ident; $($kind:ident $name:ident = $text:literal, $about:literal;)+) => {
+        $(const $name: &str = $text;)+
+
+        $vis fn $describe() {
+            $($crate::metrics::metric_names!(@describe $kind $name $about);)+
+        }
+    };
+}
+
+pub(crate) use metric_names;
+
+metric_names! {
+    fn describe_own;
+
+    counter ALERT_CHANGES = "tidemill_alert_changes_total", "Alerts that fired or were over, by rule and notice.";
+    counter ALERT_DELIVERIES = "tidemill_alert_deliveries_total", "Attempts to deliver a notice, by channel and outcome.";
+    counter ALERT_SIGNAL_FAILURES = "tidemill_alert_signal_failures_total", "Looks at a signal that failed, by signal.";
+    histogram CHUNK_DURATION = "tidemill_chunk_duration_seconds", "How long chunks take from the end of reading to their end, by job and step.";
+    counter FENCING_REJECTIONS = "tidemill_fencing_rejections_total", "Writes of ghosts that were refused, by kind of lease.";
+    counter JOB_EXECUTIONS = "tidemill_job_executions_total", "Executions that ended in this process, by job and status.";
+    counter JOB_INSTANCES_PURGED = "tidemill_job_instances_purged_total", "Instances that this process has forgotten, by job.";
+    counter JOB_PARTITIONS = "tidemill_job_partitions_total", "Partitions that ended in this process, by job, step and status.";
+    counter JOB_RECOVERIES = "tidemill_job_recoveries_total", "Executions whose process died and that this process failed, by job.";
+    counter LEASE_EXPIRED = "tidemill_lease_expired_total", "Lapsed leases that this process freed, by kind.";
+    counter LEASE_TAKEOVERS = "tidemill_lease_takeovers_total", "Lapsed leases that this process took over, by kind.";
+    counter PROCESSES_EXPIRED = "tidemill_processes_expired_total", "Silent processes that this process declared dead.";
+    histogram SCHEDULE_LAG = "tidemill_schedule_lag_seconds", "How long after their tick executions were launched, by schedule.";
+    counter SCHEDULE_TICKS = "tidemill_schedule_ticks_total", "Ticks of schedules that this process decided on, by schedule and outcome.";
+    counter SELF_FENCED = "tidemill_self_fenced_total", "Times that this process gave itself up because it could not renew in time.";
+    counter STEP_ITEMS = "tidemill_step_items_total", "Items read, written, filtered and skipped, by job, step and what was done.";
+    counter STEP_CHUNKS = "tidemill_step_chunks_total", "Chunks that committed or were rolled back, by job, step and outcome.";
+}
 
 pub fn describe() {
     crate::outbox::metrics::describe();
     crate::pool::metrics::describe();
     crate::render::metrics::describe();
-    describe_counter!(ALERT_CHANGES, "Alerts that fired or were over, by rule and notice.");
-    describe_counter!(ALERT_DELIVERIES, "Attempts to deliver a notice, by channel and outcome.");
-    describe_counter!(ALERT_SIGNAL_FAILURES, "Looks at a signal that failed, by signal.");
-    describe_histogram!(
-        CHUNK_DURATION,
-        "How long chunks take from the end of reading to their end, by job and step."
-    );
-    describe_counter!(JOB_EXECUTIONS, "Executions that ended in this process, by job and status.");
-    describe_counter!(JOB_INSTANCES_PURGED, "Instances that this process has forgotten, by job.");
-    describe_counter!(JOB_PARTITIONS, "Partitions that ended in this process, by job, step and status.");
-    describe_counter!(JOB_RECOVERIES, "Executions whose process died and that this process failed, by job.");
-    describe_counter!(STEP_CHUNKS, "Chunks that committed or were rolled back, by job, step and outcome.");
-    describe_counter!(
-        STEP_ITEMS,
-        "Items read, written, filtered and skipped, by job, step and what was done."
-    );
-    describe_counter!(FENCING_REJECTIONS, "Writes of ghosts that were refused, by kind of lease.");
-    describe_counter!(LEASE_EXPIRED, "Lapsed leases that this process freed, by kind.");
-    describe_counter!(LEASE_TAKEOVERS, "Lapsed leases that this process took over, by kind.");
-    describe_counter!(PROCESSES_EXPIRED, "Silent processes that this process declared dead.");
-    describe_histogram!(SCHEDULE_LAG, "How long after their tick executions were launched, by schedule.");
-    describe_counter!(
-        SCHEDULE_TICKS,
-        "Ticks of schedules that this process decided on, by schedule and outcome."
-    );
-    describe_counter!(
-        SELF_FENCED,
-        "Times that this process gave itself up because it could not renew in time."
-    );
+    describe_own();
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]

@@ -1,46 +1,36 @@
 //! The metrics of the outbox. Unknown values are NaN, never 0.
 
 use super::gauge::RelayWork;
-use metrics::{describe_gauge, gauge};
+use metrics::gauge;
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::{AttachedStats, Backlog, OutboxStats};
 
-const ATTACHED_OLDEST: &str = "tidemill_outbox_attached_oldest_seconds";
-const ATTACHED_ROWS: &str = "tidemill_outbox_attached_rows";
-const DEFAULT_ROWS: &str = "tidemill_outbox_default_rows";
-const EMPTY_POLLS: &str = "tidemill_outbox_empty_poll_ratio";
-const FAILED_EVENTS: &str = "tidemill_outbox_failed_events";
-const FAILED_EVENTS_OLDEST: &str = "tidemill_outbox_failed_events_oldest_seconds";
-const LAG: &str = "tidemill_outbox_lag_events";
-const OLDEST: &str = "tidemill_outbox_oldest_seconds";
-const PUBLISHED: &str = "tidemill_outbox_published_per_second";
-const QUERIES: &str = "tidemill_outbox_queries_per_10000_events";
-const RELAYS: &str = "tidemill_outbox_relays";
-const UNOWNED: &str = "tidemill_outbox_unowned_slots";
-const UNPUBLISHED: &str = "tidemill_outbox_unpublished_events";
-const UNPUBLISHED_OLDEST: &str = "tidemill_outbox_unpublished_oldest_seconds";
-const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
+crate::metrics::metric_names! {
+    fn describe_own;
+
+    gauge ATTACHED_OLDEST = "tidemill_outbox_attached_oldest_seconds", "Age of the oldest row of an attached table that is to be sent.";
+    gauge ATTACHED_ROWS = "tidemill_outbox_attached_rows", "Rows of an attached table that are not published, by status.";
+    gauge DEFAULT_ROWS = "tidemill_outbox_default_rows", "Events in the default partition, because no other one was there.";
+    gauge EMPTY_POLLS = "tidemill_outbox_empty_poll_ratio", "Which part of the polls of all relays found nothing, since the last look.";
+    gauge FAILED_EVENTS = "tidemill_outbox_failed_events", "Events that were not taken, and those behind them, by state.";
+    gauge FAILED_EVENTS_OLDEST = "tidemill_outbox_failed_events_oldest_seconds", "Age of the oldest event that was not taken, by state.";
+    gauge LAG = "tidemill_outbox_lag_events", "Events that no relay has read yet.";
+    gauge OLDEST = "tidemill_outbox_oldest_seconds", "Age of the oldest event that no relay has read yet.";
+    gauge PUBLISHED = "tidemill_outbox_published_per_second", "Events per second of all relays, since the last look.";
+    gauge QUERIES = "tidemill_outbox_queries_per_10000_events", "Statements of all relays for 10,000 events, since the last look.";
+    gauge RELAYS = "tidemill_outbox_relays", "Relays that are alive.";
+    gauge UNOWNED = "tidemill_outbox_unowned_slots", "Slots that no live relay has.";
+    gauge UNPUBLISHED = "tidemill_outbox_unpublished_events", "Events that are still to be published: not read yet, or not taken.";
+    gauge UNPUBLISHED_OLDEST = "tidemill_outbox_unpublished_oldest_seconds", "Age of the oldest event that is still to be published.";
+    gauge WAL = "tidemill_outbox_wal_bytes_per_event", "Bytes of the write-ahead log that acknowledgements cost for each event.";
+}
 
 pub(crate) fn describe() {
     super::relay::describe();
-    describe_gauge!(ATTACHED_OLDEST, "Age of the oldest row of an attached table that is to be sent.");
-    describe_gauge!(ATTACHED_ROWS, "Rows of an attached table that are not published, by status.");
-    describe_gauge!(DEFAULT_ROWS, "Events in the default partition, because no other one was there.");
-    describe_gauge!(EMPTY_POLLS, "Which part of the polls of all relays found nothing, since the last look.");
-    describe_gauge!(FAILED_EVENTS, "Events that were not taken, and those behind them, by state.");
-    describe_gauge!(FAILED_EVENTS_OLDEST, "Age of the oldest event that was not taken, by state.");
-    describe_gauge!(LAG, "Events that no relay has read yet.");
-    describe_gauge!(OLDEST, "Age of the oldest event that no relay has read yet.");
-    describe_gauge!(PUBLISHED, "Events per second of all relays, since the last look.");
-    describe_gauge!(QUERIES, "Statements of all relays for 10,000 events, since the last look.");
-    describe_gauge!(RELAYS, "Relays that are alive.");
-    describe_gauge!(UNOWNED, "Slots that no live relay has.");
-    describe_gauge!(UNPUBLISHED, "Events that are still to be published: not read yet, or not taken.");
-    describe_gauge!(UNPUBLISHED_OLDEST, "Age of the oldest event that is still to be published.");
-    describe_gauge!(WAL, "Bytes of the write-ahead log that acknowledgements cost for each event.");
+    describe_own();
 }
 
 /// `stats` are none after a failed sample; `done` is the work since the previous one.

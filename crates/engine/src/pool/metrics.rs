@@ -2,42 +2,28 @@
 
 use super::metering::Tally;
 use crate::metrics::number;
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{counter, gauge, histogram};
 use std::time::Duration;
 use tidemill_store::pool::PoolLevel;
 
-const ALLOWED: &str = "tidemill_pool_acquire_allowed_total";
-const DOWNGRADED: &str = "tidemill_pool_acquire_downgraded_total";
-const REQUESTS: &str = "tidemill_pool_acquire_requests_total";
-const TIMEOUTS: &str = "tidemill_pool_acquire_timeouts_total";
-const WAITED: &str = "tidemill_pool_acquire_waited_total";
-const CAPACITY: &str = "tidemill_pool_capacity_units";
-const IN_USE: &str = "tidemill_pool_in_use_units";
-const OLDEST_WAIT: &str = "tidemill_pool_oldest_wait_seconds";
-const OVER: &str = "tidemill_pool_over_units";
-const PASS: &str = "tidemill_pool_pass_seconds";
-const PASS_COMMANDS: &str = "tidemill_pool_pass_commands_total";
-const SUSPECT: &str = "tidemill_pool_suspect_leases";
-const UTILIZATION: &str = "tidemill_pool_utilization_ratio";
-const WAIT: &str = "tidemill_pool_wait_seconds";
-const WAITING: &str = "tidemill_pool_waiting_requests";
+crate::metrics::metric_names! {
+    pub(crate) fn describe;
 
-pub(crate) fn describe() {
-    describe_counter!(ALLOWED, "Requests that got all their units at once, by pool.");
-    describe_counter!(DOWNGRADED, "Requests that got fewer units than they asked for, by pool.");
-    describe_counter!(REQUESTS, "New requests for units, by pool.");
-    describe_counter!(TIMEOUTS, "Requests that left the queue without units, by pool.");
-    describe_counter!(WAITED, "Requests that got units after a wait, by pool.");
-    describe_gauge!(CAPACITY, "Units that there are, by pool.");
-    describe_gauge!(IN_USE, "Units in use, by pool.");
-    describe_gauge!(OLDEST_WAIT, "How long the oldest request of the queue has waited, by pool.");
-    describe_gauge!(OVER, "Units in use beyond the limit, by pool.");
-    describe_histogram!(PASS, "How long passes over pools take, from the request to the commit.");
-    describe_counter!(PASS_COMMANDS, "Commands that passes over pools decided about.");
-    describe_gauge!(SUSPECT, "Leases whose holders have not been heard of, by pool.");
-    describe_gauge!(UTILIZATION, "Units in use of those that there are, from 0 to 1, by pool.");
-    describe_histogram!(WAIT, "How long requests waited that got units after a wait, by pool.");
-    describe_gauge!(WAITING, "Requests in the queue, by pool.");
+    counter ALLOWED = "tidemill_pool_acquire_allowed_total", "Requests that got all their units at once, by pool.";
+    counter DOWNGRADED = "tidemill_pool_acquire_downgraded_total", "Requests that got fewer units than they asked for, by pool.";
+    counter REQUESTS = "tidemill_pool_acquire_requests_total", "New requests for units, by pool.";
+    counter TIMEOUTS = "tidemill_pool_acquire_timeouts_total", "Requests that left the queue without units, by pool.";
+    counter WAITED = "tidemill_pool_acquire_waited_total", "Requests that got units after a wait, by pool.";
+    gauge CAPACITY = "tidemill_pool_capacity_units", "Units that there are, by pool.";
+    gauge IN_USE = "tidemill_pool_in_use_units", "Units in use, by pool.";
+    gauge OLDEST_WAIT = "tidemill_pool_oldest_wait_seconds", "How long the oldest request of the queue has waited, by pool.";
+    gauge OVER = "tidemill_pool_over_units", "Units in use beyond the limit, by pool.";
+    histogram PASS = "tidemill_pool_pass_seconds", "How long passes over pools take, from the request to the commit.";
+    counter PASS_COMMANDS = "tidemill_pool_pass_commands_total", "Commands that passes over pools decided about.";
+    gauge SUSPECT = "tidemill_pool_suspect_leases", "Leases whose holders have not been heard of, by pool.";
+    gauge UTILIZATION = "tidemill_pool_utilization_ratio", "Units in use of those that there are, from 0 to 1, by pool.";
+    histogram WAIT = "tidemill_pool_wait_seconds", "How long requests waited that got units after a wait, by pool.";
+    gauge WAITING = "tidemill_pool_waiting_requests", "Requests in the queue, by pool.";
 }
 
 pub(super) fn passed(took: Duration, commands: usize) {

@@ -2,46 +2,30 @@
 
 use super::gauge::RenderGauges;
 use crate::metrics::number;
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{counter, gauge, histogram};
 use std::time::Duration;
 use tidemill_domain::render::{Failure, Status};
 
-const BUSY_PLACES: &str = "tidemill_render_busy_places";
-const CLAIMS: &str = "tidemill_render_claims_total";
-const CONCERNS: &str = "tidemill_render_concerns_total";
-const COPY: &str = "tidemill_render_copy_seconds";
-const DURATION: &str = "tidemill_render_duration_seconds";
-const ENDED: &str = "tidemill_render_ended_total";
-const FAILURES: &str = "tidemill_render_failures_total";
-const FARM: &str = "tidemill_render_nexrender_seconds";
-const IN_HAND: &str = "tidemill_render_in_hand";
-const LEFTOVERS: &str = "tidemill_render_leftover_jobs";
-const OLDEST: &str = "tidemill_render_oldest_pending_seconds";
-const PAUSED: &str = "tidemill_render_paused";
-const RECOVERIES: &str = "tidemill_render_recoveries_total";
-const RENDERS: &str = "tidemill_render_renders";
-const SUCCESS: &str = "tidemill_render_success_ratio";
-const WAITING_FOR_LICENCE: &str = "tidemill_render_waiting_for_licence";
-const WORKERS: &str = "tidemill_render_workers";
+crate::metrics::metric_names! {
+    pub(crate) fn describe;
 
-pub(crate) fn describe() {
-    describe_gauge!(BUSY_PLACES, "Places at the farm that the worker of this process has taken.");
-    describe_counter!(CLAIMS, "Renders that the worker of this process has claimed.");
-    describe_counter!(CONCERNS, "Things about renders that a person should hear of, by what they are.");
-    describe_histogram!(COPY, "How long files take to be copied to the NAS.");
-    describe_histogram!(DURATION, "How long renders take from the first claim to their end, by status.");
-    describe_counter!(ENDED, "Renders that have ended in this process, by status.");
-    describe_counter!(FAILURES, "Attempts at renders that have failed in this process, by code.");
-    describe_histogram!(FARM, "How long nexrender takes to answer, by call and outcome.");
-    describe_gauge!(IN_HAND, "Renders that the worker of this process has.");
-    describe_gauge!(LEFTOVERS, "Jobs that are still to be taken out of nexrender.");
-    describe_gauge!(OLDEST, "How long the oldest render has waited for a worker.");
-    describe_gauge!(PAUSED, "Whether the worker of this process claims nothing, 1 or 0.");
-    describe_counter!(RECOVERIES, "Renders that this process took from workers that had vanished.");
-    describe_gauge!(RENDERS, "Renders that have not ended, by status.");
-    describe_gauge!(SUCCESS, "Which part of the renders of the last 24 hours was completed, from 0 to 1.");
-    describe_gauge!(WAITING_FOR_LICENCE, "Renders of this process that wait for a licence.");
-    describe_gauge!(WORKERS, "Workers that are alive.");
+    gauge BUSY_PLACES = "tidemill_render_busy_places", "Places at the farm that the worker of this process has taken.";
+    counter CLAIMS = "tidemill_render_claims_total", "Renders that the worker of this process has claimed.";
+    counter CONCERNS = "tidemill_render_concerns_total", "Things about renders that a person should hear of, by what they are.";
+    histogram COPY = "tidemill_render_copy_seconds", "How long files take to be copied to the NAS.";
+    histogram DURATION = "tidemill_render_duration_seconds", "How long renders take from the first claim to their end, by status.";
+    counter ENDED = "tidemill_render_ended_total", "Renders that have ended in this process, by status.";
+    counter FAILURES = "tidemill_render_failures_total", "Attempts at renders that have failed in this process, by code.";
+    histogram FARM = "tidemill_render_nexrender_seconds", "How long nexrender takes to answer, by call and outcome.";
+    gauge IN_HAND = "tidemill_render_in_hand", "Renders that the worker of this process has.";
+    gauge LEFTOVERS = "tidemill_render_leftover_jobs", "Jobs that are still to be taken out of nexrender.";
+    gauge OLDEST = "tidemill_render_oldest_pending_seconds", "How long the oldest render has waited for a worker.";
+    gauge PAUSED = "tidemill_render_paused", "Whether the worker of this process claims nothing, 1 or 0.";
+    counter RECOVERIES = "tidemill_render_recoveries_total", "Renders that this process took from workers that had vanished.";
+    gauge RENDERS = "tidemill_render_renders", "Renders that have not ended, by status.";
+    gauge SUCCESS = "tidemill_render_success_ratio", "Which part of the renders of the last 24 hours was completed, from 0 to 1.";
+    gauge WAITING_FOR_LICENCE = "tidemill_render_waiting_for_licence", "Renders of this process that wait for a licence.";
+    gauge WORKERS = "tidemill_render_workers", "Workers that are alive.";
 }
 
 pub(super) fn claimed(count: usize) {

@@ -1,39 +1,25 @@
 //! The metrics of relays, and the log lines of batches.
 
 use super::{BATCHES, Member};
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{counter, gauge, histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::outbox::Effort;
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::time::Monotonic;
 
-const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
-const JOINS_REFUSED: &str = "tidemill_outbox_joins_refused_total";
-const POLLS: &str = "tidemill_outbox_polls_total";
-const PUBLISHED: &str = "tidemill_outbox_published_total";
-const QUERIES: &str = "tidemill_outbox_queries_total";
-const REFUSED: &str = "tidemill_outbox_refused_total";
-const RELAYS_RETIRED: &str = "tidemill_outbox_relays_retired_total";
-const SINK_FAILURES: &str = "tidemill_outbox_sink_failures_total";
-const SLOTS: &str = "tidemill_outbox_slots";
+crate::metrics::metric_names! {
+    pub(in crate::outbox) fn describe;
 
-pub(in crate::outbox) fn describe() {
-    describe_histogram!(BATCH_DURATION, "How long batches take from reading to their acknowledgement.");
-    describe_counter!(JOINS_REFUSED, "Times that the relay of this process was refused by its settings.");
-    describe_counter!(
-        POLLS,
-        "Times that the relay of this process asked for events, by whether there were any."
-    );
-    describe_counter!(PUBLISHED, "Events that this process has published and acknowledged.");
-    describe_counter!(
-        QUERIES,
-        "Statements by which the relay of this process looked, read and acknowledged."
-    );
-    describe_counter!(REFUSED, "Events that the sink refused.");
-    describe_counter!(RELAYS_RETIRED, "Silent relays that this process has retired.");
-    describe_counter!(SINK_FAILURES, "Publications that failed as a whole, so that they are tried again.");
-    describe_gauge!(SLOTS, "Slots that the relay of this process has.");
+    histogram BATCH_DURATION = "tidemill_outbox_batch_duration_seconds", "How long batches take from reading to their acknowledgement.";
+    counter JOINS_REFUSED = "tidemill_outbox_joins_refused_total", "Times that the relay of this process was refused by its settings.";
+    counter POLLS = "tidemill_outbox_polls_total", "Times that the relay of this process asked for events, by whether there were any.";
+    counter PUBLISHED = "tidemill_outbox_published_total", "Events that this process has published and acknowledged.";
+    counter QUERIES = "tidemill_outbox_queries_total", "Statements by which the relay of this process looked, read and acknowledged.";
+    counter REFUSED = "tidemill_outbox_refused_total", "Events that the sink refused.";
+    counter RELAYS_RETIRED = "tidemill_outbox_relays_retired_total", "Silent relays that this process has retired.";
+    counter SINK_FAILURES = "tidemill_outbox_sink_failures_total", "Publications that failed as a whole, so that they are tried again.";
+    gauge SLOTS = "tidemill_outbox_slots", "Slots that the relay of this process has.";
 }
 
 pub(super) fn batch(spent: Duration) {
