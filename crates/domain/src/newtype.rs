@@ -89,6 +89,38 @@ macro_rules! getters {
     };
 }
 
+/// Declares builder methods, which change `self` and return it.
+///
+/// ```
+/// #[must_use]
+/// #[derive(Default)]
+/// pub struct Box {
+///     width: u32,
+/// }
+///
+/// impl Box {
+///     tidemill_domain::setters! {
+///         /// In millimetres.
+///         pub fn width(self, width: u32) { self.width = width }
+///     }
+/// }
+///
+/// assert_eq!(Box::default().width(3).width, 3);
+/// ```
+#[macro_export]
+macro_rules! setters {
+    ($(
+        $(#[$about:meta])*
+        pub fn $name:ident($self:ident $(, $argument:ident: $type:ty)*) { $($change:tt)+ }
+    )+) => {$(
+        $(#[$about])*
+        pub fn $name(mut $self $(, $argument: $type)*) -> Self {
+            $($change)+;
+            $self
+        }
+    )+};
+}
+
 /// The error of the first condition that does not hold.
 pub(crate) fn check_all<E>(conditions: impl IntoIterator<Item = (bool, E)>) -> Result<(), E> {
     conditions.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, error)| Err(error))

@@ -7,6 +7,7 @@ use std::fmt;
 pub const SKIP_LIMIT: u64 = 10;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[must_use]
 pub struct Kinds {
     all: bool,
     some: BTreeSet<ErrorKind>,
@@ -26,16 +27,9 @@ impl Kinds {
         Self { some: kinds.into_iter().collect(), ..Self::default() }
     }
 
-    #[must_use]
-    pub fn except(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
-        self.except.extend(kinds);
-        self
-    }
-
-    #[must_use]
-    pub fn and(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
-        self.some.extend(kinds);
-        self
+    crate::setters! {
+        pub fn except(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.except.extend(kinds) }
+        pub fn and(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.some.extend(kinds) }
     }
 
     /// A fatal error is in no set.

@@ -35,6 +35,7 @@ const FAR: Duration = Duration::from_secs(1_000 * 24 * 3600);
 /// assert!(nightly.plan().is_ok());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
 pub struct Schedule {
     pub name: String,
     pub job: String,
@@ -93,50 +94,18 @@ impl Schedule {
         }
     }
 
-    /// Five fields, six with the second first, or a word such as `@daily`.
-    #[must_use]
-    pub fn cron(mut self, cron: impl Into<String>) -> Self {
-        self.cron = cron.into();
-        self
-    }
-
-    /// The time zone, by its IANA name.
-    #[must_use]
-    pub fn zone(mut self, zone: impl Into<String>) -> Self {
-        self.zone = zone.into();
-        self
-    }
-
-    /// Fires only within this window, such as `MON-FRI 22:00-06:00`. You can add several.
-    #[must_use]
-    pub fn window(mut self, window: impl Into<String>) -> Self {
-        self.windows.push(window.into());
-        self
-    }
-
-    #[must_use]
-    pub fn outside(mut self, outside: Outside) -> Self {
-        self.outside = outside.to_string();
-        self
-    }
-
-    #[must_use]
-    pub fn missed(mut self, missed: MissedRuns) -> Self {
-        self.missed = missed.to_string();
-        self
-    }
-
-    /// What happens to a tick while an earlier one still runs.
-    #[must_use]
-    pub fn overlap(mut self, overlap: Overlap) -> Self {
-        self.overlap = overlap.to_string();
-        self
-    }
-
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
+    crate::setters! {
+        /// Five fields, six with the second first, or a word such as `@daily`.
+        pub fn cron(self, cron: impl Into<String>) { self.cron = cron.into() }
+        /// The time zone, by its IANA name.
+        pub fn zone(self, zone: impl Into<String>) { self.zone = zone.into() }
+        /// Fires only within this window, such as `MON-FRI 22:00-06:00`. You can add several.
+        pub fn window(self, window: impl Into<String>) { self.windows.push(window.into()) }
+        pub fn outside(self, outside: Outside) { self.outside = outside.to_string() }
+        pub fn missed(self, missed: MissedRuns) { self.missed = missed.to_string() }
+        /// What happens to a tick while an earlier one still runs.
+        pub fn overlap(self, overlap: Overlap) { self.overlap = overlap.to_string() }
+        pub fn grace(self, grace: Duration) { self.grace = grace }
     }
 
     /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` are replaced.

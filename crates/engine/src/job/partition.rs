@@ -140,28 +140,15 @@ pub struct PartitionedStep {
 }
 
 impl PartitionedStep {
-    /// Requested number of partitions.
-    pub fn grid(mut self, grid: usize) -> Self {
-        self.grid = Grid::Fixed(grid);
-        self
-    }
-
-    /// Requests as many partitions as the step's [pool](Step::pool) grants when it first runs.
-    pub fn grid_granted(mut self) -> Self {
-        self.grid = Grid::Granted;
-        self
-    }
-
-    /// How many partitions the process of the job runs at once; the number of its CPUs by default.
-    pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = Some(concurrency);
-        self
-    }
-
-    /// Runs partitions only in the process of the job.
-    pub fn local(mut self) -> Self {
-        self.is_local = true;
-        self
+    tidemill_domain::setters! {
+        /// Requested number of partitions.
+        pub fn grid(self, grid: usize) { self.grid = Grid::Fixed(grid) }
+        /// Requests as many partitions as the step's [pool](Step::pool) grants when it first runs.
+        pub fn grid_granted(self) { self.grid = Grid::Granted }
+        /// How many partitions the process of the job runs at once; the number of its CPUs by default.
+        pub fn concurrency(self, concurrency: usize) { self.concurrency = Some(concurrency) }
+        /// Runs partitions only in the process of the job.
+        pub fn local(self) { self.is_local = true }
     }
 
     /// The step.

@@ -71,29 +71,20 @@ impl SparkSpec {
         self
     }
 
-    /// Path of `spark-submit`. By default that of `SPARK_HOME`, or the first in `PATH`.
-    pub fn submit(mut self, program: impl Into<PathBuf>) -> Self {
-        self.submit = Some(program.into());
-        self
-    }
-
-    /// How many tasks may run at once, and the hint for the source. By default what the step's [pool](Step::pool)
-    /// granted.
-    pub fn parallelism(mut self, granted: Granted) -> Self {
-        self.submission.granted = Some(granted);
-        self
-    }
-
-    /// Sets options of the `spark-submit` command: environment, folder, timeout, log file.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidemill_engine::job::SparkSpec;
-    /// let spec = SparkSpec::new("a.py").command(|command| command.timeout(Duration::from_secs(3600)));
-    /// ```
-    pub fn command(mut self, more: impl FnOnce(CommandSpec) -> CommandSpec) -> Self {
-        self.command = more(self.command);
-        self
+    tidemill_domain::setters! {
+        /// Path of `spark-submit`. By default that of `SPARK_HOME`, or the first in `PATH`.
+        pub fn submit(self, program: impl Into<PathBuf>) { self.submit = Some(program.into()) }
+        /// How many tasks may run at once, and the hint for the source. By default what the step's [pool](Step::pool)
+        /// granted.
+        pub fn parallelism(self, granted: Granted) { self.submission.granted = Some(granted) }
+        /// Sets options of the `spark-submit` command: environment, folder, timeout, log file.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use tidemill_engine::job::SparkSpec;
+        /// let spec = SparkSpec::new("a.py").command(|command| command.timeout(Duration::from_secs(3600)));
+        /// ```
+        pub fn command(self, more: impl FnOnce(CommandSpec) -> CommandSpec) { self.command = more(self.command) }
     }
 
     fn into_command(mut self, granted: Option<&Granted>) -> Result<CommandSpec, ItemError> {

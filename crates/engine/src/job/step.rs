@@ -34,29 +34,16 @@ impl Step {
         Self { name, rules: StepRules::default(), listeners: Vec::new(), pool: None, body }
     }
 
-    /// Runs it again in a restart even if it has completed.
-    pub fn allow_start_if_complete(mut self) -> Self {
-        self.rules.allow_start_if_complete = true;
-        self
-    }
-
-    /// How often it may be started in one instance of the job.
-    pub fn start_limit(mut self, limit: u32) -> Self {
-        self.rules.start_limit = limit;
-        self
-    }
-
-    /// Adds a listener.
-    pub fn listener(mut self, listener: impl StepListener + 'static) -> Self {
-        self.listeners.push(Arc::new(listener));
-        self
-    }
-
-    /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
-    /// what it got. A divided step runs that many partitions at once, all in this process.
-    pub fn pool(mut self, pool_use: PoolUse) -> Self {
-        self.pool = Some(pool_use);
-        self
+    tidemill_domain::setters! {
+        /// Runs it again in a restart even if it has completed.
+        pub fn allow_start_if_complete(self) { self.rules.allow_start_if_complete = true }
+        /// How often it may be started in one instance of the job.
+        pub fn start_limit(self, limit: u32) { self.rules.start_limit = limit }
+        /// Adds a listener.
+        pub fn listener(self, listener: impl StepListener + 'static) { self.listeners.push(Arc::new(listener)) }
+        /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
+        /// what it got. A divided step runs that many partitions at once, all in this process.
+        pub fn pool(self, pool_use: PoolUse) { self.pool = Some(pool_use) }
     }
 
     /// The name.

@@ -63,35 +63,18 @@ impl CsvReader<Row> {
 }
 
 impl<T> CsvReader<T> {
-    /// Field separator; a comma by default. Letters and digits are not allowed.
-    pub fn delimiter(mut self, delimiter: u8) -> Self {
-        self.format.scanner.delimiter = delimiter;
-        self
-    }
-
-    /// Quote character; `"` by default. None treats quotes as text.
-    pub fn quote(mut self, quote: impl Into<Option<u8>>) -> Self {
-        self.format.scanner.quote = quote.into();
-        self
-    }
-
-    /// Skips lines that begin with this character.
-    pub fn comment(mut self, mark: u8) -> Self {
-        self.format.scanner.comment = Some(mark);
-        self
-    }
-
-    /// Trims white space around fields, but not inside quotes.
-    pub fn trim(mut self) -> Self {
-        self.format.scanner.is_trimming = true;
-        self
-    }
-
-    /// Treats the first record as data. Without [`columns`](Self::columns), items are built by the order of the fields,
-    /// and the columns of rows are named by number, from 1.
-    pub fn no_headers(mut self) -> Self {
-        self.format.header = Header::None;
-        self
+    tidemill_domain::setters! {
+        /// Field separator; a comma by default. Letters and digits are not allowed.
+        pub fn delimiter(self, delimiter: u8) { self.format.scanner.delimiter = delimiter }
+        /// Quote character; `"` by default. None treats quotes as text.
+        pub fn quote(self, quote: impl Into<Option<u8>>) { self.format.scanner.quote = quote.into() }
+        /// Skips lines that begin with this character.
+        pub fn comment(self, mark: u8) { self.format.scanner.comment = Some(mark) }
+        /// Trims white space around fields, but not inside quotes.
+        pub fn trim(self) { self.format.scanner.is_trimming = true }
+        /// Treats the first record as data. Without [`columns`](Self::columns), items are built by the order of the fields,
+        /// and the columns of rows are named by number, from 1.
+        pub fn no_headers(self) { self.format.header = Header::None }
     }
 
     /// Names the columns, and treats the first record as data. If that is a header too, call

@@ -74,16 +74,11 @@ impl CsvWriter<Row> {
 }
 
 impl<T: Send + Sync + 'static> CsvWriter<T> {
-    /// Field separator; a comma by default.
-    pub fn delimiter(mut self, delimiter: u8) -> Self {
-        self.layout.delimiter = delimiter;
-        self
-    }
-
-    /// Writes no header.
-    pub fn no_headers(mut self) -> Self {
-        self.layout.header = Header::None;
-        self
+    tidemill_domain::setters! {
+        /// Field separator; a comma by default.
+        pub fn delimiter(self, delimiter: u8) { self.layout.delimiter = delimiter }
+        /// Writes no header.
+        pub fn no_headers(self) { self.layout.header = Header::None }
     }
 
     /// Names the columns, in the order of the fields. The header is written even without items.

@@ -70,35 +70,18 @@ impl<L: Layout> FileWriter<L> {
         }
     }
 
-    /// Replaces an existing file, once the new one is complete.
-    pub fn overwrite(mut self) -> Self {
-        self.output.options.existing = Existing::Replace;
-        self
-    }
-
-    /// Writes only into these folders.
-    pub fn within(mut self, roots: Roots) -> Self {
-        self.output.roots = Some(roots);
-        self
-    }
-
-    /// Writes no file when there are no items. An existing file is then left alone.
-    pub fn skip_if_empty(mut self) -> Self {
-        self.is_skipping_empty = true;
-        self
-    }
-
-    /// Text encoding; UTF-8 by default. Characters that it does not have are an error.
-    pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.encoding = encoding;
-        self
-    }
-
-    /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
-    /// items, and the next run then refuses to continue. A crash of the process cannot.
-    pub fn sync(mut self, is_syncing: bool) -> Self {
-        self.output.options.is_syncing = is_syncing;
-        self
+    tidemill_domain::setters! {
+        /// Replaces an existing file, once the new one is complete.
+        pub fn overwrite(self) { self.output.options.existing = Existing::Replace }
+        /// Writes only into these folders.
+        pub fn within(self, roots: Roots) { self.output.roots = Some(roots) }
+        /// Writes no file when there are no items. An existing file is then left alone.
+        pub fn skip_if_empty(self) { self.is_skipping_empty = true }
+        /// Text encoding; UTF-8 by default. Characters that it does not have are an error.
+        pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
+        /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
+        /// items, and the next run then refuses to continue. A crash of the process cannot.
+        pub fn sync(self, is_syncing: bool) { self.output.options.is_syncing = is_syncing }
     }
 
     async fn add(&mut self, items: &[L::Item]) -> Result<(), ItemError> {
