@@ -1,7 +1,6 @@
 //! Processors and writers composed of others, or of closures.
 
 mod boxed;
-mod closure;
 mod mapped;
 mod processor;
 mod writer;
@@ -10,7 +9,8 @@ mod writer;
 mod tests;
 
 pub use boxed::{BoxProcessor, BoxReader, BoxWriter};
-pub use closure::{AsyncProcessor, ValidatingProcessor};
 pub use mapped::{MappedReader, ReaderExt};
-pub use processor::{ClassifierProcessor, CompositeProcessor, ProcessorExt};
+pub use processor::{
+    AsyncProcessor, ClassifierProcessor, CompositeProcessor, ProcessorExt, ValidatingProcessor,
+};
 pub use writer::{ClassifierWriter, CompositeWriter};

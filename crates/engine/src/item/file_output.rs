@@ -10,10 +10,7 @@
 //! length were never committed and are cut off. The part is locked while it is open, so that two runs cannot write to
 //! it.
 
-mod error;
-
 use crate::item::{Roots, RootsError};
-use error::OutputError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -29,8 +26,7 @@ pub(crate) struct FileOutput {
     part: PathBuf,
     /// Folders that target and part must be in. Set before `open`.
     pub(crate) roots: Option<Roots>,
-    offset_key: String,
-    inode_key: String,
+    name: String,
     state: State,
     /// Appended but not yet flushed.
     pending: Vec<u8>,
@@ -74,18 +70,7 @@ enum State {
 impl Clone for FileOutput {
     /// The clone is not open.
     fn clone(&self) -> Self {
-        Self {
-            options: self.options,
-            target: self.target.clone(),
-            part: self.part.clone(),
-            roots: self.roots.clone(),
-            offset_key: self.offset_key.clone(),
-            inode_key: self.inode_key.clone(),
-            state: State::Closed,
-            pending: Vec::new(),
-            offset: 0,
-            kept: 0,
-        }
+        Self { roots: self.roots.clone(), ..Self::new(&self.name, self.target.clone(), self.options) }
     }
 }
 
@@ -100,8 +85,7 @@ impl FileOutput {
             target,
             part: part.into(),
             roots: None,
-            offset_key: format!("{name}.current.count"),
-            inode_key: format!("{name}.current.inode"),
+            name: name.to_owned(),
             state: State::Closed,
             pending: Vec::new(),
             offset: 0,
@@ -118,8 +102,8 @@ impl FileOutput {
 
     /// Starts an empty part, or truncates that of the last run to its committed length.
     pub(crate) async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        let saved = context.get(&self.offset_key).and_then(serde_json::Value::as_u64);
-        let inode = context.get(&self.inode_key).and_then(serde_json::Value::as_u64);
+        let saved = |key: &str| context.get(&self.key(key)).and_then(serde_json::Value::as_u64);
+        let (saved, inode) = (saved("count"), saved("inode"));
         if let Some(roots) = &self.roots {
             // From here on the paths are free of links.
             let (target, part) = (roots.target(&self.target), roots.target(&self.part));
@@ -166,8 +150,8 @@ impl FileOutput {
     /// truncates the file.
     pub(crate) fn update(&mut self, context: &mut ExecutionContext) {
         if let State::Open(file) = &self.state {
-            context.put(&self.offset_key, self.offset);
-            context.put(&self.inode_key, file.metadata().ok().and_then(|metadata| inode(&metadata)));
+            context.put(&self.key("count"), self.offset);
+            context.put(&self.key("inode"), file.metadata().ok().and_then(|metadata| inode(&metadata)));
         }
         self.kept = self.offset;
     }
@@ -212,6 +196,10 @@ impl FileOutput {
     pub(crate) fn leave(&mut self) {
         self.pending.clear();
         self.state = State::Closed;
+    }
+
+    fn key(&self, what: &str) -> String {
+        format!("{}.current.{what}", self.name)
     }
 
     fn start(&mut self) -> Result<(), OutputError> {
@@ -321,6 +309,39 @@ impl FileOutput {
     fn cannot_create(&self, source: io::Error) -> OutputError {
         OutputError::Create { path: shown(&self.part), source }
     }
+}
+
+/// All of these end the step.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error(
+        "the output file {path} exists already; move it away and restart the job, or allow to overwrite it"
+    )]
+    Exists { path: String },
+    #[error("the output file {path} cannot be created; check that its folder exists and may be written to")]
+    Create { path: String, source: io::Error },
+    #[error("the output file {path} is being written by another run; wait for its end, or use another name")]
+    InUse { path: String },
+    #[error(
+        "the unfinished output file {path} of the last run is gone; put it back and restart the job, \
+         or start the job anew"
+    )]
+    Missing { path: String },
+    #[error(
+        "the unfinished output file {path} has {found} bytes, but the last run had committed {committed}; \
+         put it back as it was and restart the job, or start the job anew"
+    )]
+    Short { path: String, found: u64, committed: u64 },
+    #[error("the output file {path} cannot be written; check the space on its disk, then restart the job")]
+    Write { path: String, source: io::Error },
+    #[error("the finished output file cannot be renamed to {path}; check its folder, then restart the job")]
+    Publish { path: String, source: io::Error },
+    /// More items after the file got its final name.
+    #[error(
+        "the output file {path} was already published by an earlier run, but there are more items now; \
+         start the job anew, with another name"
+    )]
+    Published { path: String },
 }
 
 fn publish(file: &File, part: &Path, target: &Path, existing: Existing) -> Result<(), OutputError> {

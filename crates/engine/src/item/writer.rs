@@ -3,9 +3,8 @@
 pub mod csv;
 pub mod file;
 pub mod items;
-pub mod json_lines;
+pub mod lines;
 pub mod outbox;
-pub mod text;
 
 #[cfg(test)]
 mod tests;
@@ -13,6 +12,5 @@ mod tests;
 pub use self::csv::CsvWriter;
 pub use file::FileWriter;
 pub use items::ItemsWriter;
-pub use json_lines::JsonLinesWriter;
+pub use lines::{JsonLinesWriter, TextWriter};
 pub use outbox::OutboxWriter;
-pub use text::TextWriter;

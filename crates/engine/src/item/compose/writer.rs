@@ -42,21 +42,18 @@ pub struct Writers<O, D> {
 /// Distributes the items of a chunk to writers, identified by index.
 pub trait Deal<O>: Send + 'static {
     #[doc(hidden)]
-    fn deal<'a>(&mut self, items: &'a [O], writers: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError>;
+    fn deal(&mut self, items: &[O], writers: usize) -> Result<Shares<O>, ItemError>;
 }
 
-#[doc(hidden)]
-pub enum Share<'a, O> {
-    All(&'a [O]),
-    Some(Vec<O>),
-}
+/// The items of each writer; none means all items.
+type Shares<O> = Vec<(usize, Option<Vec<O>>)>;
 
 /// Every item goes to all writers.
 pub struct ToAll;
 
 impl<O> Deal<O> for ToAll {
-    fn deal<'a>(&mut self, items: &'a [O], writers: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError> {
-        Ok((0..writers).map(|number| (number, Share::All(items))).collect())
+    fn deal(&mut self, _: &[O], writers: usize) -> Result<Shares<O>, ItemError> {
+        Ok((0..writers).map(|number| (number, None)).collect())
     }
 }
 
@@ -85,7 +82,7 @@ where
     O: Clone + 'static,
     K: PartialEq + Debug + Send + 'static,
 {
-    fn deal<'a>(&mut self, items: &'a [O], _: usize) -> Result<Vec<(usize, Share<'a, O>)>, ItemError> {
+    fn deal(&mut self, items: &[O], _: usize) -> Result<Shares<O>, ItemError> {
         let mut groups: Vec<(usize, Vec<O>)> = Vec::new();
         for item in items {
             let key = (self.classify)(item);
@@ -98,7 +95,7 @@ where
                 None => groups.push((number, vec![item.clone()])),
             }
         }
-        Ok(groups.into_iter().map(|(number, group)| (number, Share::Some(group))).collect())
+        Ok(groups.into_iter().map(|(number, group)| (number, Some(group))).collect())
     }
 }
 
@@ -157,10 +154,7 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
     async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
         for (number, share) in self.deal.deal(items, self.parts.len())? {
             let Some(part) = self.parts.get_mut(number) else { continue };
-            let written = match &share {
-                Share::All(items) => part.write(items, chunk).await,
-                Share::Some(items) => part.write(items, chunk).await,
-            };
+            let written = part.write(share.as_deref().unwrap_or(items), chunk).await;
             if written.is_err() {
                 self.roll_back().await?;
                 return written;

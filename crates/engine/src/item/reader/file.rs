@@ -1,7 +1,6 @@
 //! The reader of files, for all formats: finds files, cuts them into records and saves its position.
 //!
-//! It saves, under its name: `.read.count`, the number of reads, counted as in Spring Batch; `.position` and `.line` of
-//! the next record; and for a pattern `.file` and `.file.finished`. A restart seeks to the position.
+//! It saves its position under its name; a restart seeks to it.
 
 use crate::item::reader::error::InputError;
 use crate::item::reader::files::{Files, StopPoint, left};
@@ -15,6 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row};
 use tidemill_domain::job::ExecutionContext;
+
+/// Number of reads, counted as in Spring Batch.
+const READ_COUNT: &str = "read.count";
+/// Position and line of the next record.
+const POSITION: &str = "position";
+const LINE: &str = "line";
+/// For a pattern: the current file, and whether it was read to its end.
+const FILE: &str = "file";
+const FINISHED: &str = "file.finished";
 
 /// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth) or
 /// [`JsonLines`](super::json_lines::JsonLines).
@@ -63,7 +71,6 @@ type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 #[must_use]
 pub struct FileReader<F, T> {
     name: String,
-    keys: Keys,
     files: Files,
     encoding: Encoding,
     is_counting: bool,
@@ -99,14 +106,6 @@ struct SavedPosition {
     read_count: u64,
     stopped: Option<StopPoint>,
     place: Option<Place>,
-}
-
-struct Keys {
-    read_count: String,
-    position: String,
-    line: String,
-    file: String,
-    is_finished: String,
 }
 
 impl<F: Format, T: DeserializeOwned> FileReader<F, T> {
@@ -148,17 +147,8 @@ impl<F: Format, T> Clone for FileReader<F, T> {
 
 impl<F: Format, T> FileReader<F, T> {
     fn of(name: String, files: Files, parse: Parse<F, T>) -> Self {
-        let key = |what: &str| format!("{name}.{what}");
-        let keys = Keys {
-            read_count: key("read.count"),
-            position: key("position"),
-            line: key("line"),
-            file: key("file"),
-            is_finished: key("file.finished"),
-        };
         Self {
             name,
-            keys,
             files,
             encoding: Encoding::default(),
             is_counting: false,
@@ -173,30 +163,19 @@ impl<F: Format, T> FileReader<F, T> {
         }
     }
 
-    /// Text encoding; UTF-8 by default. Invalid bytes are a parse error.
-    pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.encoding = encoding;
-        self
-    }
-
-    /// Counts all records before the first read, for the progress bar. This reads every file twice.
-    pub fn count_total(mut self) -> Self {
-        self.is_counting = true;
-        self
-    }
-
-    /// Reads only files in these folders.
-    pub fn within(mut self, roots: Roots) -> Self {
-        self.roots = Some(roots);
-        self
-    }
-
-    /// Allows the pattern to match no file: then there are no items.
-    pub fn allow_none(mut self) -> Self {
-        if let Files::Pattern { may_be_none, .. } = &mut self.files {
-            *may_be_none = true;
+    tidemill_domain::setters! {
+        /// Text encoding; UTF-8 by default. Invalid bytes are a parse error.
+        pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
+        /// Counts all records before the first read, for the progress bar. This reads every file twice.
+        pub fn count_total(self) { self.is_counting = true }
+        /// Reads only files in these folders.
+        pub fn within(self, roots: Roots) { self.roots = Some(roots) }
+        /// Allows the pattern to match no file: then there are no items.
+        pub fn allow_none(self) {
+            if let Files::Pattern { may_be_none, .. } = &mut self.files {
+                *may_be_none = true;
+            }
         }
-        self
     }
 
     fn next(&mut self) -> Result<Option<T>, ItemError> {
@@ -241,24 +220,28 @@ impl<F: Format, T> FileReader<F, T> {
         Ok(true)
     }
 
+    fn key(&self, what: &str) -> String {
+        format!("{}.{what}", self.name)
+    }
+
     fn saved(&self, context: &ExecutionContext) -> Result<SavedPosition, InputError> {
-        let number = |key: &String| match context.get(key) {
+        let number = |what: &str| match context.get(&self.key(what)) {
             None => Ok(None),
             Some(value) => value.as_u64().map(Some).ok_or_else(|| InputError::Saved {
                 reader: self.name.clone(),
-                key: key.clone(),
+                key: self.key(what),
                 value: value.to_string(),
             }),
         };
-        let place = match (number(&self.keys.position)?, number(&self.keys.line)?) {
+        let place = match (number(POSITION)?, number(LINE)?) {
             (Some(position), line) => Some(Place { position, line: line.unwrap_or(1) }),
             (None, _) => None,
         };
-        let is_finished = context.get(&self.keys.is_finished).and_then(serde_json::Value::as_bool);
+        let is_finished = context.get(&self.key(FINISHED)).and_then(serde_json::Value::as_bool);
         let stopped = context
-            .get_text(&self.keys.file)
+            .get_text(&self.key(FILE))
             .map(|file| StopPoint { file: file.to_owned(), is_finished: is_finished.unwrap_or(false) });
-        Ok(SavedPosition { read_count: number(&self.keys.read_count)?.unwrap_or(0), stopped, place })
+        Ok(SavedPosition { read_count: number(READ_COUNT)?.unwrap_or(0), stopped, place })
     }
 
     /// Skips records when only their number was saved, as Spring Batch does.
@@ -343,7 +326,7 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
     }
 
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        context.put(&self.keys.read_count, self.read_count);
+        context.put(&self.key(READ_COUNT), self.read_count);
         let (place, stopped) = match (&mut self.current, &self.saved) {
             (Some(current), _) => {
                 let stopped = match self.files {
@@ -357,12 +340,12 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
             (None, None) => (None, None),
         };
         if let Some(Place { position, line }) = place {
-            context.put(&self.keys.position, position);
-            context.put(&self.keys.line, line);
+            context.put(&self.key(POSITION), position);
+            context.put(&self.key(LINE), line);
         }
         if let Some(StopPoint { file, is_finished }) = stopped {
-            context.put(&self.keys.file, file);
-            context.put(&self.keys.is_finished, is_finished);
+            context.put(&self.key(FILE), file);
+            context.put(&self.key(FINISHED), is_finished);
         }
         Ok(())
     }

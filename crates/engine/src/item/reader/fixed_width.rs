@@ -52,18 +52,15 @@ impl FixedWidthReader<Row> {
 }
 
 impl<T> FixedWidthReader<T> {
-    /// Adds a column and its range, counted from 0, end excluded.
-    pub fn column(mut self, name: impl Into<String>, range: Range<usize>) -> Self {
-        self.format.names.push(name.into());
-        self.format.ranges.push(range);
-        self.format.columns = Columns::new(self.format.names.iter());
-        self
-    }
-
-    /// Counts ranges in bytes instead of characters, as mainframe formats do: a Korean character then takes two.
-    pub fn in_bytes(mut self) -> Self {
-        self.format.unit = Unit::Bytes;
-        self
+    tidemill_domain::setters! {
+        /// Adds a column and its range, counted from 0, end excluded.
+        pub fn column(self, name: impl Into<String>, range: Range<usize>) {
+            self.format.names.push(name.into());
+            self.format.ranges.push(range);
+            self.format.columns = Columns::new(self.format.names.iter())
+        }
+        /// Counts ranges in bytes instead of characters, as mainframe formats do: a Korean character then takes two.
+        pub fn in_bytes(self) { self.format.unit = Unit::Bytes }
     }
 }
 
