@@ -55,6 +55,15 @@ impl SystemIds {
     pub fn relay(&self) -> RelayId {
         RelayId::new(Uuid::now_v7())
     }
+
+    /// A request id, for log lines, audit rows and the response.
+    pub fn request(&self) -> String {
+        Uuid::now_v7().simple().to_string()
+    }
+
+    pub fn token(&self) -> Result<Token, getrandom::Error> {
+        Ok(Token::from_random(&random_bytes()?, &random_bytes()?))
+    }
 }
 
 pub fn jitter_unit() -> f64 {
@@ -79,15 +88,4 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
-}
-
-impl SystemIds {
-    pub fn token(&self) -> Result<Token, getrandom::Error> {
-        Ok(Token::from_random(&random_bytes()?, &random_bytes()?))
-    }
-
-    /// A request id, for log lines, audit rows and the response.
-    pub fn request(&self) -> String {
-        Uuid::now_v7().simple().to_string()
-    }
 }

@@ -18,12 +18,9 @@ pub mod gauge;
 pub mod metering;
 pub(crate) mod metrics;
 
-pub mod error;
-
 pub use acquire_request::{AcquirePart, AcquireRequest};
-pub use error::PoolError;
 pub use hold::Hold;
 pub use metering::Sums;
 pub(crate) use pools::PoolsOnDemand;
-pub use pools::{PoolOptions, Pools};
+pub use pools::{PoolError, PoolOptions, Pools};
 pub use probe::{Probe, ProbeError};

@@ -68,11 +68,6 @@ async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timesta
     Ok(now)
 }
 
-async fn prune(store: &Store) -> Result<(), EngineError> {
-    transact(store, async |tx| tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await).await?;
-    Ok(())
-}
-
 fn longest_pause(lease: Duration) -> Duration {
     heartbeat_interval(lease).min(PAUSE_MAX)
 }
@@ -92,7 +87,7 @@ async fn round(store: &Store, number: u32, seen: &mut Option<Timestamp>) -> Resu
     run_once(store).await?;
     *seen = Some(shorten_waits(store, *seen).await?);
     if number.is_multiple_of(ROUNDS_BETWEEN_PRUNING) {
-        prune(store).await?;
+        transact(store, async |tx| tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await).await?;
     }
     Ok(())
 }

@@ -4,26 +4,83 @@
 //! One turn is one transaction: it locks a due schedule, decides, inserts the execution, records the tick and moves on
 //! to the next. A second process finds the schedule locked and skips it.
 
-mod registry;
-
-pub use registry::{ScheduleRegistry, register};
 pub use tidemill_domain::schedule::{MissedRuns, Outside, Overlap, Schedule};
 
-use crate::job::{JobError, Launcher, Launching, Running};
-use crate::{EngineError, Next, Service, metrics};
+use crate::job::{JobError, JobRegistry, Launcher, Launching, Running};
+use crate::{EngineError, Next, Service, metrics, transact};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::instance::next_instance;
 use tidemill_domain::poll::Pace;
-use tidemill_domain::schedule::Plan;
+use tidemill_domain::schedule::{BadSchedule, Plan};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::schedule::{DueSchedule, DueTick, Room, SCHEDULE_CHANGED};
-use tidemill_store::{StoreError, Tx};
+use tidemill_store::schedule::{Defined, DueSchedule, DueTick, Room, SCHEDULE_CHANGED};
+use tidemill_store::{Store, StoreError, Tx};
 
 /// How often to look if no wake-up arrives and no tick is near.
 const PACE: Pace = Pace { min: Duration::from_millis(20), max: Duration::from_secs(1) };
+
+/// The schedules of a program, by name.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleRegistry {
+    schedules: Arc<BTreeMap<String, (Schedule, Plan)>>,
+}
+
+impl ScheduleRegistry {
+    /// Checks the schedules against the jobs.
+    ///
+    /// ```
+    /// use tidemill_engine::job::JobRegistry;
+    /// use tidemill_engine::schedule::{Schedule, ScheduleRegistry};
+    ///
+    /// let nightly = Schedule::new("nightly", "nothing").cron("0 2 * * *");
+    /// let refused = ScheduleRegistry::new([nightly], &JobRegistry::default()).unwrap_err();
+    /// assert_eq!(refused.code().to_string(), "TM1023");
+    /// ```
+    pub fn new(schedules: impl IntoIterator<Item = Schedule>, jobs: &JobRegistry) -> Result<Self, JobError> {
+        let mut known = BTreeMap::new();
+        for schedule in schedules {
+            let name = schedule.name.clone();
+            let bad = |bad| JobError::BadSchedule { schedule: name.clone(), bad };
+            let job = jobs.get(&schedule.job).map_err(|error| bad(BadSchedule::new("job", error)))?;
+            let plan = schedule.plan_for(job.parameters()).map_err(bad)?;
+            if known.insert(name.clone(), (schedule, plan)).is_some() {
+                return Err(bad(BadSchedule::new("name", "two schedules have this name")));
+            }
+        }
+        Ok(Self { schedules: Arc::new(known) })
+    }
+
+    /// Whether there are no schedules.
+    pub fn is_empty(&self) -> bool {
+        self.schedules.is_empty()
+    }
+
+    /// All schedules, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Schedule> {
+        self.schedules.values().map(|(schedule, _)| schedule)
+    }
+}
+
+/// Registers the schedules of this program in the database. Unchanged ones keep their next tick and their pause;
+/// those of other programs stay.
+#[crate::boxed]
+pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
+    for (schedule, plan) in schedules.schedules.values() {
+        let defined = transact(store, async |tx| tx.schedules().define(schedule, plan, actor).await).await?;
+        let name = &schedule.name;
+        match defined {
+            Defined::New => tracing::info!("schedule {name} is new"),
+            Defined::Changed => tracing::info!("schedule {name} has changed"),
+            Defined::Unchanged => {}
+        }
+    }
+    Ok(())
+}
 
 /// The result of a turn.
 #[derive(Debug)]

@@ -142,7 +142,7 @@ impl Relay {
             let wait = match Member::join(self).await {
                 Ok(Ok(mut member)) => {
                     (failures, refused_since) = (0, None);
-                    let ended = member.work(&mut stop).await;
+                    let ended = member.work(&mut stop).await.err().unwrap_or(EndReason::Stopped);
                     member.end(ended).await;
                     match ended {
                         EndReason::Stopped => return Ok(()),

@@ -125,7 +125,8 @@ impl Decider {
         if beats.is_empty() {
             return;
         }
-        let alive = match self.renew(&beats).await {
+        let renewed = transact(&self.store, async |tx| tx.pools().renew_tickets(&beats).await).await;
+        let alive = match renewed {
             Ok(alive) => alive,
             // The pass will return the same error.
             Err(error) => return tracing::debug!(%error, "heartbeats could not be stored"),
@@ -146,10 +147,6 @@ impl Decider {
             }
         }
         (*commands, *replies) = (left, waiting);
-    }
-
-    async fn renew(&self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>, StoreError> {
-        transact(&self.store, async |tx| tx.pools().renew_tickets(beats).await).await
     }
 
     /// One pass over all pools of the commands, or one per command if that fails.

@@ -33,22 +33,19 @@ impl Pools {
         mut ask: AcquireRequest,
         wait: Duration,
     ) -> Result<Result<Hold, Answer>, PoolError> {
-        ask.lease_for.get_or_insert(LEASE);
-        let lease = ask.lease_for.unwrap_or(LEASE);
+        let lease = *ask.lease_for.get_or_insert(LEASE);
         match self.acquire(&ask, wait).await? {
-            Answer::Admitted { parts, .. } => Ok(Ok(Hold::begin(self.clone(), parts, lease))),
+            Answer::Admitted { parts, .. } => {
+                let (pools, lost) = (self.clone(), Arc::default());
+                let beating = tokio::spawn(beat(self.clone(), parts.clone(), lease / 4, Arc::clone(&lost)));
+                Ok(Ok(Hold { pools, parts, lost, beating, is_released: false }))
+            }
             other => Ok(Err(other)),
         }
     }
 }
 
 impl Hold {
-    fn begin(pools: Pools, parts: Vec<Admitted>, lease: Duration) -> Self {
-        let lost = Arc::new(AtomicBool::new(false));
-        let beating = tokio::spawn(beat(pools.clone(), parts.clone(), lease / 4, Arc::clone(&lost)));
-        Self { pools, parts, lost, beating, is_released: false }
-    }
-
     pub fn parts(&self) -> &[Admitted] {
         &self.parts
     }

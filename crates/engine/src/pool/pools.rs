@@ -1,6 +1,6 @@
 //! The handle to acquire and release units.
 
-use super::{AcquireRequest, PoolError, decider};
+use super::{AcquireRequest, decider};
 use crate::pool::decider::Call;
 use crate::pool::metering::{Meter, Sums};
 use crate::pool::watch::Watch;
@@ -8,12 +8,13 @@ use crate::{SystemClock, SystemIds};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
+use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::time::{Clock, Timestamp};
-use tidemill_store::Store;
+use tidemill_store::{Store, StoreError};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Maximum number of requests waiting for a decision; more are refused at once.
@@ -144,6 +145,41 @@ impl Pools {
 
     async fn send(&self, call: Call) -> Result<(), PoolError> {
         self.calls.send(call).await.map_err(|_| PoolError::Ending)
+    }
+}
+
+/// Cheap to clone, because one failure is returned to many callers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    #[error("this process is about to end and takes no more requests")]
+    Ending,
+    #[error("too many requests wait for a decision")]
+    Busy,
+}
+
+impl From<StoreError> for PoolError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
+    }
+}
+
+impl PoolError {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Ending | Self::Busy => Code::DatabaseBusy,
+        }
+    }
+
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Store(error) => error.fix(),
+            Self::Ending => "ask again in a moment, or ask another server".into(),
+            Self::Busy => "ask again in a moment".into(),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Registry;
 use crate::locked;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -91,14 +90,14 @@ impl Health {
 /// What a worker records about itself.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
-    is_stopping: AtomicBool,
-    completed: AtomicU64,
-    failed: AtomicU64,
     noted: Mutex<VitalsState>,
 }
 
 #[derive(Debug, Default)]
 struct VitalsState {
+    is_stopping: bool,
+    completed: u64,
+    failed: u64,
     paused: Option<(Code, String, Monotonic)>,
     database: Option<Monotonic>,
     lease_loop: Option<Monotonic>,
@@ -124,15 +123,15 @@ impl Vitals {
     }
 
     pub(super) fn stops(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        self.noted().is_stopping = true;
     }
 
     pub(super) fn completed(&self) {
-        self.completed.fetch_add(1, Ordering::Relaxed);
+        self.noted().completed += 1;
     }
 
     pub(super) fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.noted().failed += 1;
     }
 
     pub(super) fn database_answered(&self, now: Monotonic) {
@@ -191,7 +190,7 @@ impl Vitals {
         Health {
             worker: of.worker.to_owned(),
             process: of.process,
-            is_stopping: self.is_stopping.load(Ordering::Relaxed),
+            is_stopping: noted.is_stopping,
             paused,
             database_age: age(noted.database),
             lease_loop_age: age(noted.lease_loop),
@@ -203,8 +202,8 @@ impl Vitals {
             capacity: of.capacity,
             busy: of.busy,
             in_flight,
-            completed: self.completed.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
+            completed: noted.completed,
+            failed: noted.failed,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Jobs of the farm that are no longer needed: removed together with their files.
 
 use super::WorkerContext;
+use crate::transact;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
@@ -79,7 +80,9 @@ pub(super) async fn drop_once(
     {
         return Ok(DropResult::FileLeft(trouble));
     }
-    if let Err(error) = settle(worker, leftover).await {
+    let (render, epoch) = (leftover.render, leftover.epoch);
+    let settled = transact(&worker.store, async |tx| tx.renders().settle_leftover(render, epoch).await);
+    if let Err(error) = settled.await {
         // Removing it again does no harm.
         tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
     }
@@ -126,19 +129,10 @@ async fn read(
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
-async fn settle(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), StoreError> {
-    let mut tx = worker.store.begin().await?;
-    tx.renders().settle_leftover(leftover.render, leftover.epoch).await?;
-    tx.commit().await
-}
-
 /// Reserves it for this worker for another while.
 pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
-    let kept = async {
-        let mut tx = worker.store.begin().await?;
-        tx.renders().keep_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
-        tx.commit().await
-    };
+    let (render, epoch) = (leftover.render, leftover.epoch);
+    let kept = transact(&worker.store, async |tx| tx.renders().keep_leftover(render, epoch, KEPT_FOR).await);
     if let Err(error) = kept.await {
         tracing::debug!(%error, "job {} may be seen to by others as well", leftover.remote_job);
     }

@@ -11,11 +11,12 @@
 use super::{
     Backends, Health, Instruction, WorkerContext, WorkerOptions, checkup, claiming, reaping, renewal,
 };
+use crate::transact;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
-use tidemill_store::{Store, StoreError};
+use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -77,7 +78,9 @@ impl Worker {
         }
         self.drain(&mut tasks).await;
         loops.shutdown().await;
-        if let Err(error) = self.forget().await {
+        let process = context.options.process;
+        let forgotten = transact(&context.store, async |tx| tx.renders().forget_worker(process).await);
+        if let Err(error) = forgotten.await {
             tracing::warn!(%error, "that render worker {name} has stopped could not be written; its row lapses");
         }
         tracing::info!(worker = name, "render worker {name} has stopped");
@@ -108,11 +111,5 @@ impl Worker {
             plural(left, "render", "renders")
         );
         tasks.shutdown().await;
-    }
-
-    async fn forget(&self) -> Result<(), StoreError> {
-        let mut tx = self.context.store.begin().await?;
-        tx.renders().forget_worker(self.context.options.process).await?;
-        tx.commit().await
     }
 }

@@ -35,13 +35,13 @@ impl Signal for OutboxSignal {
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
         Box::pin(async {
             let mut tx = store.read().await?;
-            self.look(&mut tx).await
+            self.values(&mut tx).await
         })
     }
 }
 
 impl OutboxSignal {
-    async fn look(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
+    async fn values(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let mut seen = whole(match self {
             Self::LagSeconds => {
                 let now = tx.now().await?;
@@ -67,12 +67,12 @@ impl OutboxSignal {
             }
             Self::MissingShares => super::number(tx.outbox().relays_alive().await?.1.len() as u64),
         });
-        seen.extend(self.look_at_attached(tx).await?);
+        seen.extend(self.attached_values(tx).await?);
         Ok(seen)
     }
 
     /// A value for each attached table; NaN if it is unknown.
-    async fn look_at_attached(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
+    async fn attached_values(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let values: Vec<(TableName, Option<f64>)> = match self {
             Self::LagSeconds => {
                 let seconds = |(table, wait): (TableName, Option<Duration>)| {

@@ -37,17 +37,17 @@ tidemill_domain::words! {
 }
 
 /// How long the sample is reused: all signals are sampled one right after the other.
-const LOOK_FOR: Duration = Duration::from_secs(1);
+const SAMPLE_FOR: Duration = Duration::from_secs(1);
 
 pub(super) fn signals(clock: &Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
-    let look = Arc::new(SharedSample { clock: clock.clone(), last: Mutex::default() });
-    RenderSignal::ALL.map(|what| Box::new(Render { what, look: look.clone() }) as Box<dyn Signal>).into()
+    let sample = Arc::new(SharedSample { clock: clock.clone(), last: Mutex::default() });
+    RenderSignal::ALL.map(|what| Box::new(Render { what, sample: sample.clone() }) as Box<dyn Signal>).into()
 }
 
 #[derive(Debug)]
 struct Render {
     what: RenderSignal,
-    look: Arc<SharedSample>,
+    sample: Arc<SharedSample>,
 }
 
 /// The sample that all render signals share.
@@ -61,7 +61,7 @@ impl SharedSample {
     async fn gauges(&self, store: &Store) -> Result<Arc<RenderGauges>, StoreError> {
         let (mut last, now) = (self.last.lock().await, self.clock.monotonic());
         match &*last {
-            Some((at, gauges)) if now.since(*at) < LOOK_FOR => Ok(gauges.clone()),
+            Some((at, gauges)) if now.since(*at) < SAMPLE_FOR => Ok(gauges.clone()),
             _ => {
                 let gauges = Arc::new(RenderGauges::read(store).await?);
                 *last = Some((now, gauges.clone()));
@@ -72,7 +72,7 @@ impl SharedSample {
 }
 
 impl RenderSignal {
-    fn see(self, gauges: &RenderGauges) -> Option<f64> {
+    fn value(self, gauges: &RenderGauges) -> Option<f64> {
         let recent = &gauges.recent;
         let longest = |took: Option<Duration>| took.map(|took| took.as_secs_f64());
         match self {
@@ -114,8 +114,8 @@ impl Signal for Render {
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
         Box::pin(async {
-            let gauges = self.look.gauges(store).await?;
-            Ok(self.what.see(&gauges).map(whole).unwrap_or_default())
+            let gauges = self.sample.gauges(store).await?;
+            Ok(self.what.value(&gauges).map(whole).unwrap_or_default())
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::outbox::relay::batch::Batch;
 use crate::outbox::relay::group::Groups;
 use crate::outbox::relay::metrics::PollCounters;
 use crate::outbox::{SinkRefusal, keeper};
-use crate::{LeaseGuard, SystemIds};
+use crate::{LeaseGuard, SystemIds, transact};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -119,14 +119,8 @@ impl<'a> Member<'a> {
         }))
     }
 
-    pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> EndReason {
-        match self.turns(stop).await {
-            Ok(()) => EndReason::Stopped,
-            Err(ended) => ended,
-        }
-    }
-
-    async fn turns(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), EndReason> {
+    /// Works until it is told to stop.
+    pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), EndReason> {
         // Registered before the first look, so that no wake-up is missed.
         let (mut events, mut slots) = (self.relay.store.wakeup(EVENTS), self.relay.store.wakeup(SLOTS));
         let mut ahead = None;
@@ -401,13 +395,9 @@ impl<'a> Member<'a> {
             EndReason::Moved | EndReason::SinkGone | EndReason::Refused => {}
         }
         self.relay.publisher.leave(&[]);
-        let leaving = async {
-            let mut tx = self.relay.store.begin().await?;
-            tx.outbox().leave(id).await?;
-            tx.commit().await
-        };
+        let leaving = transact(&self.relay.store, async |tx| tx.outbox().leave(id).await);
         match tokio::time::timeout(self.relay.options.lease, leaving).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, relay.id = %id, "relay {id} could not say that it ends"),
             Err(_) => tracing::warn!(relay.id = %id, "relay {id} could not say in time that it ends"),
         }

@@ -22,24 +22,12 @@ crate::metrics::metric_names! {
     gauge SLOTS = "tidemill_outbox_slots", "Slots that the relay of this process has.";
 }
 
-pub(super) fn batch(spent: Duration) {
-    histogram!(BATCH_DURATION).record(spent.as_secs_f64());
-}
-
 pub(super) fn join_refused() {
     counter!(JOINS_REFUSED).increment(1);
 }
 
-pub(super) fn polled(is_empty: bool) {
-    counter!(POLLS, "found" => if is_empty { "nothing" } else { "events" }).increment(1);
-}
-
 pub(super) fn published(events: usize) {
     counter!(PUBLISHED).increment(events as u64);
-}
-
-pub(super) fn queried(statements: u32) {
-    counter!(QUERIES).increment(statements.into());
 }
 
 pub(super) fn refused() {
@@ -68,13 +56,13 @@ pub(super) struct PollCounters {
 
 impl PollCounters {
     pub(super) fn polled(&self, is_empty: bool) {
-        polled(is_empty);
+        counter!(POLLS, "found" => if is_empty { "nothing" } else { "events" }).increment(1);
         self.polls.fetch_add(1, Ordering::Relaxed);
         self.empty_polls.fetch_add(is_empty.into(), Ordering::Relaxed);
     }
 
     pub(super) fn queried(&self, statements: u32) {
-        queried(statements);
+        counter!(QUERIES).increment(statements.into());
         self.queries.fetch_add(statements.into(), Ordering::Relaxed);
     }
 
@@ -108,7 +96,7 @@ impl Member<'_> {
     /// Logs a warning if the batch was slow. `table` is an attached table.
     pub(super) fn batch_ended(&self, begun: &BatchTimer, table: Option<&TableName>) -> Duration {
         let spent = self.now().since(begun.at);
-        batch(spent);
+        histogram!(BATCH_DURATION).record(spent.as_secs_f64());
         if spent > self.relay.options.slow {
             let (id, count) = (self.id, begun.count);
             let of = table.map(|table| format!(" of {table}")).unwrap_or_default();

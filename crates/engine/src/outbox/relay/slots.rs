@@ -2,6 +2,7 @@
 
 use super::{EndReason, Member, metrics, warn};
 use crate::outbox::relay::batch::Batch;
+use crate::transact;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::Slot;
@@ -16,13 +17,8 @@ impl Member<'_> {
 
     /// Retires silent relays. Returns whether there was one.
     pub(super) async fn retire(&mut self) -> bool {
-        let retiring = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            let retired = tx.outbox().retire_relays().await?;
-            tx.commit().await?;
-            Ok(retired)
-        });
-        match retiring.await {
+        let retiring = transact(&self.relay.store, async |tx| tx.outbox().retire_relays().await);
+        match self.in_time(retiring).await {
             Ok(retired) => {
                 for id in &retired.relays {
                     metrics::retired();
