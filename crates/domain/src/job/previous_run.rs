@@ -17,7 +17,7 @@ pub enum Continuation {
     /// Continue after its position.
     Behind,
     /// It has read nothing: look at the run before it.
-    AcquireRequest,
+    Earlier,
     /// It runs or can be restarted: wait until it has ended for good.
     Wait,
 }
@@ -27,11 +27,11 @@ pub const fn continuation(run: PreviousRun) -> Continuation {
         || matches!(run.step, BatchStatus::Completed | BatchStatus::Abandoned);
     match (is_final, run.has_position) {
         (true, true) => Continuation::Behind,
-        (true, false) => Continuation::AcquireRequest,
+        (true, false) => Continuation::Earlier,
         (false, true) => Continuation::Wait,
         // A running step may commit its first position at any moment.
         (false, false) if run.step.is_running() && run.job.is_running() => Continuation::Wait,
-        (false, false) => Continuation::AcquireRequest,
+        (false, false) => Continuation::Earlier,
     }
 }
 

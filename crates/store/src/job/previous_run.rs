@@ -55,7 +55,7 @@ impl Jobs<'_> {
             match continuation(run) {
                 Continuation::Behind => return Ok(PreviousPosition::Behind(context)),
                 Continuation::Wait => return Ok(PreviousPosition::Open(row.execution)),
-                Continuation::AcquireRequest => before = row.id,
+                Continuation::Earlier => before = row.id,
             }
         }
         Ok(PreviousPosition::None)
