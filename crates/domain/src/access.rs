@@ -117,7 +117,7 @@ pub struct Token {
     secret: String,
 }
 
-crate::newtype::getters!(Token { &id: str, &secret: str });
+crate::getters!(Token { &id: str, &secret: str });
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an API token")]

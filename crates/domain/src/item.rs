@@ -87,7 +87,7 @@ pub struct ItemError {
     code: Option<Code>,
 }
 
-crate::newtype::getters!(ItemError { &message: str, code: Option<Code> });
+crate::getters!(ItemError { &message: str, code: Option<Code> });
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
@@ -114,18 +114,15 @@ impl ItemError {
         Self::of(ErrorKind::FATAL, source)
     }
 
-    /// Sets the code with which the step fails.
-    #[must_use]
-    pub fn coded(mut self, code: Code) -> Self {
-        self.code = Some(code);
-        self
-    }
-
-    /// Sets where the item came from.
-    #[must_use]
-    pub fn at(mut self, place: impl Into<String>, raw: impl Into<String>) -> Self {
-        self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into() }));
-        self
+    crate::setters! {
+        /// Sets the code with which the step fails.
+        #[must_use]
+        pub fn coded(self, code: Code) { self.code = Some(code) }
+        /// Sets where the item came from.
+        #[must_use]
+        pub fn at(self, place: impl Into<String>, raw: impl Into<String>) {
+            self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into() }))
+        }
     }
 
     /// Its kind, or that of the phase.

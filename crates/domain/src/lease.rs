@@ -41,7 +41,7 @@ pub struct LeaseKey {
     name: String,
 }
 
-crate::newtype::getters!(LeaseKey {
+crate::getters!(LeaseKey {
     /// Fit for a metric's label.
     &kind: str,
     &name: str,

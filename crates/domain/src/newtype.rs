@@ -1,4 +1,4 @@
-//! Macros for newtypes and enums, and `check_all`.
+//! Macros for newtypes, enums and builders, and small helpers.
 
 /// Declares newtypes around a number, with `new`, `get` and `Display`.
 macro_rules! numbers {
@@ -76,7 +76,9 @@ macro_rules! display {
     };
 }
 
-/// Declares methods that read private fields: `&name: str` borrows the field, `count: u32` copies it.
+/// Declares methods that read private fields: `&name: str` borrows the field, `count: u32` copies it. If the fields are
+/// in another one, name it: `getters!(Rule, 0 { &name: str })`.
+#[macro_export]
 macro_rules! getters {
     ($type:ty { $($(#[$doc:meta])* $(&$borrowed:ident)? $($copied:ident)?: $of:ty),+ $(,)? }) => {
         impl $type {
@@ -87,6 +89,15 @@ macro_rules! getters {
             )+
         }
     };
+    ($type:ty, $inside:tt { $($(#[$doc:meta])* $(&$borrowed:ident)? $($copied:ident)?: $of:ty),+ $(,)? }) => {
+        impl $type {
+            $(
+                $(#[$doc])*
+                $(pub fn $borrowed(&self) -> &$of { &self.$inside.$borrowed })?
+                $(pub fn $copied(&self) -> $of { self.$inside.$copied })?
+            )+
+        }
+    };
 }
 
 /// Declares builder methods, which change `self` and return it.
@@ -94,24 +105,24 @@ macro_rules! getters {
 /// ```
 /// #[must_use]
 /// #[derive(Default)]
-/// pub struct Box {
+/// pub struct Parcel {
 ///     width: u32,
 /// }
 ///
-/// impl Box {
+/// impl Parcel {
 ///     tidemill_domain::setters! {
 ///         /// In millimetres.
 ///         pub fn width(self, width: u32) { self.width = width }
 ///     }
 /// }
 ///
-/// assert_eq!(Box::default().width(3).width, 3);
+/// assert_eq!(Parcel::default().width(3).width, 3);
 /// ```
 #[macro_export]
 macro_rules! setters {
     ($(
         $(#[$about:meta])*
-        pub fn $name:ident($self:ident $(, $argument:ident: $type:ty)*) { $($change:tt)+ }
+        pub fn $name:ident($self:ident $(, $argument:ident: $type:ty)* $(,)?) { $($change:tt)+ }
     )+) => {$(
         $(#[$about])*
         pub fn $name(mut $self $(, $argument: $type)*) -> Self {
@@ -119,6 +130,11 @@ macro_rules! setters {
             $self
         }
     )+};
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no count is as large as the whole numbers of an f64")]
+pub(crate) fn approximate(count: u64) -> f64 {
+    count as f64
 }
 
 /// The error of the first condition that does not hold.
@@ -155,4 +171,4 @@ macro_rules! conversions {
     };
 }
 
-pub(crate) use {conversions, display, getters, numbers, serde_as_text, uuids};
+pub(crate) use {conversions, display, numbers, serde_as_text, uuids};

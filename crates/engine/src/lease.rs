@@ -100,16 +100,13 @@ impl Process {
     }
 }
 
-impl HeldLease {
-    pub fn key(&self) -> &LeaseKey {
-        &self.key
-    }
-
+tidemill_domain::getters!(HeldLease {
+    &key: LeaseKey,
     /// Required by every settling write.
-    pub fn fence(&self) -> Fence {
-        self.fence
-    }
+    fence: Fence,
+});
 
+impl HeldLease {
     /// Whether this process may still act, by its own monotonic clock. Check before each step of the work: a process
     /// that was frozen or disconnected learns it here, before another can have taken over.
     pub fn is_trusted(&self) -> bool {

@@ -47,6 +47,15 @@ pub struct JobBench {
     process: Process,
 }
 
+tidemill_domain::getters!(JobBench {
+    /// The database.
+    &store: Store,
+    /// The clock.
+    &clock: FakeClock,
+    /// The process that runs the jobs.
+    &process: Process,
+});
+
 impl JobBench {
     /// A bench on an in-memory database. The time is 2026-11-15 02:00 UTC.
     #[crate::boxed]
@@ -70,21 +79,6 @@ impl JobBench {
         let options = ProcessOptions { identity, ttl };
         let process = Process::register(store.clone(), clock.clone(), options).await?;
         Ok(Self { store, clock, process })
-    }
-
-    /// The database.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// The clock.
-    pub fn clock(&self) -> &FakeClock {
-        &self.clock
-    }
-
-    /// The process that runs the jobs.
-    pub fn process(&self) -> &Process {
-        &self.process
     }
 
     /// A launcher of one job.

@@ -115,39 +115,18 @@ impl Rule {
         ])?;
         Ok(Self(fields))
     }
-
-    pub fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    pub fn signal(&self) -> &str {
-        &self.0.signal
-    }
-
-    pub fn condition(&self) -> Condition {
-        self.0.condition
-    }
-
-    pub fn aggregate(&self) -> Aggregate {
-        self.0.aggregate
-    }
-
-    pub fn window(&self) -> Duration {
-        self.0.window
-    }
-
-    pub fn hold(&self) -> Duration {
-        self.0.hold
-    }
-
-    pub fn severity(&self) -> Severity {
-        self.0.severity
-    }
-
-    pub fn channels(&self) -> &[String] {
-        &self.0.channels
-    }
 }
+
+crate::getters!(Rule, 0 {
+    &name: str,
+    &signal: str,
+    condition: Condition,
+    aggregate: Aggregate,
+    window: Duration,
+    hold: Duration,
+    severity: Severity,
+    &channels: [String],
+});
 
 /// Whether a text is a valid name of a rule, a signal or a channel.
 pub fn is_name(text: &str) -> bool {

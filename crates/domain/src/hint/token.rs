@@ -55,12 +55,6 @@ pub(super) struct CommentTokens {
     pub(super) close: Option<Token>,
 }
 
-impl CommentTokens {
-    pub(super) fn is_line(&self, text: &str) -> bool {
-        self.open.of(text).starts_with('-')
-    }
-}
-
 pub(super) fn read(text: &str) -> Vec<Node> {
     let mut reader = Reader { text, at: 0, has_open_alternative: false };
     let mut nodes = Vec::new();

@@ -27,7 +27,7 @@ pub struct Hint {
     warnings: Vec<Warning>,
 }
 
-crate::newtype::getters!(Hint { &text: str, &comments: [HintComment], degree: Degree, &warnings: [Warning] });
+crate::getters!(Hint { &text: str, &comments: [HintComment], degree: Degree, &warnings: [Warning] });
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
@@ -162,7 +162,8 @@ fn comment(text: &str, tokens: &CommentTokens, state: HintState, warnings: &mut 
             Vec::new()
         }
     };
-    if tokens.close.is_none() && !tokens.is_line(text) {
+    // A line comment ends with the text.
+    if tokens.close.is_none() && !tokens.open.of(text).starts_with('-') {
         warnings.add(Warning::Unterminated);
     }
     HintComment { state, span, directives }

@@ -12,7 +12,7 @@ pub struct Row {
     values: Vec<Value>,
 }
 
-crate::newtype::getters!(Row { &columns: Arc<[String]>, &values: [Value] });
+crate::getters!(Row { &columns: Arc<[String]>, &values: [Value] });
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RowError {

@@ -71,7 +71,7 @@ pub struct Chunk<'p> {
     is_scanning: bool,
 }
 
-crate::newtype::getters!(Chunk<'_> {
+crate::getters!(Chunk<'_> {
     /// Counts since [`take_counters`](Self::take_counters).
     counters: Counters,
     /// The attempt that follows the last rollback; none if it was for something else, such as a scan.

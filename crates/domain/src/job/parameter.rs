@@ -79,18 +79,17 @@ impl JobParameters {
         Self { parameters: Vec::new() }
     }
 
-    /// Adds an identifying parameter, which replaces one of the same name. [`check`] tests limits before a launch.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
-        self.put(name.into(), JobParameter::identifying(value));
-        self
-    }
-
-    /// Like [`JobParameters::with`], for a parameter that is not identifying.
-    #[must_use]
-    pub fn with_non_identifying(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
-        self.put(name.into(), JobParameter::non_identifying(value));
-        self
+    crate::setters! {
+        /// Adds an identifying parameter, which replaces one of the same name. [`check`] tests limits before a launch.
+        #[must_use]
+        pub fn with(self, name: impl Into<String>, value: impl Into<ParameterValue>) {
+            self.put(name.into(), JobParameter::identifying(value))
+        }
+        /// Like [`JobParameters::with`], for a parameter that is not identifying.
+        #[must_use]
+        pub fn with_non_identifying(self, name: impl Into<String>, value: impl Into<ParameterValue>) {
+            self.put(name.into(), JobParameter::non_identifying(value))
+        }
     }
 
     /// Adds a parameter within the limits, which replaces one of the same name.

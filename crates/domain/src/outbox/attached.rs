@@ -25,7 +25,7 @@ pub struct TableName {
     table: String,
 }
 
-crate::newtype::getters!(TableName { &schema: str, &table: str });
+crate::getters!(TableName { &schema: str, &table: str });
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadTableName {

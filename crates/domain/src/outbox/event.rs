@@ -166,7 +166,7 @@ pub struct NewEvent {
     headers: Headers,
 }
 
-crate::newtype::getters!(NewEvent {
+crate::getters!(NewEvent {
     &aggregate: Aggregate,
     &event_type: str,
     &topic: str,

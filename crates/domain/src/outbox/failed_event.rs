@@ -245,15 +245,13 @@ pub struct Redirect {
     topic: String,
 }
 
+crate::getters!(Redirect { &topic: str });
+
 impl Redirect {
     pub fn new(topic: impl Into<String>) -> Result<Self, BadEvent> {
         let topic = topic.into();
         check_topic(&topic)?;
         Ok(Self { topic })
-    }
-
-    pub fn topic(&self) -> &str {
-        &self.topic
     }
 }
 

@@ -73,19 +73,13 @@ impl LifecycleEvents {
         Ok(Self { topic, ..Self::default() })
     }
 
-    #[must_use]
-    pub fn of_jobs(self) -> Self {
-        Self { jobs: true, ..self }
-    }
-
-    #[must_use]
-    pub fn of_pools(self) -> Self {
-        Self { pools: true, ..self }
-    }
-
-    #[must_use]
-    pub fn of_renders(self) -> Self {
-        Self { renders: true, ..self }
+    crate::setters! {
+        #[must_use]
+        pub fn of_jobs(self) { self.jobs = true }
+        #[must_use]
+        pub fn of_pools(self) { self.pools = true }
+        #[must_use]
+        pub fn of_renders(self) { self.renders = true }
     }
 
     /// None unless events of jobs are enabled.

@@ -14,7 +14,7 @@ pub struct Snapshot {
     running: Vec<u64>,
 }
 
-crate::newtype::getters!(Snapshot {
+crate::getters!(Snapshot {
     /// The first transaction that had not begun.
     xmax: u64,
     &running: [u64],

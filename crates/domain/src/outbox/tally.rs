@@ -1,5 +1,6 @@
 //! What relays have published, and at what cost: polls and statements. Unknown numbers are none, never 0.
 
+use crate::newtype::approximate;
 use std::fmt;
 use std::time::Duration;
 
@@ -42,23 +43,19 @@ impl Tally {
 
     /// None when no time has passed.
     pub fn published_per_second(self, spent: Duration) -> Option<f64> {
-        (!spent.is_zero()).then(|| number(self.published) / spent.as_secs_f64())
+        (!spent.is_zero()).then(|| approximate(self.published) / spent.as_secs_f64())
     }
 
     /// None without polls.
     pub fn empty_poll_ratio(self) -> Option<f64> {
         let Effort { polls, empty_polls, .. } = self.effort;
-        (polls > 0).then(|| number(empty_polls) / number(polls))
+        (polls > 0).then(|| approximate(empty_polls) / approximate(polls))
     }
 
     pub fn queries_per_10000_events(self) -> Option<f64> {
-        (self.published > 0).then(|| number(self.effort.queries) * 10_000.0 / number(self.published))
+        (self.published > 0)
+            .then(|| approximate(self.effort.queries) * 10_000.0 / approximate(self.published))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
-fn number(count: u64) -> f64 {
-    count as f64
 }
 
 /// A number that was counted up to a limit.

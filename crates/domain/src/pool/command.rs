@@ -4,6 +4,7 @@ use super::estimate::Estimate;
 use super::settings::max_units_at;
 use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
+use crate::newtype::approximate;
 use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -145,7 +146,7 @@ impl Level {
         match (self.usage, self.max_units) {
             (0, _) => 0.0,
             (_, 0) => 100.0,
-            (usage, max_units) => as_f64(usage) * 100.0 / f64::from(max_units),
+            (usage, max_units) => approximate(usage) * 100.0 / f64::from(max_units),
         }
     }
 
@@ -185,11 +186,6 @@ pub struct Released {
     pub units: u64,
     pub cancelled_waiting: bool,
     pub level: Level,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody has as many units as a f64 can count")]
-fn as_f64(units: u64) -> f64 {
-    units as f64
 }
 
 #[cfg(test)]

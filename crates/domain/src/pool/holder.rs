@@ -18,7 +18,7 @@ pub struct Holder {
     map_index: i32,
 }
 
-crate::newtype::getters!(Holder {
+crate::getters!(Holder {
     /// The DAG, the job, or whatever runs repeatedly.
     &dag_id: str,
     &run_id: str,

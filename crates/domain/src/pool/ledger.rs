@@ -19,7 +19,7 @@ pub struct Ledger {
     pub run_times: RunTimes,
 }
 
-crate::newtype::getters!(Ledger {
+crate::getters!(Ledger {
     &settings: Settings,
     /// The number of the last pass that changed it.
     version: i64,

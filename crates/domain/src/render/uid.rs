@@ -17,7 +17,7 @@ pub struct Uid {
     epoch: Epoch,
 }
 
-crate::newtype::getters!(Uid { render: RenderId, epoch: Epoch });
+crate::getters!(Uid { render: RenderId, epoch: Epoch });
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not the name of a job of ours, such as rq-4711-2")]

@@ -106,13 +106,10 @@ impl Schedule {
         /// What happens to a tick while an earlier one still runs.
         pub fn overlap(self, overlap: Overlap) { self.overlap = overlap.to_string() }
         pub fn grace(self, grace: Duration) { self.grace = grace }
-    }
-
-    /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` are replaced.
-    #[must_use]
-    pub fn parameter(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
-        self.parameters.push((name.into(), template.into()));
-        self
+        /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` are replaced.
+        pub fn parameter(self, name: impl Into<String>, template: impl Into<String>) {
+            self.parameters.push((name.into(), template.into()))
+        }
     }
 
     pub fn plan(&self) -> Result<Plan, BadSchedule> {

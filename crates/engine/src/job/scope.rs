@@ -35,24 +35,30 @@ pub(crate) struct StepScopeParts {
     pub(crate) granted: OnceLock<Granted>,
 }
 
+tidemill_domain::getters!(StepScope, inner {
+    /// The job's own database, where writers write exactly once.
+    &store: Store,
+    /// Name of the job.
+    &job: str,
+    /// Name of the step; `<step>:<key>` for a partition.
+    &step: str,
+    /// The execution of the job.
+    execution: ExecutionId,
+    /// The execution of the step.
+    step_execution: StepExecutionId,
+    /// Whether this run continues an earlier one.
+    is_resumed: bool,
+    /// The parameters of the job.
+    &parameters: JobParameters,
+    /// The context of the step at its start. Of a partition: including the values of its partitioner.
+    &context: ExecutionContext,
+    /// The context of the job at the start of the step.
+    &job_context: ExecutionContext,
+});
+
 impl StepScope {
     pub(crate) fn new(parts: StepScopeParts) -> Self {
         Self { inner: Arc::new(parts) }
-    }
-
-    /// The job's own database, where writers write exactly once.
-    pub fn store(&self) -> &Store {
-        &self.inner.store
-    }
-
-    /// Name of the job.
-    pub fn job(&self) -> &str {
-        &self.inner.job
-    }
-
-    /// Name of the step; `<step>:<key>` for a partition.
-    pub fn step(&self) -> &str {
-        &self.inner.step
     }
 
     /// Name of the step in the definition, without the key of a partition: the label of metrics.
@@ -68,21 +74,6 @@ impl StepScope {
         self.inner.fingerprint.as_deref()
     }
 
-    /// The execution of the job.
-    pub fn execution(&self) -> ExecutionId {
-        self.inner.execution
-    }
-
-    /// The execution of the step.
-    pub fn step_execution(&self) -> StepExecutionId {
-        self.inner.step_execution
-    }
-
-    /// Whether this run continues an earlier one.
-    pub fn is_resumed(&self) -> bool {
-        self.inner.is_resumed
-    }
-
     /// What a pool granted to the step, or to the divided step of this partition; none without a pool.
     pub fn granted(&self) -> Option<&Granted> {
         self.inner.granted.get()
@@ -93,21 +84,11 @@ impl StepScope {
         self.inner.granted.get_or_init(|| granted);
     }
 
-    /// The parameters of the job.
-    pub fn parameters(&self) -> &JobParameters {
-        &self.inner.parameters
-    }
-
     /// A parameter as text; an error if it was not given.
     pub fn text(&self, name: &str) -> Result<String, ItemError> {
         self.inner.parameters.get(name).map(|parameter| parameter.value.to_string()).ok_or_else(|| {
             ItemError::new(ErrorKind::FATAL, format!("the job parameter {name:?} was not given"))
         })
-    }
-
-    /// The context of the step at its start. Of a partition: including the values of its partitioner.
-    pub fn context(&self) -> &ExecutionContext {
-        &self.inner.context
     }
 
     /// The final context of the same step in the previous instance of the job, for a reader of an endless source, which
@@ -135,11 +116,6 @@ impl StepScope {
                 Err(ItemError::new(ErrorKind::FATAL, text).coded(Code::EarlierRunOpen))
             }
         }
-    }
-
-    /// The context of the job at the start of the step.
-    pub fn job_context(&self) -> &ExecutionContext {
-        &self.inner.job_context
     }
 }
 
