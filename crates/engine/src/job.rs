@@ -37,7 +37,6 @@ mod retry;
 mod chunk_buffer;
 mod chunk_definition;
 mod chunk_reader;
-mod lifecycle_events;
 mod parallel_chunks;
 mod prepare_chunk;
 

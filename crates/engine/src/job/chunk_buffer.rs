@@ -1,12 +1,12 @@
 //! A chunk in progress: its items, their outputs, and its transaction.
 
 use crate::job::{ChunkScope, ItemPlace, StepFailure};
-use crate::metrics::ChunkTimer;
 use std::collections::{HashMap, VecDeque};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_domain::job::chunk::{Chunk, Failure, FailureReason};
+use tidemill_domain::time::Monotonic;
 use tidemill_store::item::kind_of_cause;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -42,7 +42,8 @@ pub(super) struct ChunkBuffer<I, O> {
     write_error: Option<ItemError>,
     pub(super) scope: ChunkScope,
     pub(super) ahead: Ahead<O>,
-    pub(super) timer: ChunkTimer,
+    /// When it was read.
+    pub(super) began: Monotonic,
 }
 
 /// Work done for a chunk before its turn. It is counted and reported only then.
@@ -56,7 +57,7 @@ pub(super) struct Ahead<O> {
 }
 
 impl<I, O> ChunkBuffer<I, O> {
-    pub(super) fn new(read: ReadChunk<I>, scope: ChunkScope, timer: ChunkTimer) -> Self {
+    pub(super) fn new(read: ReadChunk<I>, scope: ChunkScope, began: Monotonic) -> Self {
         Self {
             outputs: read.items.iter().map(|_| None).collect(),
             read,
@@ -64,7 +65,7 @@ impl<I, O> ChunkBuffer<I, O> {
             write_error: None,
             scope,
             ahead: Ahead { outcomes: VecDeque::new(), is_written: false, permit: None },
-            timer,
+            began,
         }
     }
 

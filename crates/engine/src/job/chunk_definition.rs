@@ -1,6 +1,6 @@
 //! Definition of a chunk step: its parts, when a chunk is complete, and its fault policy.
 
-use crate::job::lifecycle_events::Listeners;
+use crate::job::listener::Listeners;
 use crate::job::reject::RejectSink;
 use crate::job::{ItemProcessor, ItemReader, StepScope};
 use crate::locked;

@@ -172,7 +172,8 @@ where
         tracing::debug!("chunk {number} of step {} has {items} items", self.task.scope.step());
         let done = self.drive(&mut chunk, &mut buffer).instrument(span).await;
         let scope = &self.task.scope;
-        buffer.timer.stop(&*self.task.resources.clock, scope.job(), scope.defined_step());
+        let took = self.task.resources.clock.monotonic().since(buffer.began);
+        metrics::chunk_ended(scope.job(), scope.defined_step(), took);
         done
     }
 

@@ -5,7 +5,6 @@
 
 use crate::job::chunk_definition::Completion;
 use crate::job::{ChunkBuffer, ChunkScope, ItemListener, ItemReader, ReadChunk, ReadError, kind_of};
-use crate::metrics::ChunkTimer;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::ExecutionContext;
@@ -48,7 +47,7 @@ impl<I> ReaderHandle<I> {
     }
 
     pub(super) fn buffer<O>(&self, read: ReadChunk<I>) -> ChunkBuffer<I, O> {
-        ChunkBuffer::new(read, self.scope.another(), ChunkTimer::start(&*self.clock))
+        ChunkBuffer::new(read, self.scope.another(), self.clock.monotonic())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The builder of chunk steps.
 
 use crate::job::chunk_definition::{ChunkDefinition, Completion, Make, clones_of};
-use crate::job::lifecycle_events::Listeners;
+use crate::job::listener::Listeners;
 use crate::job::reject::{RejectSink, Rejects};
 use crate::job::{
     ChunkListener, Described, ItemListener, ItemProcessor, ItemReader, ItemWriter, PassThrough,
@@ -46,59 +46,34 @@ impl ChunkStepStart {
         R: ItemReader,
         F: Fn(&StepScope) -> Result<R, ItemError> + Send + Sync + 'static,
     {
-        ChunkStepReading { start: self, reader: Arc::new(make) }
+        ChunkStepReading { start: self, reader: Arc::new(make), processor: Arc::new(|_| Ok(PassThrough)) }
     }
 }
 
-/// A chunk step that has a reader, and needs a writer.
-pub struct ChunkStepReading<R: ItemReader> {
-    start: ChunkStepStart,
-    reader: Make<R>,
-}
-
-impl<R: ItemReader> ChunkStepReading<R> {
-    /// Sets the processor: a closure that returns what is written, or none to filter the item.
-    pub fn process<P: ItemProcessor<R::Item> + Clone>(self, processor: P) -> ChunkStepProcessing<R, P> {
-        self.process_with(clones_of(processor))
-    }
-
-    /// Sets a processor that is made for each run of the step.
-    pub fn process_with<P, F>(self, make: F) -> ChunkStepProcessing<R, P>
-    where
-        P: ItemProcessor<R::Item>,
-        F: Fn(&StepScope) -> Result<P, ItemError> + Send + Sync + 'static,
-    {
-        ChunkStepProcessing { start: self.start, reader: self.reader, processor: Arc::new(make) }
-    }
-
-    /// Writes the items unchanged. Each run of the step uses a clone of the writer.
-    pub fn writer<W>(self, writer: W) -> ChunkStep<R, PassThrough, W>
-    where
-        PassThrough: ItemProcessor<R::Item>,
-        W: ItemWriter<<PassThrough as ItemProcessor<R::Item>>::Output> + Clone,
-    {
-        self.writer_with(clones_of(writer))
-    }
-
-    /// Sets a writer that is made for each run of the step.
-    pub fn writer_with<W, F>(self, make: F) -> ChunkStep<R, PassThrough, W>
-    where
-        PassThrough: ItemProcessor<R::Item>,
-        W: ItemWriter<<PassThrough as ItemProcessor<R::Item>>::Output>,
-        F: Fn(&StepScope) -> Result<W, ItemError> + Send + Sync + 'static,
-    {
-        self.process(PassThrough).writer_with(make)
-    }
-}
-
-/// A chunk step that has a reader and a processor, and needs a writer.
-pub struct ChunkStepProcessing<R: ItemReader, P: ItemProcessor<R::Item>> {
+/// A chunk step that has a reader, and needs a writer. Without a processor, items are written unchanged.
+pub struct ChunkStepReading<R, P = PassThrough> {
     start: ChunkStepStart,
     reader: Make<R>,
     processor: Make<P>,
 }
 
-impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
+impl<R: ItemReader> ChunkStepReading<R> {
+    /// Sets the processor: a closure that returns what is written, or none to filter the item.
+    pub fn process<P: ItemProcessor<R::Item> + Clone>(self, processor: P) -> ChunkStepReading<R, P> {
+        self.process_with(clones_of(processor))
+    }
+
+    /// Sets a processor that is made for each run of the step.
+    pub fn process_with<P, F>(self, make: F) -> ChunkStepReading<R, P>
+    where
+        P: ItemProcessor<R::Item>,
+        F: Fn(&StepScope) -> Result<P, ItemError> + Send + Sync + 'static,
+    {
+        ChunkStepReading { start: self.start, reader: self.reader, processor: Arc::new(make) }
+    }
+}
+
+impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepReading<R, P> {
     /// Sets the writer. Each run of the step uses a clone.
     pub fn writer<W: ItemWriter<P::Output> + Clone>(self, writer: W) -> ChunkStep<R, P, W> {
         self.writer_with(clones_of(writer))
@@ -146,125 +121,98 @@ where
         self.definition.policy.get_or_insert_with(FaultPolicy::default)
     }
 
-    /// Makes the step fault-tolerant: an error that is neither skipped nor retried still fails it, but the chunk is
-    /// repeated first, as in Spring Batch.
-    pub fn fault_tolerant(mut self) -> Self {
-        self.policy();
-        self
-    }
-
-    /// Skips errors of these kinds, at most `limit` in a run of the step.
-    pub fn skip(mut self, kinds: impl IntoIterator<Item = ErrorKind>, limit: u64) -> Self {
-        let policy = self.policy();
-        policy.skip = std::mem::take(&mut policy.skip).and(kinds);
-        policy.skip_limit = limit;
-        self
-    }
-
-    /// Skips all errors except fatal ones, at most `limit` in a run of the step.
-    pub fn skip_all(mut self, limit: u64) -> Self {
-        self.policy().skip = Kinds::all();
-        self.policy().skip_limit = limit;
-        self
-    }
-
-    /// Never skips errors of these kinds.
-    pub fn no_skip(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
-        let policy = self.policy();
-        policy.skip = std::mem::take(&mut policy.skip).except(kinds);
-        self
-    }
-
-    /// Repeats the chunk after errors of these kinds, up to `attempts` in total.
-    pub fn retry(mut self, kinds: impl IntoIterator<Item = ErrorKind>, attempts: u32) -> Self {
-        let policy = self.policy();
-        policy.retry = std::mem::take(&mut policy.retry).and(kinds);
-        policy.attempts_max = attempts;
-        self
-    }
-
-    /// Repeats the chunk after any error except a fatal one, up to `attempts` in total.
-    pub fn retry_all(mut self, attempts: u32) -> Self {
-        self.policy().retry = Kinds::all();
-        self.policy().attempts_max = attempts;
-        self
-    }
-
-    /// Pause before a chunk is repeated.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.definition.backoff = Some(backoff);
-        self
-    }
-
-    /// Skips errors of these kinds without a rollback, because they leave the transaction usable. They must be
-    /// skippable.
-    pub fn no_rollback(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
-        let policy = self.policy();
-        policy.no_rollback = std::mem::take(&mut policy.no_rollback).and(kinds);
-        self
-    }
-
-    /// Sets skip, retry and rollback at once.
-    pub fn fault_policy(mut self, policy: FaultPolicy) -> Self {
-        self.definition.policy = Some(policy);
-        self
-    }
-
-    /// Keeps the outputs of the processor when a chunk is repeated.
-    pub fn processor_non_transactional(mut self) -> Self {
-        self.policy().is_processor_transactional = false;
-        self
-    }
-
-    /// Also commits a chunk of this age that is not full. Checked after each item.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.definition.completion.time_limit = Some(limit);
-        self
-    }
-
-    /// Also commits a chunk that is not full when this returns true, for example at the last item of a group.
-    pub fn complete_when(
-        mut self,
-        is_complete: impl Fn(&ChunkSoFar<'_, R::Item>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.definition.completion.custom = Some(Arc::new(is_complete));
-        self
-    }
-
-    /// Reads a chunk only after the previous one has committed. By default it is read meanwhile.
-    pub fn no_read_ahead(mut self) -> Self {
-        self.definition.reads_ahead = false;
-        self
-    }
-
-    /// Number of chunks prepared concurrently: 1 by default, at most 64. Chunks still commit in the order in which they
-    /// were read, so restarts, skips, retries and counters are the same as with one thread.
-    ///
-    /// One task reads. Each thread has its own processor, which must not depend on what earlier chunks wrote, and may
-    /// be called for chunks that never commit. Writes are concurrent too if the writer [allows
-    /// it](ItemWriter::is_concurrent).
-    ///
-    /// ```
-    /// use tidemill_engine::item::{ItemsReader, ItemsWriter};
-    /// use tidemill_engine::job::{Job, Step};
-    ///
-    /// let step = Step::chunk("all", 100)
-    ///     .reader(ItemsReader::new("numbers", 1..=1000))
-    ///     .process(|n: &i64| Ok(Some(n * 2)))
-    ///     .writer(ItemsWriter::default())
-    ///     .threads(4);
-    /// assert!(Job::new("double").step(step.build()).check().is_ok());
-    /// ```
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.definition.threads = threads;
-        self
-    }
-
-    /// How long the chunk's transaction may be idle before the database ends it. Raise it for a writer that waits for
-    /// something else during the transaction.
-    pub fn idle_limit(mut self, limit: Duration) -> Self {
-        self.definition.idle_limit = Some(limit);
-        self
+    tidemill_domain::setters! {
+        /// Makes the step fault-tolerant: an error that is neither skipped nor retried still fails it, but the chunk is
+        /// repeated first, as in Spring Batch.
+        pub fn fault_tolerant(self) { self.policy() }
+        /// Skips errors of these kinds, at most `limit` in a run of the step.
+        pub fn skip(self, kinds: impl IntoIterator<Item = ErrorKind>, limit: u64) {
+            self.policy().skip.add(kinds);
+            self.policy().skip_limit = limit
+        }
+        /// Skips all errors except fatal ones, at most `limit` in a run of the step.
+        pub fn skip_all(self, limit: u64) {
+            self.policy().skip = Kinds::all();
+            self.policy().skip_limit = limit
+        }
+        /// Never skips errors of these kinds.
+        pub fn no_skip(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.policy().skip.exclude(kinds) }
+        /// Repeats the chunk after errors of these kinds, up to `attempts` in total.
+        pub fn retry(self, kinds: impl IntoIterator<Item = ErrorKind>, attempts: u32) {
+            self.policy().retry.add(kinds);
+            self.policy().attempts_max = attempts
+        }
+        /// Repeats the chunk after any error except a fatal one, up to `attempts` in total.
+        pub fn retry_all(self, attempts: u32) {
+            self.policy().retry = Kinds::all();
+            self.policy().attempts_max = attempts
+        }
+        /// Pause before a chunk is repeated.
+        pub fn backoff(self, backoff: Backoff) { self.definition.backoff = Some(backoff) }
+        /// Skips errors of these kinds without a rollback, because they leave the transaction usable. They must be
+        /// skippable.
+        pub fn no_rollback(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.policy().no_rollback.add(kinds) }
+        /// Sets skip, retry and rollback at once.
+        pub fn fault_policy(self, policy: FaultPolicy) { self.definition.policy = Some(policy) }
+        /// Keeps the outputs of the processor when a chunk is repeated.
+        pub fn processor_non_transactional(self) { self.policy().is_processor_transactional = false }
+        /// Also commits a chunk of this age that is not full. Checked after each item.
+        pub fn time_limit(self, limit: Duration) { self.definition.completion.time_limit = Some(limit) }
+        /// Also commits a chunk that is not full when this returns true, for example at the last item of a group.
+        pub fn complete_when(
+            self,
+            is_complete: impl Fn(&ChunkSoFar<'_, R::Item>) -> bool + Send + Sync + 'static,
+        ) {
+            self.definition.completion.custom = Some(Arc::new(is_complete))
+        }
+        /// Reads a chunk only after the previous one has committed. By default it is read meanwhile.
+        pub fn no_read_ahead(self) { self.definition.reads_ahead = false }
+        /// Number of chunks prepared concurrently: 1 by default, at most 64. Chunks still commit in the order in which they
+        /// were read, so restarts, skips, retries and counters are the same as with one thread.
+        ///
+        /// One task reads. Each thread has its own processor, which must not depend on what earlier chunks wrote, and may
+        /// be called for chunks that never commit. Writes are concurrent too if the writer [allows
+        /// it](ItemWriter::is_concurrent).
+        ///
+        /// ```
+        /// use tidemill_engine::item::{ItemsReader, ItemsWriter};
+        /// use tidemill_engine::job::{Job, Step};
+        ///
+        /// let step = Step::chunk("all", 100)
+        ///     .reader(ItemsReader::new("numbers", 1..=1000))
+        ///     .process(|n: &i64| Ok(Some(n * 2)))
+        ///     .writer(ItemsWriter::default())
+        ///     .threads(4);
+        /// assert!(Job::new("double").step(step.build()).check().is_ok());
+        /// ```
+        pub fn threads(self, threads: usize) { self.definition.threads = threads }
+        /// How long the chunk's transaction may be idle before the database ends it. Raise it for a writer that waits for
+        /// something else during the transaction.
+        pub fn idle_limit(self, limit: Duration) { self.definition.idle_limit = Some(limit) }
+        /// [`rejects`](Self::rejects) chosen for each run of the step; `text_of` is the text kept of an item.
+        pub fn rejects_of(
+            self,
+            make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,
+            text_of: fn(&R::Item) -> String,
+        ) {
+            self.definition.rejects = Some(RejectSink::of(Arc::new(make), text_of))
+        }
+        /// Adds a listener for chunks.
+        pub fn chunk_listener(self, listener: impl ChunkListener + 'static) {
+            self.definition.listeners.chunk.push(Arc::new(listener))
+        }
+        /// Adds a listener for items.
+        pub fn item_listener(self, listener: impl ItemListener<R::Item, P::Output> + 'static) {
+            self.definition.listeners.item.push(Arc::new(listener))
+        }
+        /// Adds a listener for skips.
+        pub fn skip_listener(self, listener: impl SkipListener<R::Item, P::Output> + 'static) {
+            self.definition.listeners.skip.push(Arc::new(listener))
+        }
+        /// Adds a listener for retries.
+        pub fn retry_listener(self, listener: impl RetryListener + 'static) {
+            self.definition.listeners.retry.push(Arc::new(listener))
+        }
     }
 
     /// Keeps skipped items with their errors.
@@ -273,40 +221,6 @@ where
         R::Item: Serialize,
     {
         self.definition.rejects = Some(RejectSink::new(rejects));
-        self
-    }
-
-    /// [`rejects`](Self::rejects) chosen for each run of the step; `text_of` is the text kept of an item.
-    pub fn rejects_of(
-        mut self,
-        make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,
-        text_of: fn(&R::Item) -> String,
-    ) -> Self {
-        self.definition.rejects = Some(RejectSink::of(Arc::new(make), text_of));
-        self
-    }
-
-    /// Adds a listener for chunks.
-    pub fn chunk_listener(mut self, listener: impl ChunkListener + 'static) -> Self {
-        self.definition.listeners.chunk.push(Arc::new(listener));
-        self
-    }
-
-    /// Adds a listener for items.
-    pub fn item_listener(mut self, listener: impl ItemListener<R::Item, P::Output> + 'static) -> Self {
-        self.definition.listeners.item.push(Arc::new(listener));
-        self
-    }
-
-    /// Adds a listener for skips.
-    pub fn skip_listener(mut self, listener: impl SkipListener<R::Item, P::Output> + 'static) -> Self {
-        self.definition.listeners.skip.push(Arc::new(listener));
-        self
-    }
-
-    /// Adds a listener for retries.
-    pub fn retry_listener(mut self, listener: impl RetryListener + 'static) -> Self {
-        self.definition.listeners.retry.push(Arc::new(listener));
         self
     }
 

@@ -39,6 +39,15 @@ pub struct Job {
     fingerprint: Option<String>,
 }
 
+tidemill_domain::getters!(Job {
+    /// The name.
+    &name: str,
+    /// The declared parameters.
+    &parameters: [ParameterSpec],
+    /// Whether an instance that did not complete can be launched again.
+    is_restartable: bool,
+});
+
 impl Job {
     /// A job without steps; add them with [`step`](Self::step).
     pub fn new(name: impl Into<String>) -> Self {
@@ -59,66 +68,47 @@ impl Job {
         Self { flow, ..Self::new(name) }
     }
 
-    /// Adds a step after the others.
-    pub fn step(mut self, step: Step) -> Self {
-        self.flow = self.flow.step(step);
-        self
-    }
-
-    /// Adds a decision; see [`StepFlow::decision`].
-    pub fn decision(
-        mut self,
-        name: impl Into<String>,
-        decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
-    ) -> Self {
-        self.flow = self.flow.decision(name, decide);
-        self
-    }
-
-    /// Adds a flow that is recorded as a step; see [`StepFlow::flow`].
-    pub fn flow(mut self, name: impl Into<String>, flow: StepFlow) -> Self {
-        self.flow = self.flow.flow(name, flow);
-        self
-    }
-
-    /// Adds flows that run concurrently; see [`StepFlow::split`].
-    pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = StepFlow>) -> Self {
-        self.flow = self.flow.split(name, flows);
-        self
-    }
-
-    /// Sets the target for exit codes of the step `from` that match `pattern` (`*` any characters, `?` one). The most
-    /// specific pattern wins. A step with transitions has only these.
-    ///
-    /// ```
-    /// # use tidemill_engine::job::{Job, Step};
-    /// # let step = |name: &str| Step::tasklet(name, |_| async { Ok(()) });
-    /// use tidemill_domain::job::flow::Target;
-    ///
-    /// let job = Job::new("nightly")
-    ///     .step(step("load"))
-    ///     .step(step("report"))
-    ///     .step(step("repair"))
-    ///     .on("load", "FAILED", Target::To("repair".into()))
-    ///     .on("load", "*", Target::Next)
-    ///     .on("report", "*", Target::End(None));
-    /// assert!(job.check().is_ok());
-    /// ```
-    pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
-        self.flow = self.flow.on(from, pattern, to);
-        self
-    }
-
-    /// Adds a listener.
-    pub fn listener(mut self, listener: impl JobListener + 'static) -> Self {
-        self.listeners.push(Arc::new(listener));
-        self
-    }
-
-    /// Declares a parameter. Once one is declared, undeclared ones are refused.
-    pub fn parameter(mut self, parameter: ParameterSpec) -> Self {
-        self.parameters.push(parameter);
-        self
+    tidemill_domain::setters! {
+        /// Adds a step after the others.
+        pub fn step(self, step: Step) { self.flow = self.flow.step(step) }
+        /// Adds a decision; see [`StepFlow::decision`].
+        pub fn decision(
+            self,
+            name: impl Into<String>,
+            decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
+        ) {
+            self.flow = self.flow.decision(name, decide)
+        }
+        /// Adds a flow that is recorded as a step; see [`StepFlow::flow`].
+        pub fn flow(self, name: impl Into<String>, flow: StepFlow) { self.flow = self.flow.flow(name, flow) }
+        /// Adds flows that run concurrently; see [`StepFlow::split`].
+        pub fn split(self, name: impl Into<String>, flows: impl IntoIterator<Item = StepFlow>) {
+            self.flow = self.flow.split(name, flows)
+        }
+        /// Sets the target for exit codes of the step `from` that match `pattern` (`*` any characters, `?` one). The most
+        /// specific pattern wins. A step with transitions has only these.
+        ///
+        /// ```
+        /// # use tidemill_engine::job::{Job, Step};
+        /// # let step = |name: &str| Step::tasklet(name, |_| async { Ok(()) });
+        /// use tidemill_domain::job::flow::Target;
+        ///
+        /// let job = Job::new("nightly")
+        ///     .step(step("load"))
+        ///     .step(step("report"))
+        ///     .step(step("repair"))
+        ///     .on("load", "FAILED", Target::To("repair".into()))
+        ///     .on("load", "*", Target::Next)
+        ///     .on("report", "*", Target::End(None));
+        /// assert!(job.check().is_ok());
+        /// ```
+        pub fn on(self, from: impl Into<String>, pattern: impl Into<String>, to: Target) {
+            self.flow = self.flow.on(from, pattern, to)
+        }
+        /// Adds a listener.
+        pub fn listener(self, listener: impl JobListener + 'static) { self.listeners.push(Arc::new(listener)) }
+        /// Declares a parameter. Once one is declared, undeclared ones are refused.
+        pub fn parameter(self, parameter: ParameterSpec) { self.parameters.push(parameter) }
     }
 
     /// Declares a required, identifying text.
@@ -151,45 +141,24 @@ impl Job {
         self.parameter(ParameterSpec::required(name, ParameterType::DateTime))
     }
 
-    /// Sets the default of a parameter. It is filled in at launch and belongs to the instance: a restart uses the same
-    /// value.
-    pub fn default_parameter(mut self, name: impl Into<String>, parameter: JobParameter) -> Self {
-        self.defaults.push((name.into(), parameter));
-        self
-    }
-
-    /// Allows each instance to be launched only once.
-    pub fn not_restartable(mut self) -> Self {
-        self.is_restartable = false;
-        self
-    }
-
-    /// What happens when the process that runs it dies. By default the execution fails, and an operator decides.
-    pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
-        self.on_crash = on_crash;
-        self
-    }
-
-    /// Identifies the definition, for example by version or hash. A restart with another one is refused unless
-    /// accepted, and processes run only partitions of the same definition.
-    pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
-        self.fingerprint = Some(fingerprint.into());
-        self
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
+    tidemill_domain::setters! {
+        /// Sets the default of a parameter. It is filled in at launch and belongs to the instance: a restart uses the same
+        /// value.
+        pub fn default_parameter(self, name: impl Into<String>, parameter: JobParameter) {
+            self.defaults.push((name.into(), parameter))
+        }
+        /// Allows each instance to be launched only once.
+        pub fn not_restartable(self) { self.is_restartable = false }
+        /// What happens when the process that runs it dies. By default the execution fails, and an operator decides.
+        pub fn on_crash(self, on_crash: OnCrash) { self.on_crash = on_crash }
+        /// Identifies the definition, for example by version or hash. A restart with another one is refused unless
+        /// accepted, and processes run only partitions of the same definition.
+        pub fn fingerprint(self, fingerprint: impl Into<String>) { self.fingerprint = Some(fingerprint.into()) }
     }
 
     /// All steps in order, including those of inner flows.
     pub fn steps(&self) -> Vec<&Step> {
         self.flow.steps()
-    }
-
-    /// The declared parameters.
-    pub fn parameters(&self) -> &[ParameterSpec] {
-        &self.parameters
     }
 
     pub(crate) fn with_defaults(&self, parameters: &JobParameters) -> JobParameters {
@@ -203,11 +172,6 @@ impl Job {
             }
         }
         all
-    }
-
-    /// Whether an instance that did not complete can be launched again.
-    pub fn is_restartable(&self) -> bool {
-        self.is_restartable
     }
 
     /// What happens when the process that runs it dies.
@@ -228,7 +192,7 @@ impl Job {
     /// Checks that the job can run.
     pub fn check(&self) -> Result<(), JobError> {
         let bad = |why: String| JobError::BadDefinition { job: self.name.clone(), why };
-        check_name(&self.name).map_err(|error| JobError::bad_name(&self.name, "its name", error))?;
+        check_name(&self.name).map_err(|error| bad(format!("its name: {error}")))?;
         if self.steps().is_empty() {
             return Err(bad("it has no step".into()));
         }

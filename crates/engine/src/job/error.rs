@@ -2,10 +2,10 @@
 
 use crate::EngineError;
 use tidemill_domain::code::Code;
+use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::instance::NoNext;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
-use tidemill_domain::job::{BadName, ExecutionId};
 use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;
@@ -91,10 +91,6 @@ impl From<StoreError> for JobError {
 }
 
 impl JobError {
-    pub(crate) fn bad_name(job: &str, what: &str, error: BadName) -> Self {
-        Self::BadDefinition { job: job.to_owned(), why: format!("{what}: {error}") }
-    }
-
     /// The stable error code.
     pub fn code(&self) -> Code {
         match self {

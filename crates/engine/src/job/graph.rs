@@ -64,40 +64,29 @@ impl StepFlow {
         Self::default()
     }
 
-    /// Adds a step after the others.
-    pub fn step(mut self, step: Step) -> Self {
-        self.nodes.push(Node::Step(step));
-        self
-    }
-
-    /// Adds a decision after the others. It is not recorded; [`on`](Self::on) matches its result like an exit code. A
-    /// restart decides again.
-    pub fn decision(
-        mut self,
-        name: impl Into<String>,
-        decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
-    ) -> Self {
-        self.nodes.push(Node::Decision(name.into(), Arc::new(decide)));
-        self
-    }
-
-    /// Adds a flow that is recorded as a step, besides its steps. A restart repeats those that did not complete.
-    pub fn flow(mut self, name: impl Into<String>, flow: Self) -> Self {
-        self.nodes.push(Node::Flow(name.into(), flow));
-        self
-    }
-
-    /// Adds flows that run concurrently. The split ends when all of them have, with the worst result.
-    pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = Self>) -> Self {
-        self.nodes.push(Node::Split(name.into(), flows.into_iter().collect()));
-        self
-    }
-
-    /// Sets the target for exit codes of `from` that match `pattern` (`*` any characters, `?` one). The most specific
-    /// pattern wins. A step with transitions has only these.
-    pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
-        self.transitions.push((from.into(), pattern.into(), to));
-        self
+    tidemill_domain::setters! {
+        /// Adds a step after the others.
+        pub fn step(self, step: Step) { self.nodes.push(Node::Step(step)) }
+        /// Adds a decision after the others. It is not recorded; [`on`](Self::on) matches its result like an exit code. A
+        /// restart decides again.
+        pub fn decision(
+            self,
+            name: impl Into<String>,
+            decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
+        ) {
+            self.nodes.push(Node::Decision(name.into(), Arc::new(decide)))
+        }
+        /// Adds a flow that is recorded as a step, besides its steps. A restart repeats those that did not complete.
+        pub fn flow(self, name: impl Into<String>, flow: Self) { self.nodes.push(Node::Flow(name.into(), flow)) }
+        /// Adds flows that run concurrently. The split ends when all of them have, with the worst result.
+        pub fn split(self, name: impl Into<String>, flows: impl IntoIterator<Item = Self>) {
+            self.nodes.push(Node::Split(name.into(), flows.into_iter().collect()))
+        }
+        /// Sets the target for exit codes of `from` that match `pattern` (`*` any characters, `?` one). The most specific
+        /// pattern wins. A step with transitions has only these.
+        pub fn on(self, from: impl Into<String>, pattern: impl Into<String>, to: Target) {
+            self.transitions.push((from.into(), pattern.into(), to))
+        }
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {

@@ -14,7 +14,7 @@ use tidemill_domain::words::plural;
 use tidemill_store::StoreError;
 
 /// How long one request waits in the queue. A process that dies keeps its place little longer than that.
-const QUESTION: Duration = Duration::from_secs(30);
+const REQUEST_MAX: Duration = Duration::from_secs(30);
 
 /// Pause before the request is repeated, if the database is away.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -61,7 +61,7 @@ struct UnitsRequest<'a> {
     pools: &'a Pools,
     pool_use: &'a PoolUse,
     scope: &'a StepScope,
-    ask: AcquireRequest,
+    request: AcquireRequest,
 }
 
 impl<'a> UnitsRequest<'a> {
@@ -75,26 +75,26 @@ impl<'a> UnitsRequest<'a> {
             sessions: pool_use.sessions,
             least: pool_use.least,
         };
-        let mut ask = AcquireRequest::new(holder, part);
-        ask.class = pool_use.class;
+        let mut request = AcquireRequest::new(holder, part);
+        request.class = pool_use.class;
         // Estimates are based on earlier runs of the same step.
-        ask.table = scope.defined_step().to_owned();
-        ask.hint = pool_use.hint.clone();
-        Ok(Self { pools, pool_use, scope, ask })
+        request.table = scope.defined_step().to_owned();
+        request.hint = pool_use.hint.clone();
+        Ok(Self { pools, pool_use, scope, request })
     }
 
     async fn to_the_end(&self) -> Result<Hold, Outcome> {
         let mut left = self.pool_use.wait.unwrap_or(Duration::MAX);
         // The first request does not wait, so that the place in the queue is logged at once.
-        let mut question = Duration::ZERO;
+        let mut wait = Duration::ZERO;
         let mut place = None;
         loop {
-            let waited = match self.ask(question).await {
+            let waited = match self.try_acquire(wait).await {
                 Ok(Ok(hold)) => return self.granted(hold).await,
                 Ok(Err(Answer::Waits(waits))) if left.is_zero() => return Err(self.too_long(&waits)),
                 Ok(Err(Answer::Waits(waits))) => {
                     self.log_place(&waits, &mut place);
-                    question
+                    wait
                 }
                 Ok(Err(other)) => return Err(self.refused(other)),
                 Err(error) if is_passing(&error) && !left.is_zero() => {
@@ -105,22 +105,22 @@ impl<'a> UnitsRequest<'a> {
                 Err(error) => return Err(Outcome::failed(error.code(), error.to_string())),
             };
             left = left.saturating_sub(waited);
-            question = left.min(QUESTION);
+            wait = left.min(REQUEST_MAX);
         }
     }
 
     /// One request, by the current settings of the pool.
-    async fn ask(&self, question: Duration) -> Result<Result<Hold, Answer>, PoolError> {
-        let mut ask = self.ask.clone();
+    async fn try_acquire(&self, wait: Duration) -> Result<Result<Hold, Answer>, PoolError> {
+        let mut request = self.request.clone();
         // For an unknown pool, the answer to the request says so.
         if let Some(settings) = self.settings().await?
             && let Ok(asked) = self.pool_use.asked(&settings)
         {
-            for part in &mut ask.parts {
+            for part in &mut request.parts {
                 (part.parallel, part.least) = (Some(asked.parallel), asked.least);
             }
         }
-        self.pools.hold(ask, question).await
+        self.pools.hold(request, wait).await
     }
 
     /// Sets the granted units in the scope. Units that the step cannot use are released.
@@ -141,13 +141,13 @@ impl<'a> UnitsRequest<'a> {
             self.settings().await.map_err(|error| Outcome::failed(error.code(), error.to_string()))?;
         // If the pool was removed meanwhile, assume the default kind of units.
         let settings = settings.unwrap_or_else(|| Settings::new(self.pool_use.pool.clone(), 0));
-        let told = self
+        let units = self
             .pool_use
             .granted(&settings, granted)
             .map_err(|error| Outcome::failed(Code::HintNotRewritten, error.to_string()))?;
         let (step, pool, asked) = (self.scope.step(), &self.pool_use.pool, ticket.asked);
         tracing::info!(step, pool = %pool, "step {step} has {granted} of the {asked} that it asked of pool {pool}");
-        self.scope.grant(told);
+        self.scope.grant(units);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'a> UnitsRequest<'a> {
 
     /// Leaves the queue, and releases units granted at the last moment.
     async fn leave(&self) {
-        let by = ReleaseBy::Holder(self.ask.holder.clone());
+        let by = ReleaseBy::Holder(self.request.holder.clone());
         let end = End::Released { failed: true };
         let release = Release { pool: self.pool_use.pool.clone(), by, epoch: None, end, call: None };
         if let Err(error) = self.pools.release(release).await {

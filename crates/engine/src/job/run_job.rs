@@ -26,15 +26,10 @@ pub struct ExecutionEnd {
     pub code: Option<Code>,
 }
 
-/// The result of a flow, or of the part walked so far.
-struct Walk {
-    outcome: Outcome,
-    has_run: bool,
-}
-
-impl Walk {
+impl PartResult {
+    /// The result of a flow before its first step.
     fn new() -> Self {
-        Self { outcome: Outcome::completed(ExitStatus::completed()), has_run: false }
+        Self::of(Outcome::completed(ExitStatus::completed()))
     }
 
     fn stopped(self) -> Self {
@@ -127,8 +122,8 @@ impl Execution {
     }
 
     /// In sequence, until a step does not complete.
-    async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, ExecutionLost> {
-        let mut walk = Walk::new();
+    async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
+        let mut walk = PartResult::new();
         for node in &flow.nodes {
             if self.resources.stop.is_asked() {
                 return Ok(walk.stopped());
@@ -144,9 +139,9 @@ impl Execution {
     }
 
     /// By transitions.
-    async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, ExecutionLost> {
+    async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
         let rules = flow.rules();
-        let mut walk = Walk::new();
+        let mut walk = PartResult::new();
         let mut last: Option<PartResult> = None;
         let mut state = rules.start().map(str::to_owned);
         while let Some(name) = state.take() {
@@ -228,7 +223,7 @@ impl Execution {
             Start::Run { id, .. } => id,
             Start::Not(result) => return Ok(PartResult { counters: None, ..result }),
         };
-        let Walk { outcome, .. } = self.along(flow).await?;
+        let outcome = self.along(flow).await?.outcome;
         self.record_step_end(id, &outcome, &Counters::default(), None).await?;
         Ok(PartResult { has_run: true, id: Some(id), ..PartResult::of(outcome) })
     }
@@ -240,11 +235,11 @@ impl Execution {
             let (execution, flow) = (self.clone(), flow.clone());
             running.spawn(async move { execution.along(&flow).await });
         }
-        let mut all = Walk::new();
+        let mut all = PartResult::new();
         let mut is_lost = false;
         while let Some(ended) = running.join_next().await {
             match ended {
-                Ok(Ok(Walk { outcome, has_run })) => {
+                Ok(Ok(PartResult { outcome, has_run, .. })) => {
                     all.has_run |= has_run;
                     all.outcome = Outcome {
                         status: all.outcome.status.upgrade_to(outcome.status),
@@ -261,7 +256,7 @@ impl Execution {
         }
         // Transitions after a split match its status, not the exit code of one of its flows.
         all.outcome.exit.code = all.outcome.status.as_str().to_owned();
-        Ok(PartResult { has_run: all.has_run, ..PartResult::of(all.outcome) })
+        Ok(all)
     }
 
     /// Abandons a failed step whose failure had a transition: a restart does not repeat it.

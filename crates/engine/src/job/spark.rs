@@ -59,19 +59,13 @@ impl SparkSpec {
         self
     }
 
-    /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; the default of the installation otherwise.
-    pub fn master(mut self, master: impl Into<String>) -> Self {
-        self.submission.master = Some(master.into());
-        self
-    }
-
-    /// Sets a Spark property. It is visible in the process list, so do not put a password here.
-    pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.submission.conf.insert(key.into(), value.into());
-        self
-    }
-
     tidemill_domain::setters! {
+        /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; the default of the installation otherwise.
+        pub fn master(self, master: impl Into<String>) { self.submission.master = Some(master.into()) }
+        /// Sets a Spark property. It is visible in the process list, so do not put a password here.
+        pub fn conf(self, key: impl Into<String>, value: impl Into<String>) {
+            self.submission.conf.insert(key.into(), value.into())
+        }
         /// Path of `spark-submit`. By default that of `SPARK_HOME`, or the first in `PATH`.
         pub fn submit(self, program: impl Into<PathBuf>) { self.submit = Some(program.into()) }
         /// How many tasks may run at once, and the hint for the source. By default what the step's [pool](Step::pool)

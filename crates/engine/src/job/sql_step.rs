@@ -25,7 +25,9 @@ where
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(async move {
             let statements = (self.0)(&task.scope)?;
-            task.record_plan(None, statements.delivery()).await?;
+            let is_own = statements.database.is_none();
+            let delivery = if is_own { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce };
+            task.record_plan(None, delivery).await?;
             repeat(task, |scope| statements.run(scope)).await
         })
     }
@@ -64,13 +66,6 @@ impl SqlStatements {
     pub fn on(mut self, database: Database) -> Self {
         self.database = Some(database);
         self
-    }
-
-    fn delivery(&self) -> Delivery {
-        match self.database {
-            None => Delivery::ExactlyOnce,
-            Some(_) => Delivery::AtLeastOnce,
-        }
     }
 
     async fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
