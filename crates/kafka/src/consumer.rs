@@ -257,15 +257,8 @@ impl fmt::Debug for Consumer {
 }
 
 fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set_log_level(RDKafkaLogLevel::Warning);
-    config.set("client.id", "tidemill").set("queued.max.messages.kbytes", "16384");
-    for (name, value) in options.client.iter().filter(|(name, _)| !OF_PRODUCERS.contains(name)) {
-        config.set(name, value);
-    }
-    // Users cannot override the settings below.
+    let mut config = options.client_config(&[("queued.max.messages.kbytes", "16384")], &OF_PRODUCERS);
     config
-        .set("bootstrap.servers", &options.bootstrap_servers)
         // The client requires a group id; it never joins the group.
         .set("group.id", "tidemill-reader")
         .set("enable.auto.commit", "false")
@@ -277,7 +270,6 @@ fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
         // How long the broker waits for more at the end of a partition.
         .set("fetch.wait.max.ms", "50")
         .set("isolation.level", isolation.as_str());
-    options.security.apply(&mut config);
     config
 }
 

@@ -55,22 +55,24 @@ impl Wave {
 
     /// Waits until every record has a report or one has failed: in a transaction the others would wait for its end.
     pub(crate) async fn decided(&self) {
-        loop {
-            let done = self.done.notified();
-            if self.left.load(Ordering::Acquire) == 0 || self.has_failed() {
-                return;
-            }
-            done.await;
-        }
+        self.wait_until(|wave| wave.is_done() || wave.has_failed()).await;
     }
 
     pub(crate) async fn done(&self) {
+        self.wait_until(Self::is_done).await;
+    }
+
+    fn is_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    async fn wait_until(&self, is_over: impl Fn(&Self) -> bool) {
         loop {
-            let done = self.done.notified();
-            if self.left.load(Ordering::Acquire) == 0 {
+            let changed = self.done.notified();
+            if is_over(self) {
                 return;
             }
-            done.await;
+            changed.await;
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::client::{BadOption, ClientOptions};
 use crate::route::{BadRoute, Topics};
 use crate::security::Security;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 
@@ -37,6 +38,22 @@ impl KafkaOptions {
             delivery_timeout: Duration::from_secs(3),
             max_record_bytes: None,
         }
+    }
+
+    /// The settings of a client: our defaults, then those that users may set (except `without`), then brokers and
+    /// security. Settings that you add later cannot be overridden by users.
+    pub(crate) fn client_config(&self, defaults: &[(&str, &str)], without: &[&str]) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Warning).set("client.id", "tidemill");
+        for (name, value) in defaults {
+            config.set(*name, *value);
+        }
+        for (name, value) in self.client.iter().filter(|(name, _)| !without.contains(name)) {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.bootstrap_servers);
+        self.security.apply(&mut config);
+        config
     }
 }
 

@@ -12,6 +12,7 @@ use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::KafkaError as ClientError;
+use rdkafka::metadata::Metadata;
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
 };
@@ -113,7 +114,7 @@ impl Producer {
         match client.send(message) {
             Ok(()) => Sent::Queued,
             Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::Full,
-            Err((error, _)) => Sent::Failed(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)),
+            Err((error, _)) => Sent::Failed(code(&error)),
         }
     }
 
@@ -128,10 +129,7 @@ impl Producer {
 
     /// Blocks.
     pub(crate) fn find_topic(&self, topic: &str, wait: Duration) -> Result<(), RDKafkaErrorCode> {
-        let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
-        let found = client.client().fetch_metadata(Some(topic), wait);
-        let metadata = found.map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))?;
-        match metadata.topics().first().map(|topic| topic.error()) {
+        match self.metadata(Some(topic), wait)?.topics().first().map(|topic| topic.error()) {
             Some(None) => Ok(()),
             Some(Some(error)) => Err(error.into()),
             None => Err(RDKafkaErrorCode::UnknownTopicOrPartition),
@@ -140,10 +138,13 @@ impl Producer {
 
     /// Blocks.
     pub(crate) fn cluster(&self, wait: Duration) -> Result<Cluster, RDKafkaErrorCode> {
-        let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
-        let found = client.client().fetch_metadata(None, wait);
-        let metadata = found.map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))?;
+        let metadata = self.metadata(None, wait)?;
         Ok(Cluster { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
+    }
+
+    fn metadata(&self, topic: Option<&str>, wait: Duration) -> Result<Metadata, RDKafkaErrorCode> {
+        let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
+        client.client().fetch_metadata(topic, wait).map_err(|error| code(&error))
     }
 
     /// Waits until the client reports that the transaction has to be aborted.
@@ -214,20 +215,16 @@ impl fmt::Debug for Producer {
     }
 }
 
+fn code(error: &ClientError) -> RDKafkaErrorCode {
+    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
+}
+
 fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set_log_level(RDKafkaLogLevel::Warning);
+    let linger = options.linger.as_millis().to_string();
+    let defaults =
+        [("linger.ms", linger.as_str()), ("batch.size", "1000000"), ("batch.num.messages", "10000")];
+    let mut config = options.client_config(&defaults, &[]);
     config
-        .set("client.id", "tidemill")
-        .set("linger.ms", options.linger.as_millis().to_string())
-        .set("batch.size", "1000000")
-        .set("batch.num.messages", "10000");
-    for (name, value) in options.client.iter() {
-        config.set(name, value);
-    }
-    // Users cannot override the settings below.
-    config
-        .set("bootstrap.servers", &options.bootstrap_servers)
         .set("acks", "all")
         .set("enable.idempotence", "true")
         // As the Java client does, so that a key maps to the same partition for both.
@@ -236,7 +233,6 @@ fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
     if pace == Pace::Singly {
         config.set("linger.ms", "0").set("batch.num.messages", "1").set("max.in.flight", "1");
     }
-    options.security.apply(&mut config);
     config
 }
 
@@ -285,9 +281,7 @@ impl ProducerContext for Context {
                     tracing::trace!(partition = message.partition(), offset = message.offset(), "delivered");
                     Report::Delivered
                 }
-                Err((error, _)) => {
-                    Report::Failed(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))
-                }
+                Err((error, _)) => Report::Failed(code(error)),
             },
         );
     }

@@ -44,14 +44,8 @@ pub(crate) struct Receipts {
 
 impl Receipts {
     pub(crate) fn new(options: &KafkaOptions, transactional_id: &str, clock: Arc<dyn Clock>) -> Self {
-        let mut config = ClientConfig::new();
+        let mut config = options.client_config(&[], &[]);
         config.set_log_level(RDKafkaLogLevel::Critical);
-        config.set("client.id", "tidemill");
-        for (name, value) in options.client.iter() {
-            config.set(name, value);
-        }
-        config.set("bootstrap.servers", &options.bootstrap_servers);
-        options.security.apply(&mut config);
         Self { topic: format!("{transactional_id}-receipts"), config, clock }
     }
 
