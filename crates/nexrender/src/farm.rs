@@ -78,19 +78,13 @@ impl NexrenderFarm {
         Ok(Self { address, caller, dialect: options.dialect })
     }
 
-    async fn look_at(&self, job: &str) -> Result<Option<RemoteJob>, Trouble> {
-        let Some(url) = self.address.job(job) else { return Ok(None) };
-        let answer = self.caller.call(Method::GET, url, None).await?;
-        read(FarmCall::Look, answer.status, &answer.body, self.dialect)
-    }
-
-    /// The job of this name, if nexrender has it and it is ours. Another queue may use the same numbers, and its film
-    /// must not be published as ours.
-    async fn look_for(&self, name: &str, document: &Value) -> Result<Option<RemoteJob>, Trouble> {
+    /// The job of this name, if nexrender has it. With a document, it has to be that one: another queue may use the
+    /// same numbers, and its film must not be published as ours.
+    async fn find(&self, name: &str, document: Option<&Value>) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(name) else { return Ok(None) };
         let answer = self.caller.call(Method::GET, url, None).await?;
         let job = read(FarmCall::Look, answer.status, &answer.body, self.dialect)?;
-        if job.is_some() && is_another(&answer.body, document) {
+        if job.is_some() && document.is_some_and(|document| is_another(&answer.body, document)) {
             let message = format!(
                 "nexrender has a job {name} already, which is another one; let each queue have a nexrender of its own, \
                  or take that job out if nobody needs it"
@@ -102,7 +96,7 @@ impl NexrenderFarm {
 
     async fn post(&self, uid: Uid, document: &Value) -> Result<RemoteJob, Trouble> {
         let name = uid.to_string();
-        if let Some(job) = self.look_for(&name, document).await? {
+        if let Some(job) = self.find(&name, Some(document)).await? {
             return Ok(job);
         }
         let body = named(document, &name).to_string();
@@ -126,7 +120,7 @@ impl NexrenderFarm {
     async fn search(&self, name: &str, document: &Value, mut trouble: Trouble) -> Result<RemoteJob, Trouble> {
         for pause in SEARCHES {
             tokio::time::sleep(pause).await;
-            match self.look_for(name, document).await {
+            match self.find(name, Some(document)).await {
                 Ok(Some(job)) => return Ok(job),
                 Ok(None) => {}
                 Err(taken) if taken.failure == Failure::NameTaken => return Err(taken),
@@ -155,7 +149,7 @@ impl NexrenderFarm {
         let is_open_server = health.status == 200 && health.body.trim() == "ok";
         if self.dialect != Dialect::Cloud && is_open_server {
             // Only this call needs the secret.
-            return self.look_at(NOBODY).await.map(drop);
+            return self.find(NOBODY, None).await.map(drop);
         }
         if self.dialect == Dialect::Oss {
             read(FarmCall::Look, health.status, &health.body, self.dialect)?;
@@ -202,7 +196,7 @@ impl Farm for NexrenderFarm {
     }
 
     fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>> {
-        Box::pin(self.look_at(job))
+        Box::pin(self.find(job, None))
     }
 
     fn submit<'a>(&'a self, uid: Uid, document: &'a Value) -> Asking<'a, RemoteJob> {

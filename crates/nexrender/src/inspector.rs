@@ -1,7 +1,6 @@
 //! Measures a rendered file with ffprobe and ffmpeg. `domain::render::check` judges the result.
 
 mod decode;
-mod poster;
 mod probe;
 mod program;
 
@@ -9,7 +8,7 @@ use crate::blocking_pool::BlockingPool;
 use crate::storage::errno::io_trouble;
 use program::{Program, Run};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,9 @@ use tidemill_engine::render::{Asking, Inspector};
 
 /// For the descriptions of all streams.
 const PROBE_BYTES_MAX: usize = 4 << 20;
+
+/// Enough for one frame of the largest clip.
+const PICTURE_BYTES_MAX: usize = 64 << 20;
 
 /// Timeout of `-version`.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
@@ -125,6 +127,44 @@ impl FfmpegInspector {
         let long = (self.decode_factor * seconds).clamp(0.0, 86_400.0);
         self.probe_within + Duration::from_secs_f64(long)
     }
+
+    /// A still from the middle of a clip.
+    async fn take_picture(&self, file: &LocalPath, picture: &LocalPath) -> Result<(), Trouble> {
+        let bytes = self.size(file).await?;
+        let middle = probe::seconds(&self.probe(file, bytes).await?) / 2.0;
+        let target = path_of(picture);
+        let is_png = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
+        let encoder = if is_png { "png" } else { "mjpeg" };
+        let before = ["-nostdin", "-hide_banner", "-v", "error", "-ss", &format!("{middle:.3}")];
+        // Through a pipe: ffmpeg treats % in a file name as a pattern.
+        let after = ["-map", "0:V:0", "-frames:v", "1", "-c:v", encoder, "-f", "image2pipe", "-"];
+        let arguments = [&words(&before)[..], &input(file), &words(&after)].concat();
+        let mut complaint = None;
+        let run = Run { arguments, within: self.probe_within, stdout_max: PICTURE_BYTES_MAX };
+        let ran = self.ffmpeg.run(run, |line| _ = complaint.get_or_insert_with(|| line.to_owned())).await?;
+        if !ran.is_success || ran.is_cut || ran.stdout.is_empty() {
+            let why = complaint.unwrap_or_else(|| "ffmpeg finds no picture in it".to_owned());
+            return Err(invalid(&path_of(file), &why));
+        }
+        let writing = self.blocking_pool.run(picture.to_string(), move |pulse| {
+            pulse.beat()?;
+            write(&target, &ran.stdout).map_err(|error| io_trouble(target.display(), &error))
+        });
+        writing.await
+    }
+}
+
+/// Replaces the file atomically; an earlier one shows the same render.
+fn write(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut part = target.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, target));
+    if written.is_err() {
+        // The part may not exist.
+        let _removed = fs::remove_file(&part);
+    }
+    written
 }
 
 /// A file that cannot be measured.

@@ -6,11 +6,9 @@
 pub(crate) mod errno;
 pub mod place;
 
-mod content;
 mod copy;
 mod folder;
 mod publish;
-mod staged;
 mod sweep;
 
 use crate::blocking_pool::{BlockingPool, Pulse};
@@ -99,7 +97,7 @@ impl Storage for NasStorage {
     fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<Sight>> {
         let look = || {
             let file = staged.clone();
-            self.on_pool(staged, move |options, _| staged::look_at(&options.staging, &file))
+            self.on_pool(staged, move |options, _| place::look_at(&options.staging, &file))
         };
         Box::pin(async move {
             let Some(before) = look().await? else { return Ok(None) };
@@ -137,7 +135,7 @@ impl Storage for NasStorage {
 
     fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {
         let file = staged.clone();
-        self.on_pool(staged, move |options, _| match staged::descend(&options.staging, &file)? {
+        self.on_pool(staged, move |options, _| match place::descend(&options.staging, &file)? {
             Some((folder, name)) => folder.remove(&name),
             None => Ok(()),
         })

@@ -1,12 +1,13 @@
-//! A folder on a NAS, and how we know that the NAS is mounted.
+//! A folder on a NAS, how we know that the NAS is mounted, and the files that render nodes have left there.
 //!
 //! Without the mount there is an empty folder on this host's disk. Writing there would fill that disk and look like
 //! success.
 
 use super::errno::trouble;
-use super::folder::Folder;
+use super::folder::{Folder, is_file};
 use rustix::fs::{AtFlags, CWD, Stat, statat};
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
+use tidemill_engine::render::storage::Sight;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
@@ -61,4 +62,60 @@ fn stat(path: &str) -> Result<Stat, Trouble> {
         rustix::io::Errno::NOENT => not_mounted(&format!("{path} is not there")),
         errno => trouble(path, errno),
     })
+}
+
+/// A file that may still grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StagedFile {
+    pub(super) bytes: u64,
+    touched: (i64, i64),
+    inode: u64,
+}
+
+impl StagedFile {
+    /// The comparable part: an inode number is valid on this host only, and not stable on every network.
+    pub(super) fn sight(self) -> Sight {
+        Sight { bytes: self.bytes, touched: self.touched }
+    }
+
+    pub(super) fn of(found: &Stat) -> Self {
+        Self {
+            bytes: u64::try_from(found.st_size).unwrap_or_default(),
+            touched: (found.st_mtime, found.st_mtime_nsec.try_into().unwrap_or_default()),
+            inode: found.st_ino,
+        }
+    }
+}
+
+/// `None` if it is missing. A link counts as a bad file, because it might point anywhere.
+pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<StagedFile>, Trouble> {
+    let Some((folder, name)) = descend(staging, staged)? else { return Ok(None) };
+    match folder.stat_of(&name)? {
+        Some(found) if is_file(&found) => Ok(Some(StagedFile::of(&found))),
+        Some(_) => Err(Trouble::new(Failure::OutputInvalid, &format!("{staged} is not a regular file"))),
+        None => Ok(None),
+    }
+}
+
+/// The folder and name of a staged file; `None` if a folder on the way is missing. Follows no links.
+pub(super) fn descend(staging: &Place, staged: &LocalPath) -> Result<Option<(Folder, String)>, Trouble> {
+    let outside = || {
+        let message = format!("{staged} is not in {}, where nodes leave their files", staging.folder);
+        Trouble::new(Failure::PathNotMapped, &message)
+    };
+    if !staged.is_in(&staging.folder) {
+        return Err(outside());
+    }
+    let (path, root) = (staged.to_string(), staging.folder.to_string());
+    let inside = path.get(root.len()..).unwrap_or_default().trim_start_matches('/');
+    let mut parts = inside.split('/');
+    let Some(name) = parts.next_back().filter(|name| !name.is_empty()) else { return Err(outside()) };
+    let mut folder = staging.open()?;
+    for part in parts {
+        match folder.enter(part)? {
+            Some(deeper) => folder = deeper,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some((folder, name.to_owned())))
 }

@@ -1,6 +1,6 @@
 //! Gives a part its final name. An existing file of that name is never replaced.
 
-use super::content::hash;
+use super::copy::hash;
 use super::errno::{cannot_link, io_trouble, trouble};
 use super::folder::Folder;
 use crate::blocking_pool::Pulse;
