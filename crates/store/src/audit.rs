@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::statement::{Columns, Stored};
-use crate::tx::Audit;
+use crate::tx::{Audit, Tx};
+use std::slice;
 use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
 use tidemill_domain::time::Timestamp;
 
@@ -34,6 +35,16 @@ impl Stored for AuditRecord {
                 reason: row.get("reason")?,
             },
         })
+    }
+}
+
+impl Tx {
+    pub(crate) async fn audit_insert(
+        &mut self,
+        entry: &AuditEntry,
+        now: Timestamp,
+    ) -> Result<(), sqlx::Error> {
+        self.audit_insert_all(slice::from_ref(entry), now).await
     }
 }
 

@@ -1,19 +1,25 @@
 //! The inbox: a message that arrives again is handled once, because its id commits together with the work.
 
+use crate::codec::DbTime;
 use crate::error::Result;
-use crate::statements;
+use crate::statement::dialect::in_dialect;
+use crate::statement::statements;
 use crate::store::Store;
 use crate::tx::Tx;
 use sqlx::PgConnection;
 use std::time::Duration;
 use tidemill_domain::inbox::Message;
+use tidemill_domain::time::Timestamp;
 
 /// Rows per transaction.
 const PORTION: u32 = 1_000;
 
 /// [`Tx::first_time`] in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses.
 pub async fn first_time_on(connection: &mut PgConnection, consumer: &str, message_id: &str) -> Result<bool> {
-    Ok(statements::inbox::insert_on(connection, Message::new(consumer, message_id)?).await?)
+    let message = Message::new(consumer, message_id)?;
+    let query = sqlx::query(in_dialect!(true, INSERT));
+    let query = query.bind(message.consumer()).bind(message.id()).bind(None::<DbTime>);
+    Ok(query.execute(connection).await?.rows_affected() > 0)
 }
 
 impl Tx {
@@ -57,5 +63,30 @@ impl Store {
             }
         }
         Ok(forgotten)
+    }
+}
+
+const INSERT: &str = "insert into tidemill_inbox (consumer, message_id, seen_at)
+     values ($1, $2, coalesce($3, {now}))
+     on conflict (consumer, message_id) do nothing";
+
+statements! {
+    /// Whether the row is new. Waits for a transaction that writes the same one.
+    fn inbox_insert(message: Message<'_>, now: Option<Timestamp>) -> bool {
+        bind(message.consumer(), message.id(), now)
+        INSERT
+    }
+
+    /// Oldest first, by the index on `seen_at`.
+    fn inbox_delete_old(before: Timestamp, limit: u32) -> u64 {
+        "delete from tidemill_inbox
+         where (consumer, message_id) in (
+             select consumer, message_id
+             from tidemill_inbox
+             where seen_at < $1
+             order by seen_at
+             limit $2
+             {for update skip locked}
+         )"
     }
 }

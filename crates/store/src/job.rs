@@ -1,6 +1,6 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
-//! Reading order: [`launch`], [`execution`] (its course), [`step`], [`chunk`], [`partition`], [`previous_run`] (where a
+//! Reading order: [`launch`], [`execution`] (its course), [`step`], [`partition`], [`previous_run`] (where a
 //! step of another instance ended), [`operate`] (operator actions), [`orphan`] (executions whose process is gone),
 //! [`purge`] (retention), [`list`] and [`track`] (for people).
 //!
@@ -15,7 +15,6 @@ pub mod launch;
 
 pub mod execution;
 
-pub mod chunk;
 pub mod partition;
 pub mod previous_run;
 pub mod step;
@@ -29,11 +28,9 @@ pub mod track;
 
 pub mod list;
 pub mod record;
-pub mod reject;
 
 mod columns;
 
-pub use chunk::{ChunkSave, ChunkSaved};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::ExecutionChanged;
@@ -45,8 +42,7 @@ pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
     RunRecord, StepRecord, StopRequest, StoredContext,
 };
-pub use reject::{RejectRecord, RejectRow};
-pub use step::{StepEnd, StepRequest, StepStart};
+pub use step::{ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
 pub use track::{ExecutionTally, Failure};
 
 use tidemill_domain::job::ExecutionId;

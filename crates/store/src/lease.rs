@@ -6,6 +6,7 @@ use crate::process::ProcessRecord;
 use crate::statement::{Columns, stored};
 use crate::tx::{Leases, Renewal};
 use std::collections::{HashMap, HashSet};
+use std::slice;
 use std::time::Duration;
 use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
 use tidemill_domain::process::ProcessId;
@@ -56,7 +57,7 @@ impl Leases<'_> {
         by: ProcessId,
         term: Term,
     ) -> Result<Result<Granted, LeaseRefusal>> {
-        self.lease_insert_free(key).await?;
+        self.lease_insert_free(slice::from_ref(key)).await?;
         let row = self.lease_lock(key).await?;
         let before = row.map_or(Lease::NEW, |row| row.lease);
         let owner = match before {
@@ -90,7 +91,7 @@ impl Leases<'_> {
         keys: &[LeaseKey],
         by: ProcessId,
     ) -> Result<Vec<(LeaseKey, Granted)>> {
-        self.lease_insert_free_all(keys).await?;
+        self.lease_insert_free(keys).await?;
         let rows = self.lease_lock_all(keys).await?;
         let asker = self.process_lock_shared(by).await?;
         let now = self.now().await?;
@@ -121,7 +122,7 @@ impl Leases<'_> {
         let renewals: Vec<Renewal<'_>> = asked
             .iter()
             .filter(|(key, ..)| is_among(&locked, key))
-            .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl).into() })
+            .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl) })
             .collect();
         let done: HashSet<(String, String)> = self.lease_renew(&renewals, now).await?.into_iter().collect();
         crash_point!("lease_renewed");
@@ -148,7 +149,8 @@ impl Leases<'_> {
     #[crate::boxed]
     pub async fn expire(&mut self, limit: u32) -> Result<Vec<Lapsed>> {
         let now = self.now().await?;
-        let rows = self.lease_expire(now, limit).await?;
+        let rows = self.lease_lock_lapsed(now, limit).await?;
+        self.lease_free(&rows).await?;
         let mut lapsed = Vec::with_capacity(rows.len());
         for LeaseRow { key, lease, .. } in rows {
             if let Lease::Held { fence, .. } = lease {

@@ -198,7 +198,7 @@ impl Store {
         }
         crash_point!("migration_statement");
         for statement in migration.statements() {
-            tx.migration_statement(statement).await?;
+            tx.plain(statement).await?;
             crash_point!("migration_statement");
         }
         let now = tx.now().await?;

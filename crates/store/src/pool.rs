@@ -1,7 +1,7 @@
 //! Pools: their settings, the passes that decide, and views for people.
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (kept between two passes), [`define`] (create,
-//! change, remove), [`operate`] (operator actions on tickets), [`list`], [`event_summary`] and [`decision`] (views),
+//! change, remove, release), [`list`], [`event_summary`] and [`decision`] (views),
 //! [`meter`] (metrics), [`audit`] (replays the log), [`history`] (retention), [`view`] (the document's tables).
 
 pub mod cache;
@@ -9,7 +9,6 @@ pub mod pass;
 pub(crate) mod row;
 
 pub mod define;
-pub mod operate;
 
 pub mod audit;
 pub mod decision;

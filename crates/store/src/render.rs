@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
 //! progress, under its fence), [`reap`] (vanished workers), [`operate`] (operator actions), [`orphan_job`] (nexrender
-//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`mapping`] and
-//! [`profile`] (compositions); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
+//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`composition`]
+//! (mappings and profiles); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
 pub mod record;
 
@@ -22,26 +22,23 @@ pub mod list;
 pub mod metrics;
 pub mod worker;
 
-pub mod mapping;
-pub mod profile;
+pub mod composition;
 
 pub mod cipher;
 pub mod data;
 pub mod key;
 
-pub(crate) mod row;
 mod save;
 
 pub use attempt::AttemptRecord;
 pub use claim::{ClaimRequest, Claimed, Claims};
+pub use composition::{RenderGap, Revisions};
 pub use data::Resealed;
 pub use key::{BadKey, Keys};
 pub use list::{RenderCounts, RenderFilter, RenderSearch, TransitionRecord};
-pub use mapping::Revisions;
 pub use metrics::{RenderMetrics, WorkerTally};
 pub use operate::RenderChanged;
 pub use orphan_job::OrphanJob;
-pub use profile::RenderGap;
 pub use reap::Reaped;
 pub use record::RenderRecord;
 pub use submit::{NewRender, Submitted};

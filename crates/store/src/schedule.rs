@@ -1,15 +1,12 @@
 //! Schedules, their due ticks, and the outcome of each tick.
 //!
-//! Reading order: [`define`], [`turn`] (takes a due schedule, in the transaction that launches its job), [`operate`]
-//! (operator actions), [`list`].
+//! Reading order: [`define`], [`turn`] (takes a due schedule, in the transaction that launches its job), [`list`].
 
 pub mod define;
 
 pub mod turn;
 
 pub mod list;
-pub mod operate;
-pub(crate) mod row;
 
 pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};

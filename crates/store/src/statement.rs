@@ -29,7 +29,8 @@
 //! Each declaration becomes a method of [`Tx`](crate::Tx), or of a noun. Its return type says how the statement runs: `()`, `u64` (rows
 //! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, by column name
 //! into a struct, by position into a tuple; [`Exists`] says whether there is a row. [`Stored`] types check their values.
-//! The databases spell a word in braces differently: see [`dialect`].
+//! The databases spell a word in braces differently: see [`dialect`]. Many rows are one value: [`rows`] makes it, and
+//! `{rows new $1: id bigint, name text}` is a table of them.
 //!
 //! One side of a declaration can also be
 //! - `for row in rows bind(…) "…"`: the text once for each row;
@@ -40,7 +41,7 @@ mod bind;
 pub(crate) mod columns;
 pub(crate) mod dialect;
 
-pub(crate) use bind::{Bind, column, list};
+pub(crate) use bind::{Bind, Rows, column, list, rows};
 pub(crate) use columns::{Columns, Stored, stored};
 
 pub(crate) use sqlx::postgres::PgArguments;

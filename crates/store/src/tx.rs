@@ -1,20 +1,23 @@
 //! A transaction. Its statements are in `statements/`, one file per noun; the public methods are with their nouns.
 
+use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::{Result, StoreError};
 use crate::render::Keys;
-use crate::statement::Database;
+use crate::statement::dialect::in_dialect;
+use crate::statement::{Database, One, statements};
 use crate::store::Store;
-use sqlx::SqlSafeStr;
+use sqlx::{SqlSafeStr, SqliteConnection};
 use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
 
+pub(crate) use crate::statements::job::execution::Sequence;
 pub(crate) use crate::statements::job::{ContextColumns, ExitColumns, StatusChange};
 pub(crate) use crate::statements::lease::Renewal;
-pub(crate) use crate::statements::outbox::failed_event::{EditColumns, FailedEventChange, NewFailedEventRow};
+pub(crate) use crate::statements::outbox::failed_event::FailedEventChange;
 pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
-pub(crate) use crate::statements::render::{AttemptNote, NewLeftover, NewRenderRow, Takeover};
+pub(crate) use crate::statements::render::{AttemptNote, NewLeftover, Takeover};
 
 /// Rolls back when dropped without a commit.
 #[derive(Debug)]
@@ -198,4 +201,17 @@ impl Tx {
         }
         Ok(())
     }
+}
+
+statements! {
+    /// On PostgreSQL not `now()`, which does not advance within a transaction: the instant must be after the locks were
+    /// taken. On SQLite the host's clock, which all processes on this file share, in milliseconds.
+    fn clock_now() -> One<DbTime> {
+        "select {now}"
+    }
+}
+
+/// For Rust code inside a statement.
+pub(crate) async fn sqlite_now(connection: &mut SqliteConnection) -> Result<DbTime, sqlx::Error> {
+    sqlx::query_scalar(in_dialect!(false, "select {now}")).fetch_one(connection).await
 }

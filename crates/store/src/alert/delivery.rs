@@ -2,7 +2,6 @@
 //! again.
 
 use super::object;
-use crate::codec::DbTime;
 use crate::error::Result;
 use crate::statement::{Columns, Stored, stored};
 use crate::tx::Alerts;
@@ -84,25 +83,14 @@ fn state(row: &Columns<'_>) -> Result<DeliveryState, sqlx::Error> {
     }
 }
 
-/// Absent values leave their columns unchanged.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct StateColumns {
-    pub(crate) attempt: Option<i64>,
-    pub(crate) run_after: Option<DbTime>,
-    pub(crate) delivered_at: Option<DbTime>,
-    pub(crate) failed_at: Option<DbTime>,
-}
-
-impl From<DeliveryState> for StateColumns {
-    fn from(state: DeliveryState) -> Self {
-        let none = Self::default();
-        match state {
-            DeliveryState::Waiting { attempt, run_after } => {
-                Self { attempt: Some(attempt.into()), run_after: Some(run_after.into()), ..none }
-            }
-            DeliveryState::Delivered { at } => Self { delivered_at: Some(at.into()), ..none },
-            DeliveryState::Failed { at } => Self { failed_at: Some(at.into()), ..none },
-        }
+/// Attempt, next attempt, delivery and failure; absent values leave their columns unchanged.
+pub(crate) fn columns(
+    state: DeliveryState,
+) -> (Option<u32>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>) {
+    match state {
+        DeliveryState::Waiting { attempt, run_after } => (Some(attempt), Some(run_after), None, None),
+        DeliveryState::Delivered { at } => (None, None, Some(at), None),
+        DeliveryState::Failed { at } => (None, None, None, Some(at)),
     }
 }
 

@@ -25,7 +25,9 @@ pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<St
     context.to_text().map_err(|source| bad_context(place, source))
 }
 
-pub(super) fn read_context(text: &str, place: &str) -> Result<ExecutionContext> {
+/// Empty if nothing was stored.
+pub(super) fn read_context(text: Option<&str>, place: &str) -> Result<ExecutionContext> {
+    let Some(text) = text else { return Ok(ExecutionContext::new()) };
     ExecutionContext::from_text(text).map_err(|source| bad_context(place, source))
 }
 

@@ -6,7 +6,7 @@ use super::{columns, lease_key, object};
 use crate::crash_point;
 use crate::error::{Result, StoreError};
 use crate::lease::Granted;
-use crate::tx::Jobs;
+use crate::tx::{Jobs, Sequence};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::instance::job_key;
 use tidemill_domain::job::launch::{self, InstanceEnd, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
@@ -105,11 +105,15 @@ impl Jobs<'_> {
             Err(refusal) => return Ok(Err(self.with_end(refusal, &history).await?)),
         };
         let context = match history.last {
-            Some(last) => self.context_to_go_on_with(last).await?,
+            Some(last) => {
+                let text = self.job_context_of_job(last).await?;
+                columns::read_context(text.as_deref(), &format!("execution {last}"))?
+            }
             None => ExecutionContext::new(),
         };
         let now = self.now().await?;
         // A program that ignores our locks may have been quicker; the index notices.
+        self.job_draw_id(Sequence::Execution).await?;
         let Some(id) = self.job_execution_insert(instance, now.into()).await? else {
             return Ok(Err(LaunchRefusal::AlreadyRunning));
         };
@@ -175,6 +179,7 @@ impl Jobs<'_> {
         if let Err(refusal) = History::NONE.decide(request) {
             return Ok(Err(refusal));
         }
+        self.job_draw_id(Sequence::Instance).await?;
         Ok(Ok(self.job_instance_insert(request.job, &key).await?))
     }
 
@@ -197,13 +202,6 @@ impl Jobs<'_> {
             }
         }
         Ok(History { statuses, last, over, last_steps, fingerprint })
-    }
-
-    async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext> {
-        match self.job_context_of_job(execution).await? {
-            Some(text) => columns::read_context(&text, &format!("execution {execution}")),
-            None => Ok(ExecutionContext::new()),
-        }
     }
 
     async fn insert_parts(

@@ -2,13 +2,14 @@
 //! query per line.
 
 use super::lease_key;
+use super::orphan::on_crash;
 use super::record::{
-    ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, Owner, ParameterRecord, StopRequest,
+    ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, NOTE, Owner, ParameterRecord, StopRequest,
     StoredContext,
 };
-use crate::codec::{DbId, DbTime};
-use crate::error::{Result, damaged};
+use crate::error::Result;
 use crate::lease::LeaseRow;
+use crate::statement::{Columns, stored};
 use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -27,26 +28,14 @@ pub struct ExecutionFilter {
     pub instance: Option<InstanceId>,
 }
 
-crate::statement::row! {
+stored! {
     /// Our columns beside Spring's.
-    pub(crate) struct ExecutionNote {
-        job_execution_id: i64,
-        owner: DbId,
-        on_crash: String,
-        crash_restart_limit: i64,
+    pub(crate) struct ExecutionNote in NOTE |row| {
+        owner: ProcessId,
+        on_crash: OnCrash => on_crash(row)?,
         restart_due: bool,
-        stop_requested_at: Option<DbTime>,
-        stop_requested_by: Option<String>,
-        stop_reason: Option<String>,
+        stop: Option<StopRequest> => stop_request(row)?,
         pub(super) fingerprint: Option<String>,
-    }
-}
-
-impl ExecutionNote {
-    fn on_crash(&self) -> Result<OnCrash> {
-        let broken = |column| damaged("tidemill_job_execution", column, self.job_execution_id);
-        let limit = u32::try_from(self.crash_restart_limit).map_err(|_| broken("crash_restart_limit"))?;
-        OnCrash::parse(&self.on_crash, limit).map_err(|_| broken("on_crash"))
     }
 }
 
@@ -106,17 +95,17 @@ impl Jobs<'_> {
         let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());
         let note = self.job_note_find(id.get()).await?;
         let owner = match &note {
-            Some(note) => Some(self.owner_of(id, note.owner.into()).await?),
+            Some(note) => Some(self.owner_of(id, note.owner).await?),
             None => None,
         };
         Ok(Some(ExecutionDetail {
             execution,
             parameters: parameters.unwrap_or_default(),
             owner,
-            on_crash: note.as_ref().map(ExecutionNote::on_crash).transpose()?,
+            on_crash: note.as_ref().map(|note| note.on_crash),
             fingerprint: note.as_ref().and_then(|note| note.fingerprint.clone()),
             is_restart_due: note.as_ref().is_some_and(|note| note.restart_due),
-            stop: note.and_then(stop_request),
+            stop: note.and_then(|note| note.stop),
         }))
     }
 
@@ -149,10 +138,8 @@ impl Jobs<'_> {
     }
 }
 
-fn stop_request(note: ExecutionNote) -> Option<StopRequest> {
-    Some(StopRequest {
-        at: note.stop_requested_at?.into(),
-        by: note.stop_requested_by.unwrap_or_default(),
-        reason: note.stop_reason,
-    })
+fn stop_request(row: &Columns<'_>) -> Result<Option<StopRequest>, sqlx::Error> {
+    let Some(at) = row.get("stop_requested_at")? else { return Ok(None) };
+    let by = row.get::<Option<String>>("stop_requested_by")?.unwrap_or_default();
+    Ok(Some(StopRequest { at, by, reason: row.get("stop_reason")? }))
 }

@@ -52,7 +52,7 @@ stored! {
     }
 }
 
-fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
+pub(super) fn on_crash(row: &Columns<'_>) -> Result<OnCrash, sqlx::Error> {
     let row = row.of(NOTE);
     let (word, limit) = (row.get::<String>("on_crash")?, row.get("crash_restart_limit")?);
     row.checked("on_crash", OnCrash::parse(&word, limit).ok())

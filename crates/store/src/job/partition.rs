@@ -155,8 +155,6 @@ impl Jobs<'_> {
             Err(refusal) => return Ok(PartitionStart::Refused(refusal)),
         };
         let mut chains = Vec::with_capacity(planned.len());
-        let mut fresh: HashMap<&str, &ExecutionContext> = HashMap::new();
-        fresh.extend(request.partitions.iter().map(|(key, context)| (key.as_str(), context)));
         let mut starting = Vec::with_capacity(planned.len());
         for planned in &planned {
             let key = planned.key.as_str();
@@ -165,8 +163,8 @@ impl Jobs<'_> {
                 (StepDecision::SkipCompleted | StepDecision::SkipAbandoned, Some(last)) => {
                     chains.push(last.chain_id);
                 }
-                (StepDecision::Resume, Some(last)) => starting.push((key, Begin::From(last))),
-                (_, _) => starting.push((key, Begin::With(fresh.get(key).copied()))),
+                (StepDecision::Resume, Some(last)) => starting.push((key, Some(last))),
+                (_, _) => starting.push((key, None)),
             }
         }
         if made.is_empty() {
@@ -180,14 +178,17 @@ impl Jobs<'_> {
         Ok(PartitionStart::Started(chains))
     }
 
-    /// Returns the chain of each partition.
+    /// Each begins where an earlier run ended, or with the partitioner's context. Returns the chain of each.
     async fn insert_partitions(
         &mut self,
         request: &PartitionRequest<'_>,
-        starting: &[(&str, Begin<'_>)],
+        starting: &[(&str, Option<&LastPartitionRun>)],
     ) -> Result<Vec<i64>> {
         let worker = &request.worker;
-        let resumed: Vec<i64> = starting.iter().filter_map(|(_, begin)| begin.last()).collect();
+        let fresh: HashMap<&str, &ExecutionContext> =
+            request.partitions.iter().map(|(key, context)| (key.as_str(), context)).collect();
+        let resumed: Vec<i64> =
+            starting.iter().filter_map(|(_, last)| last.map(|last| last.step_execution_id)).collect();
         let saved: HashMap<i64, String> = self.partition_contexts(&resumed).await?.into_iter().collect();
         let names: Vec<String> = starting.iter().map(|(key, _)| partition::name(worker.step, key)).collect();
         let now = self.now().await?.into();
@@ -199,22 +200,21 @@ impl Jobs<'_> {
             .collect();
         let mut texts = Vec::with_capacity(starting.len());
         let mut rows = Vec::with_capacity(starting.len());
-        for ((_, begin), name) in starting.iter().zip(&names) {
+        for ((key, last), name) in starting.iter().zip(&names) {
             let id = *ids.get(name).ok_or(StoreError::Failed(sqlx::Error::RowNotFound))?;
-            let mut context = match begin {
-                Begin::With(context) => context.cloned().unwrap_or_default(),
-                Begin::From(last) => match saved.get(&last.step_execution_id) {
-                    Some(text) => columns::read_context(text, name)?,
-                    None => ExecutionContext::new(),
-                },
+            let mut context = match last {
+                Some(last) => {
+                    columns::read_context(saved.get(&last.step_execution_id).map(String::as_str), name)?
+                }
+                None => fresh.get(key).map(|context| (*context).clone()).unwrap_or_default(),
             };
             context.remove(EXECUTED_KEY);
             context.merge(worker.seed);
-            if matches!(begin, Begin::From(_)) {
+            if last.is_some() {
                 context.put(RESTART_KEY, true);
             }
             texts.push((id, columns::context_text(&context, name)?));
-            rows.push((id, begin.chain().unwrap_or(id)));
+            rows.push((id, last.map_or(id, |last| last.chain_id)));
         }
         let contexts: Vec<_> = texts.iter().map(|(id, text)| (*id, columns::context(text))).collect();
         self.partition_insert_contexts(&contexts).await?;
@@ -295,7 +295,8 @@ impl Jobs<'_> {
         let open = self.partition_lock_of_manager(manager).await?;
         let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped before somebody could run it");
         let now = self.now().await?.into();
-        let stopped = self.partition_stop_free(&open, &columns::exit(&exit).0, now).await?;
+        let stopped = self.partition_close_free(&open).await?;
+        self.partition_stop(&stopped, &columns::exit(&exit).0, now).await?;
         for batch in stopped.chunks(BATCH) {
             self.partition_forget_leases(batch).await?;
         }
@@ -318,30 +319,6 @@ impl Jobs<'_> {
             self.partition_forget_leases(batch).await?;
         }
         Ok(())
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Begin<'a> {
-    /// With the partitioner's context.
-    With(Option<&'a ExecutionContext>),
-    /// Where an earlier run ended.
-    From(&'a LastPartitionRun),
-}
-
-impl Begin<'_> {
-    fn last(&self) -> Option<i64> {
-        match self {
-            Self::With(_) => None,
-            Self::From(last) => Some(last.step_execution_id),
-        }
-    }
-
-    fn chain(&self) -> Option<i64> {
-        match self {
-            Self::With(_) => None,
-            Self::From(last) => Some(last.chain_id),
-        }
     }
 }
 

@@ -46,10 +46,8 @@ impl Jobs<'_> {
         let (instance, mut before) = (request.instance.get(), request.run.get());
         // Each run that failed before it read anything costs one more query.
         while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {
-            let context = match &row.context {
-                Some(text) => columns::read_context(text, &format!("step execution {}", row.id))?,
-                None => ExecutionContext::new(),
-            };
+            let place = format!("step execution {}", row.id);
+            let context = columns::read_context(row.context.as_deref(), &place)?;
             let has_position = context.get(request.key).is_some();
             let run = PreviousRun { step: row.status, job: row.job_status, has_position };
             match continuation(run) {

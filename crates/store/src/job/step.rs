@@ -1,14 +1,18 @@
-//! The course of a step, as the process that runs the job records it.
+//! The course of a step, as the process that runs the job records it: its start, the end of each chunk (counters,
+//! context and fence, in the transaction that has the items of the chunk), items that it skipped, and its end.
 
 use super::columns;
 use super::record::StepRecord;
+use crate::crash_point;
 use crate::error::Result;
-use crate::tx::Jobs;
+use crate::statement::stored;
+use crate::tx::{Jobs, Sequence};
 use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
 };
 use tidemill_domain::lease::{Fence, LeaseKey};
+use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, Copy, Debug)]
 pub struct StepRequest<'a> {
@@ -72,7 +76,8 @@ impl Jobs<'_> {
                 Ok(StepStart::Skip(Box::new(last)))
             }
             (StepDecision::Resume, Some(last)) => {
-                let context = self.step_context_to_go_on_with(last.id.get()).await?;
+                let text = self.job_context_of_step(last.id.get()).await?;
+                let context = columns::read_context(text.as_deref(), &format!("step execution {}", last.id))?;
                 self.insert_step(request, context, true).await
             }
             (_, _) => self.insert_step(request, ExecutionContext::new(), false).await,
@@ -118,6 +123,7 @@ impl Jobs<'_> {
         context.merge(request.seed);
         let text = columns::context_text(&context, &format!("step {}", request.step))?;
         let now = self.now().await?.into();
+        self.job_draw_id(Sequence::Step).await?;
         let id = self.job_step_insert(request.execution, request.step, now).await?;
         self.job_context_insert_of_step(id, &columns::context(&text)).await?;
         Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
@@ -132,11 +138,88 @@ impl Jobs<'_> {
         let starts = self.job_step_starts(request.instance, request.step, limit).await?;
         Ok(starts.unsigned_abs())
     }
+}
 
-    async fn step_context_to_go_on_with(&mut self, step: i64) -> Result<ExecutionContext> {
-        match self.job_context_of_step(step).await? {
-            Some(text) => columns::read_context(&text, &format!("step execution {step}")),
-            None => Ok(ExecutionContext::new()),
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkSave<'a> {
+    pub step: StepExecutionId,
+    pub execution: ExecutionId,
+    pub lease: &'a LeaseKey,
+    pub fence: Fence,
+    /// Totals of the step, this chunk included.
+    pub counters: &'a Counters,
+    /// The execution context as text; `None` if unchanged.
+    pub context: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkSaved {
+    /// Recorded, if the transaction commits.
+    Saved {
+        /// The new version of the step; see [`Jobs::settled_version`](crate::tx::Jobs::settled_version).
+        version: i64,
+        stop_requested: bool,
+    },
+    /// The execution is no longer ours: roll back.
+    Fenced,
+}
+
+impl Jobs<'_> {
+    /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
+    #[crate::boxed]
+    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved> {
+        let context = chunk.context.map(columns::context);
+        let now = self.fake_now().map(Into::into);
+        let saved = self.job_chunk_save(chunk, context.as_ref(), now).await?;
+        crash_point!("chunk_saved");
+        Ok(match saved {
+            Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },
+            None => ChunkSaved::Fenced,
+        })
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RejectRow {
+    /// `read`, `process` or `write`.
+    pub phase: &'static str,
+    pub kind: String,
+    pub error: String,
+    pub place: Option<String>,
+    pub item: Option<String>,
+}
+
+impl RejectRow {
+    /// The item may contain NUL, which PostgreSQL cannot store.
+    fn storable(&self) -> Self {
+        Self {
+            phase: self.phase,
+            kind: columns::storable(&self.kind),
+            error: columns::storable(&self.error),
+            place: self.place.as_deref().map(columns::storable),
+            item: self.item.as_deref().map(columns::storable),
         }
+    }
+}
+
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct RejectRecord in ("tidemill_reject", "id") {
+        pub id: i64,
+        pub at: Timestamp,
+        pub phase: String,
+        pub kind: String,
+        pub error: String,
+        pub place: Option<String>,
+        pub item: Option<String>,
+    }
+}
+
+impl Jobs<'_> {
+    /// They commit with the chunk.
+    pub async fn insert_rejects(&mut self, step: StepExecutionId, rows: &[RejectRow]) -> Result<()> {
+        let now = self.now().await?;
+        let rows: Vec<RejectRow> = rows.iter().map(RejectRow::storable).collect();
+        Ok(self.job_reject_insert(step, &rows, now).await?)
     }
 }

@@ -15,7 +15,7 @@ pub use operate::{Operation, OperationResult, Selection};
 use super::{FAILED_EVENT, numbers};
 use crate::error::Result;
 use crate::statement::{Columns, Stored, stored};
-use crate::tx::{FailedEventChange, NewFailedEventRow, Outbox};
+use crate::tx::{FailedEventChange, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::failed_event::{
     self, Attempt, Attempted, FailedEvent, FailedEventState, Place, Settlement, StateWord,
@@ -87,7 +87,7 @@ impl Outbox<'_> {
             if state.is_open() {
                 blocked.insert(key);
             }
-            rows.push(NewFailedEventRow::new(new, state, new.error.as_deref().map(storable)));
+            rows.push((new, state, new.error.as_deref().map(storable)));
         }
         Ok(self.failed_event_insert(&rows, now).await?)
     }
@@ -118,7 +118,7 @@ impl Outbox<'_> {
                     Settlement::Now(after) => {
                         let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
                         let seen = row.failed_event.revision;
-                        changes.push(FailedEventChange::new(row.event_id, seen, after, error));
+                        changes.push(FailedEventChange { event_id: row.event_id, seen, after, error });
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Metrics of the outbox: unread events, failed events and relays. Values that cannot be read are `None`.
 
-use super::place::PlaceColumns;
+use super::place::PlaceRows;
 use super::slot_of;
 use crate::codec::{DbText, DbTime};
 use crate::error::Result;
@@ -91,8 +91,8 @@ impl Outbox<'_> {
             return Ok(None);
         }
         let places = self.places().await?;
-        let columns = PlaceColumns::new(&places, self.floor().await?);
-        let rows = self.outbox_unread(&columns, i64::from(count_max) + 1).await?;
+        let rows = PlaceRows::new(&places, self.floor().await?);
+        let rows = self.outbox_unread(&rows, i64::from(count_max) + 1).await?;
         let mut found: BTreeMap<Slot, (u64, Timestamp)> = BTreeMap::new();
         for UnreadRow { slot, aggregate_id, rows, oldest: DbTime(written) } in rows {
             let slot = match slot {

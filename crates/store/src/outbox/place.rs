@@ -4,8 +4,9 @@ use super::relay::cursors_of;
 use crate::error::{Result, StoreError};
 use crate::statement::{Columns, Stored};
 use crate::tx::Outbox;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId};
+use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId, Window};
 
 impl Outbox<'_> {
     /// In order. In a transaction that writes, a slot may move between two statements; then this returns the earlier
@@ -51,41 +52,24 @@ impl Stored for Place {
     }
 }
 
-/// The positions of slots, column by column, for statements that compare them with events.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PlaceColumns {
-    pub(crate) slot: Vec<i16>,
-    /// Everything visible in this snapshot was read.
-    pub(crate) seen: Vec<String>,
-    /// Of this snapshot, everything up to the last id was read.
-    pub(crate) paged: Vec<Option<String>>,
-    pub(crate) last: Vec<i64>,
-    pub(crate) high: Vec<i64>,
-    pub(crate) seq: Vec<i64>,
-    /// The same as one number, where there is one writer at a time.
-    pub(crate) up_to: Vec<i64>,
+/// The positions of slots, for statements that compare them with events.
+pub(crate) struct PlaceRows {
+    /// A list of objects. `seen` is the snapshot of which everything was read, `paged` the one of which everything up
+    /// to the id `last` was read, and `up_to` the same as one number, where there is one writer at a time.
+    pub(crate) json: String,
     /// Events up to this id were read, or have failed.
     pub(crate) floor: i64,
 }
 
-impl PlaceColumns {
+impl PlaceRows {
     pub(crate) fn new(places: &[Place], floor: EventId) -> Self {
-        let mut columns = Self { floor: floor.get(), ..Self::default() };
-        for place in places {
-            columns.slot.push(place.slot.get().into());
-            columns.seen.push(place.window.from.to_string());
-            columns.paged.push(place.window.to.as_ref().map(ToString::to_string));
-            columns.last.push(place.window.last.get());
-            columns.high.push(place.window.high.get());
-            columns.seq.push(place.seq.get());
-            columns.up_to.push(place.read_up_to().get());
-        }
-        columns
-    }
-
-    /// For `json_each`.
-    pub(crate) fn as_json(&self) -> String {
-        let pairs = self.slot.iter().zip(&self.up_to).map(|(slot, up_to)| serde_json::json!([slot, up_to]));
-        serde_json::Value::from_iter(pairs).to_string()
+        let rows = places.iter().map(|place| {
+            let Window { from, to, last, high, .. } = &place.window;
+            json!({
+                "slot": place.slot.get(), "seen": from.to_string(), "paged": to.as_ref().map(ToString::to_string),
+                "last": last.get(), "high": high.get(), "seq": place.seq.get(), "up_to": place.read_up_to().get(),
+            })
+        });
+        Self { json: Value::from_iter(rows).to_string(), floor: floor.get() }
     }
 }

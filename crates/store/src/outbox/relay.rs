@@ -236,7 +236,7 @@ impl Outbox<'_> {
         if !self.acknowledge(fence, &kept, 0).await? {
             return Ok(None);
         }
-        self.outbox_slot_leave(fence.id, &left_rows(&left)?).await?;
+        self.outbox_slot_leave(fence.id, &left).await?;
         self.wake(SLOTS);
         crash_point!("outbox_slots_left");
         Ok(Some(kept))
@@ -293,7 +293,7 @@ impl Outbox<'_> {
     ) -> Result<()> {
         let slots: Vec<Slot> = cursors.iter().flat_map(|cursor| cursor.slots.keys().copied()).collect();
         let (_, left) = cursor::without(cursors, &slots);
-        self.outbox_slot_leave(id, &left_rows(&left)?).await?;
+        self.outbox_slot_leave(id, &left).await?;
         self.outbox_slot_free(id).await?;
         self.outbox_relay_end(id, now).await?;
         self.wake(SLOTS);
@@ -318,29 +318,10 @@ crate::statement::row! {
     }
 }
 
-pub(crate) struct LeftRow {
-    pub(crate) slot: i16,
-    pub(crate) place: String,
-    pub(crate) seq: i64,
-}
-
 pub(super) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>> {
     serde_json::from_str(text).map_err(|_| StoreError::DamagedRelay { relay })
 }
 
 fn cursors_text(cursors: &[Cursor]) -> Result<String> {
     serde_json::to_string(cursors).map_err(|_| damaged("tidemill_outbox_relay", "cursors", "to be written"))
-}
-
-fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>> {
-    left.iter()
-        .map(|(slot, resting)| {
-            Ok(LeftRow {
-                slot: i16::from(slot.get()),
-                place: serde_json::to_string(&resting.window)
-                    .map_err(|_| damaged("tidemill_outbox_slot", "place", "to be written"))?,
-                seq: resting.seq.get(),
-            })
-        })
-        .collect()
 }

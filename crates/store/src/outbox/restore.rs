@@ -1,7 +1,7 @@
 //! The outbox's snapshots belong to one server. After a restore into another server they mean nothing: then all unread
 //! events become failed events, in order, and slots start again at a snapshot of this server.
 
-use super::place::PlaceColumns;
+use super::place::PlaceRows;
 use crate::error::Result;
 use crate::outbox::{EVENTS, OBJECT};
 use crate::statement::stored;
@@ -9,8 +9,9 @@ use crate::store::Store;
 use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::outbox::cursor::Resting;
 use tidemill_domain::outbox::restore::{KnownServer, RestoreState, ServerIdentity, check};
-use tidemill_domain::outbox::{EventId, Place, Snapshot, Window};
+use tidemill_domain::outbox::{EventId, Place, Seq, Snapshot, Window};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
@@ -96,23 +97,20 @@ impl Outbox<'_> {
         let places = self.places().await?;
         let floor = self.floor().await?;
         self.outbox_retire_all(now).await?;
-        let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now).await?;
+        let unread = self.outbox_except_unread(&PlaceRows::new(&places, floor), now).await?;
         let floor = EventId::new(self.outbox_raise_floor(now).await?);
         // Nothing up to the floor is ever read.
         self.outbox_raise_numbers(floor.get()).await?;
         // Writers of events are locked out, so this snapshot shows all events.
         let Some(server) = self.server().await? else { return Ok(0) };
         let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();
-        let (mut slots, mut windows, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
-        for place in &places {
-            let slot = i16::from(place.slot.get());
+        let restarted = |place: &Place| {
             let high = place.window.high.max(floor);
             let window = Window { high, ..Window::at(server.snapshot.clone()) };
-            slots.push(slot);
-            windows.push(serde_json::json!(window).to_string());
-            seqs.push(last.get(&slot).copied().unwrap_or(place.seq.get()));
-        }
-        self.outbox_rest(&slots, &windows, &seqs).await?;
+            let seq = last.get(&i16::from(place.slot.get())).map_or(place.seq, |seq| Seq::new(*seq));
+            (place.slot, Resting { window, seq })
+        };
+        self.outbox_rest(&places.iter().map(restarted).collect::<Vec<_>>()).await?;
         Ok(unread.iter().map(|(.., count)| u64::try_from(*count).unwrap_or(0)).sum())
     }
 }

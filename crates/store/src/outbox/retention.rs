@@ -5,7 +5,7 @@
 //! second locks the table for an instant and only checks that nothing was written since that snapshot. Slots never go
 //! back and a read event never fails later, so the result of the first still holds.
 
-use super::place::PlaceColumns;
+use super::place::PlaceRows;
 use crate::error::{Result, StoreError};
 use crate::outbox::Partition;
 use crate::store::Store;
@@ -73,7 +73,7 @@ impl Store {
     /// Whether the partition is gone.
     async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool> {
         let mut tx = self.read().await?;
-        let places = tx.outbox().outbox_place_columns().await?;
+        let places = tx.outbox().outbox_place_rows().await?;
         let failed = tx.outbox_is_failed(range).await?;
         let snapshot = match failed {
             true => None,
@@ -100,7 +100,7 @@ impl Store {
 
     async fn delete_passed(&self, before: Timestamp, after: i64) -> Result<(u64, Option<i64>)> {
         let mut tx = self.begin().await?;
-        let places = tx.outbox().outbox_place_columns().await?;
+        let places = tx.outbox().outbox_place_rows().await?;
         let deleted = tx.outbox_delete_passed(&places, before, after, PORTION.into()).await?;
         tx.commit().await?;
         Ok(deleted)
@@ -108,9 +108,9 @@ impl Store {
 }
 
 impl Outbox<'_> {
-    pub(super) async fn outbox_place_columns(&mut self) -> Result<PlaceColumns> {
+    pub(super) async fn outbox_place_rows(&mut self) -> Result<PlaceRows> {
         let places = self.places().await?;
-        Ok(PlaceColumns::new(&places, self.floor().await?))
+        Ok(PlaceRows::new(&places, self.floor().await?))
     }
 
     /// Partitions behind the reading position whose last event is old, the oldest first.

@@ -1,6 +1,7 @@
 //! The auditor: replays the log of a pool and compares the result with what is stored.
 
-use super::row::{PoolRow, SavedPool};
+use super::PoolRecord;
+use super::row::SavedPool;
 use crate::error::Result;
 use crate::tx::Pools;
 use tidemill_domain::pool::ledger::Contradiction;
@@ -34,7 +35,7 @@ pub enum Difference {
     Settings,
     /// A counter of the pool's row differs.
     #[error("the pool says that {stored} tickets are {what}, and {counted} are")]
-    Count { what: &'static str, stored: i64, counted: i64 },
+    Count { what: &'static str, stored: u64, counted: u64 },
     /// The usage of the pool's row differs.
     #[error("the pool says that {stored} units are in use, and its tickets say {counted}")]
     Usage { stored: u64, counted: u64 },
@@ -57,11 +58,10 @@ impl Pools<'_> {
         }
         let counted: u64 = stored.tickets().map(Ticket::units).sum();
         let mut differences = Vec::new();
-        let kept = u64::try_from(row.usage).unwrap_or(0);
-        if kept != counted {
-            differences.push(Difference::Usage { stored: kept, counted });
+        if row.record.usage != counted {
+            differences.push(Difference::Usage { stored: row.record.usage, counted });
         }
-        differences.extend(miscounted(&row, &stored));
+        differences.extend(miscounted(&row.record, &stored));
         // The row knows the beginning and the end of the log.
         let first = records.first().map(|record| record.version);
         if let Some(found) = first.filter(|first| *first != row.log_from) {
@@ -71,8 +71,8 @@ impl Pools<'_> {
         match replay(stored.settings(), &records) {
             Ok(audit) => {
                 peak = audit.peak;
-                if audit.ledger.version() != row.version {
-                    let (last, found) = (audit.ledger.version(), row.version);
+                if audit.ledger.version() != row.record.version {
+                    let (last, found) = (audit.ledger.version(), row.record.version);
                     differences.push(Contradiction::Gap { last, found }.into());
                 }
                 if audit.ledger.settings() != stored.settings() {
@@ -93,7 +93,7 @@ impl Pools<'_> {
 }
 
 /// Counters of the row that differ from the tickets.
-fn miscounted(row: &PoolRow, ledger: &Ledger) -> Vec<Difference> {
+fn miscounted(row: &PoolRecord, ledger: &Ledger) -> Vec<Difference> {
     let counted = SavedPool::new(ledger);
     [
         ("active", row.active, counted.active),

@@ -2,21 +2,18 @@
 //! version of a pool, compared under its lock, shows whether another process has changed it; then only changed tickets
 //! are read.
 
+use super::PoolRecord;
 use super::row::PoolRow;
-use crate::codec::DbTime;
-use crate::error::{Result, damaged};
+use crate::error::Result;
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
-use tidemill_domain::pool::estimate::{RUNS_KEPT, RunKind, RunTimes};
+use tidemill_domain::pool::estimate::{RUNS_KEPT, RunTimes};
 use tidemill_domain::pool::{Ledger, PoolName, State};
 use tidemill_domain::time::Timestamp;
 
 /// Ended runs to learn run times from.
 const RUNS_READ: i64 = 20_000;
-
-const RUN_TIME: &str = "tidemill_pool_run_time";
 
 /// Not shared between tasks: the decider owns it.
 #[derive(Clone, Debug, Default)]
@@ -74,13 +71,14 @@ impl Store {
 impl Pools<'_> {
     /// Brings a pool up to date with its row, which was locked or read in this transaction.
     pub(crate) async fn pool_refresh(&mut self, row: &PoolRow, known: Option<Ledger>) -> Result<Ledger> {
+        let PoolRecord { settings, version, .. } = &row.record;
         let mut ledger = match known {
-            Some(ledger) if ledger.version() == row.version => return Ok(ledger),
+            Some(ledger) if ledger.version() == *version => return Ok(ledger),
             // If the pool was recreated or tickets were deleted, the remembered ledger cannot be updated.
-            Some(ledger) if (row.forgotten..row.version).contains(&ledger.version()) => ledger,
+            Some(ledger) if (row.forgotten..*version).contains(&ledger.version()) => ledger,
             _ => return self.pool_load(row).await,
         };
-        for changed in self.pool_ticket_changed(&row.name, ledger.version()).await? {
+        for changed in self.pool_ticket_changed(settings.name.as_str(), ledger.version()).await? {
             let ticket = changed.ticket;
             if let (Some(ended_at), Some(started_at), State::Released) =
                 (changed.ended_at, ticket.claimed_at, ticket.state)
@@ -89,17 +87,17 @@ impl Pools<'_> {
             }
             ledger.put(ticket);
         }
-        ledger.set_settings(row.settings()?);
-        ledger.set_version(row.version);
+        ledger.set_settings(settings.clone());
+        ledger.set_version(*version);
         Ok(ledger)
     }
 
     async fn pool_load(&mut self, row: &PoolRow) -> Result<Ledger> {
         let mut ledger = self.pool_live(row).await?;
-        let mut run_times = self.pool_old_run_times(&row.name).await?;
-        for run in self.pool_ended_runs(&row.name, RUNS_READ).await? {
-            let kind = run_kind(&row.name, run.dag_id, run.table_name, run.parallel)?;
-            run_times.add_seconds(kind, seconds_between(run.started_at, run.ended_at));
+        let name = row.record.settings.name.as_str();
+        let mut run_times = self.pool_old_run_times(name).await?;
+        for run in self.pool_ended_runs(name, RUNS_READ).await? {
+            run_times.add_seconds(run.kind, seconds_between(run.started_at, run.ended_at));
         }
         ledger.run_times = run_times;
         Ok(ledger)
@@ -107,32 +105,24 @@ impl Pools<'_> {
 
     /// Only the live tickets, without history.
     pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger> {
-        let live = self.pool_ticket_live(&row.name).await?;
+        let PoolRecord { settings, version, .. } = &row.record;
+        let live = self.pool_ticket_live(settings.name.as_str()).await?;
         let tickets: Vec<_> = live.into_iter().map(|record| record.ticket).collect();
-        Ok(Ledger::restore(row.settings()?, row.version, tickets))
+        Ok(Ledger::restore(settings.clone(), *version, tickets))
     }
 
     /// Run times of deleted tickets.
     pub(super) async fn pool_old_run_times(&mut self, pool: &str) -> Result<RunTimes> {
         let mut run_times = RunTimes::default();
         for row in self.pool_run_time_list(pool).await? {
-            let seconds: Vec<u32> =
-                serde_json::from_str(&row.seconds).map_err(|_| damaged(RUN_TIME, "seconds", pool))?;
-            let kind = run_kind(pool, row.dag_id, row.table_name, row.parallel)?;
-            for seconds in seconds.into_iter().take(RUNS_KEPT) {
-                run_times.add_seconds(kind.clone(), seconds);
+            for seconds in row.seconds.into_iter().take(RUNS_KEPT) {
+                run_times.add_seconds(row.kind.clone(), seconds);
             }
         }
         Ok(run_times)
     }
 }
 
-pub(super) fn run_kind(pool: &str, dag_id: String, table: String, parallel: i64) -> Result<RunKind> {
-    let parallel = u32::try_from(parallel).ok().and_then(NonZeroU32::new);
-    Ok(RunKind { dag_id, table, parallel: parallel.ok_or_else(|| damaged(RUN_TIME, "parallel", pool))? })
-}
-
-pub(super) fn seconds_between(started_at: DbTime, ended_at: DbTime) -> u32 {
-    let took = Timestamp::from(ended_at).since(started_at.into());
-    u32::try_from(took.as_secs()).unwrap_or(u32::MAX)
+pub(super) fn seconds_between(started_at: Timestamp, ended_at: Timestamp) -> u32 {
+    u32::try_from(ended_at.since(started_at).as_secs()).unwrap_or(u32::MAX)
 }

@@ -1,16 +1,16 @@
-//! Creates, changes and removes pools. Each change has an audit entry in the same transaction, and a record in the log
-//! of the pool.
+//! Creates, changes and removes pools, and releases tickets for operators. Each change has an audit entry in the same
+//! transaction, and a record in the log of the pool.
 
 use super::pass::{Lapses, PassRequest};
-use super::row::json;
+use super::row::{PoolRow, json};
 use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::Result;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::pool::command::Command;
+use tidemill_domain::pool::command::{Answer, Command, Release, Released};
 use tidemill_domain::pool::estimate::Pace;
-use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::pool::{End, PoolName, ReleaseBy, Settings, TicketId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Defined {
@@ -46,7 +46,7 @@ impl Pools<'_> {
     /// Locks the pool for a change in this transaction.
     pub async fn lock(&mut self, name: &PoolName) -> Result<Option<PoolRecord>> {
         let locked = self.pool_lock_all(&[name.to_string()]).await?;
-        locked.into_iter().next().map(TryInto::try_into).transpose()
+        Ok(locked.into_iter().next().map(|row| row.record))
     }
 
     /// Changes the settings, and runs a pass with them.
@@ -54,13 +54,13 @@ impl Pools<'_> {
     pub async fn set(&mut self, settings: &Settings, actor: &Actor, reason: Option<&str>) -> Result<Defined> {
         let name = settings.name.to_string();
         let locked = self.pool_lock_all(std::slice::from_ref(&name)).await?;
-        let Some(row) = locked.into_iter().next() else { return Ok(Defined::NoSuchPool) };
+        let Some(PoolRow { record, .. }) = locked.into_iter().next() else { return Ok(Defined::NoSuchPool) };
         if let Some(taken) = self.external_id_taken(settings).await? {
             return Ok(taken);
         }
-        let before = row.settings()?;
+        let before = record.settings;
         // Releases by the old external id would not find the pool.
-        let tickets = u64::try_from(row.active + row.waiting).unwrap_or(0);
+        let tickets = record.active + record.waiting;
         if before.external_id != settings.external_id && tickets > 0 {
             return Ok(Defined::InUse { tickets });
         }
@@ -90,7 +90,7 @@ impl Pools<'_> {
     pub async fn remove(&mut self, name: &PoolName, actor: &Actor, reason: Option<&str>) -> Result<Defined> {
         let locked = self.pool_lock_all(&[name.to_string()]).await?;
         let Some(row) = locked.first() else { return Ok(Defined::NoSuchPool) };
-        let tickets = u64::try_from(row.active + row.waiting).unwrap_or(0);
+        let tickets = row.record.active + row.record.waiting;
         if tickets > 0 {
             return Ok(Defined::InUse { tickets });
         }
@@ -118,8 +118,46 @@ impl Pools<'_> {
 
     async fn external_id_taken(&mut self, settings: &Settings) -> Result<Option<Defined>> {
         let Some(external_id) = settings.external_id else { return Ok(None) };
-        let Some(row) = self.pool_find_external(external_id).await? else { return Ok(None) };
-        let name = row.name()?;
+        let Some(record) = self.find_external(external_id).await? else { return Ok(None) };
+        let name = record.settings.name;
         Ok((name != settings.name).then_some(Defined::ExternalIdTaken(name)))
+    }
+}
+
+impl Pools<'_> {
+    /// Releases the units of a ticket, or removes it from the queue, whoever its holder is. `None` if it has ended or
+    /// never existed.
+    #[crate::boxed]
+    pub async fn release_ticket(
+        &mut self,
+        id: TicketId,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<Option<(PoolName, Released)>> {
+        let Some(found) = self.ticket(id).await? else { return Ok(None) };
+        let pool = found.pool;
+        let pools: BTreeSet<PoolName> = found.ticket.with.iter().chain([&pool]).cloned().collect();
+        let release = Release {
+            pool: pool.clone(),
+            by: ReleaseBy::Ticket(id),
+            epoch: None,
+            end: End::ByOperator { by: actor.name.clone(), reason: reason.to_owned() },
+            call: None,
+        };
+        let commands = [Command::Release(Box::new(release))];
+        let request =
+            PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
+        let outcome = self.pass(&mut BTreeMap::new(), &request).await?;
+        let Some(Answer::Released(released)) = outcome.answers.into_iter().next() else { return Ok(None) };
+        if !released.released && !released.cancelled_waiting {
+            return Ok(None);
+        }
+        let now = self.now().await?;
+        let entry = AuditEntry::new(actor.clone(), "pool.release", &object(pool.as_str()))
+            .from_to(&found.ticket.holder.to_string(), "released")
+            .because(reason);
+        self.audit_insert(&entry, now).await?;
+        self.wake(POOL_CHANGED);
+        Ok(Some((pool, released)))
     }
 }

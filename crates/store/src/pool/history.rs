@@ -3,7 +3,7 @@
 //! The run time of a deleted ticket is kept. The log is cut at a snapshot, so that the state still follows from the
 //! rest.
 
-use super::cache::{run_kind, seconds_between};
+use super::cache::seconds_between;
 use super::row::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
 use crate::error::{Result, damaged};
 use crate::tx::Pools;
@@ -21,20 +21,21 @@ impl Pools<'_> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
         let now = self.now().await?;
         let last = self.pool_log_snapshot_before(name.as_str(), now.plus(Duration::from_micros(1))).await?;
-        let (version, since) = last.unwrap_or((row.log_from - 1, row.created_at));
-        if version == row.version || now.since(since.into()) < every {
+        let first = (row.log_from - 1, row.record.created_at);
+        let (version, since) = last.map_or(first, |(version, at)| (version, at.into()));
+        if version == row.record.version || now.since(since) < every {
             return Ok(false);
         }
         let mut ledger = self.pool_live(&row).await?;
         let event = ledger.snapshot();
-        ledger.set_version(row.version + 1);
+        ledger.set_version(row.record.version + 1);
         let record = Record { version: ledger.version(), seq: 0, at: now, holder: None, event };
         let saved = SavedPass {
             tickets: Vec::new(),
             records: vec![SavedRecord::new(name, &record)?],
             pools: vec![SavedPool::new(&ledger)],
         };
-        self.pool_save(&saved, row.changed_at.into()).await?;
+        self.pool_save(&saved, row.record.changed_at).await?;
         Ok(true)
     }
 
@@ -47,7 +48,7 @@ impl Pools<'_> {
         let before = self.now().await?.minus(keep);
         let mut gone = self.pool_delete_ended(name.as_str(), before, limit).await?;
         let Some(version) = gone.iter().map(|row| row.version).max() else { return Ok(0) };
-        gone.sort_by_key(|row| row.ended_at.0);
+        gone.sort_by_key(|row| row.ended_at);
         let mut run_times = self.pool_old_run_times(name.as_str()).await?;
         let mut changed: BTreeSet<RunKind> = BTreeSet::new();
         let count = u64::try_from(gone.len()).unwrap_or(u64::MAX);
@@ -55,9 +56,8 @@ impl Pools<'_> {
             let Some(started_at) = row.started_at.filter(|_| row.state == State::Released.as_str()) else {
                 continue;
             };
-            let kind = run_kind(name.as_str(), row.dag_id, row.table_name, row.parallel)?;
-            run_times.add_seconds(kind.clone(), seconds_between(started_at, row.ended_at));
-            changed.insert(kind);
+            run_times.add_seconds(row.kind.clone(), seconds_between(started_at, row.ended_at));
+            changed.insert(row.kind);
         }
         let mut saved = Vec::with_capacity(changed.len());
         for (kind, seconds) in run_times.kinds().filter(|(kind, _)| changed.contains(kind)) {
@@ -83,7 +83,7 @@ impl Pools<'_> {
         let Some((version, _)) = self.pool_log_snapshot_before(name.as_str(), before).await? else {
             return Ok(0);
         };
-        if version > row.version {
+        if version > row.record.version {
             return Err(damaged("tidemill_pool_log", "version", name));
         }
         // First, so that a reader of a half-deleted log begins at the snapshot.

@@ -1,5 +1,6 @@
 //! Lists of pools and tickets for people.
 
+use super::row::POOL;
 use crate::codec::DbId;
 use crate::error::Result;
 use crate::statement::{Columns, stored};
@@ -7,18 +8,20 @@ use crate::tx::Pools;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
-#[derive(Clone, PartialEq, Debug)]
-pub struct PoolRecord {
-    pub settings: Settings,
-    /// The number of the last pass that changed it.
-    pub version: i64,
-    pub usage: u64,
-    pub active: u64,
-    pub waiting: u64,
-    /// How many of the active ones are suspect.
-    pub suspect: u64,
-    pub created_at: Timestamp,
-    pub changed_at: Timestamp,
+stored! {
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct PoolRecord in POOL |row| {
+        pub settings: Settings => row.json("settings")?,
+        /// The number of the last pass that changed it.
+        pub version: i64,
+        pub usage: u64,
+        pub active: u64,
+        pub waiting: u64,
+        /// How many of the active ones are suspect.
+        pub suspect: u64,
+        pub created_at: Timestamp,
+        pub changed_at: Timestamp,
+    }
 }
 
 stored! {
@@ -43,16 +46,8 @@ fn ticket(row: &Columns<'_>) -> Result<Ticket, sqlx::Error> {
 }
 
 impl Pools<'_> {
-    pub async fn list(&mut self, limit: u32) -> Result<Vec<PoolRecord>> {
-        self.pool_list(limit).await?.into_iter().map(TryInto::try_into).collect()
-    }
-
     pub async fn find(&mut self, name: &PoolName) -> Result<Option<PoolRecord>> {
-        self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
-    }
-
-    pub async fn find_external(&mut self, external_id: i64) -> Result<Option<PoolRecord>> {
-        self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
+        Ok(self.pool_find(name.as_str()).await?.map(|row| row.record))
     }
 
     /// Name, version and external id of all pools: cheap, to find out what changed.

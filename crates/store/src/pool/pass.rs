@@ -68,7 +68,7 @@ impl Pools<'_> {
         let names: Vec<String> = request.pools.iter().map(ToString::to_string).collect();
         let mut known = std::mem::take(ledgers);
         for row in self.pool_lock_all(&names).await? {
-            let name = row.name()?;
+            let name = row.record.settings.name.clone();
             let ledger = self.pool_refresh(&row, known.remove(&name)).await?;
             ledgers.insert(name, ledger);
         }

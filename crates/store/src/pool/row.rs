@@ -1,67 +1,34 @@
 //! Rows of pools, tickets and logs.
 
 use super::{PoolLevel, PoolRecord};
-use crate::codec::DbTime;
-use crate::error::{Result, StoreError, damaged};
+use crate::error::{Result, damaged};
 use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
+use std::num::NonZeroU32;
 use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::estimate::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
-const POOL: &str = "tidemill_pool";
+pub(super) const POOL: (&str, &str) = ("tidemill_pool", "name");
 pub(super) const LOG: (&str, &str) = ("tidemill_pool_log", "pool/version/seq");
 
-crate::statement::row! {
-    pub(crate) struct PoolRow {
-        pub(crate) name: String,
-        pub(crate) settings: String,
-        pub(crate) version: i64,
+stored! {
+    pub(crate) struct PoolRow in POOL |row| {
+        pub(crate) record: PoolRecord => Stored::from_columns(row)?,
+        /// Tickets of versions up to this one are deleted.
         pub(crate) forgotten: i64,
+        /// Log records of earlier versions are deleted.
         pub(crate) log_from: i64,
-        pub(crate) usage: i64,
-        pub(crate) active: i64,
-        pub(crate) waiting: i64,
-        pub(crate) suspect: i64,
-        pub(crate) created_at: DbTime,
-        pub(crate) changed_at: DbTime,
-    }
-}
-
-impl PoolRow {
-    pub(crate) fn name(&self) -> Result<PoolName> {
-        self.name.parse().map_err(|_| damaged(POOL, "name", &self.name))
-    }
-
-    pub(crate) fn settings(&self) -> Result<Settings> {
-        serde_json::from_str(&self.settings).map_err(|_| damaged(POOL, "settings", &self.name))
-    }
-}
-
-impl TryFrom<PoolRow> for PoolRecord {
-    type Error = StoreError;
-
-    fn try_from(row: PoolRow) -> Result<Self> {
-        let count = |number: i64| u64::try_from(number).map_err(|_| damaged(POOL, "usage", &row.name));
-        Ok(Self {
-            settings: row.settings()?,
-            version: row.version,
-            usage: count(row.usage)?,
-            active: count(row.active)?,
-            waiting: count(row.waiting)?,
-            suspect: count(row.suspect)?,
-            created_at: row.created_at.into(),
-            changed_at: row.changed_at.into(),
-        })
     }
 }
 
 stored! {
     /// With its metrics.
-    pub(crate) struct LevelRow in (POOL, "name") |row| {
+    pub(crate) struct LevelRow in POOL |row| {
         settings: Settings => row.json("settings")?,
         usage: u64,
         active: u64,
@@ -186,21 +153,21 @@ impl SavedRecord {
 pub(crate) struct SavedPool {
     name: String,
     version: i64,
-    usage: i64,
-    pub(super) active: i64,
-    pub(super) waiting: i64,
-    pub(super) suspect: i64,
+    usage: u64,
+    pub(super) active: u64,
+    pub(super) waiting: u64,
+    pub(super) suspect: u64,
 }
 
 impl SavedPool {
     pub(crate) fn new(ledger: &Ledger) -> Self {
         let count = |is: fn(&Ticket) -> bool| {
-            i64::try_from(ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(i64::MAX)
+            ledger.tickets().filter(|ticket| is(ticket)).count().try_into().unwrap_or(u64::MAX)
         };
         Self {
             name: ledger.settings().name.to_string(),
             version: ledger.version(),
-            usage: i64::try_from(ledger.usage()).unwrap_or(i64::MAX),
+            usage: ledger.usage(),
             active: count(|ticket| ticket.state.counts()),
             waiting: count(|ticket| ticket.state == State::Waiting),
             suspect: count(|ticket| ticket.state == State::Suspect),
@@ -232,34 +199,41 @@ stored! {
     }
 }
 
-crate::statement::row! {
-    pub(crate) struct RunTimeRow {
-        pub(crate) dag_id: String,
-        pub(crate) table_name: String,
-        pub(crate) parallel: i64,
-        pub(crate) seconds: String,
+const RUN_TIME: (&str, &str) = ("tidemill_pool_run_time", "dag_id table_name");
+
+impl Stored for RunKind {
+    const PLACE: (&'static str, &'static str) = RUN_TIME;
+
+    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
+        let parallel = row.checked("parallel", NonZeroU32::new(row.get("parallel")?))?;
+        Ok(Self { dag_id: row.get("dag_id")?, table: row.get("table_name")?, parallel })
     }
 }
 
-crate::statement::row! {
-    pub(crate) struct EndedRunRow {
-        pub(crate) dag_id: String,
-        pub(crate) table_name: String,
-        pub(crate) parallel: i64,
-        pub(crate) started_at: DbTime,
-        pub(crate) ended_at: DbTime,
+stored! {
+    pub(crate) struct RunTimeRow in RUN_TIME |row| {
+        pub(crate) kind: RunKind => Stored::from_columns(row)?,
+        pub(crate) seconds: Vec<u32> => row.json("seconds")?,
     }
 }
 
-crate::statement::row! {
-    pub(crate) struct ForgottenRow {
-        pub(crate) dag_id: String,
-        pub(crate) table_name: String,
-        pub(crate) parallel: i64,
+stored! {
+    /// A released ticket.
+    pub(crate) struct EndedRunRow in RUN_TIME |row| {
+        pub(crate) kind: RunKind => Stored::from_columns(row)?,
+        pub(crate) started_at: Timestamp,
+        pub(crate) ended_at: Timestamp,
+    }
+}
+
+stored! {
+    /// A deleted ticket.
+    pub(crate) struct ForgottenRow in RUN_TIME |row| {
+        pub(crate) kind: RunKind => Stored::from_columns(row)?,
         pub(crate) state: String,
         pub(crate) version: i64,
-        pub(crate) started_at: Option<DbTime>,
-        pub(crate) ended_at: DbTime,
+        pub(crate) started_at: Option<Timestamp>,
+        pub(crate) ended_at: Timestamp,
     }
 }
 
@@ -303,5 +277,5 @@ pub(crate) fn listed(values: &impl Serialize) -> Result<String, sqlx::Error> {
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|_| damaged(POOL, "settings", "a value that JSON cannot hold"))
+    serde_json::to_string(value).map_err(|_| damaged(POOL.0, "settings", "a value that JSON cannot hold"))
 }

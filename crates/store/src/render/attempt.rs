@@ -1,7 +1,7 @@
 //! Attempts at a render: one row per claim.
 
 use super::object;
-use super::row::{reason, storable};
+use super::record::{reason, storable};
 use crate::error::{Result, damaged};
 use crate::statement::stored;
 use crate::tx::Renders;
@@ -47,12 +47,11 @@ impl Renders<'_> {
     /// The document as it is stored, and its key.
     pub(super) fn seal_document(
         &self,
-        id: i64,
-        epoch: i64,
+        id: RenderId,
+        epoch: Epoch,
         text: String,
     ) -> Result<(Option<String>, Option<String>)> {
-        let place = place(RenderId::new(id), Epoch::new(epoch));
-        Ok(match self.render_keys().seal(&place, &text)? {
+        Ok(match self.render_keys().seal(&place(id, epoch), &text)? {
             Some(sealed) => (Some(sealed.text()), Some(sealed.key_id().to_owned())),
             None => (Some(storable(&text)), None),
         })

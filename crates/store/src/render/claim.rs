@@ -1,7 +1,6 @@
 //! A worker claims renders: highest priority first, then the nearest deadline, then the oldest.
 
-use super::record::RenderRecord;
-use super::row::RenderRow;
+use super::record::{CheckedRender, RenderRecord};
 use super::save::Change;
 use super::work::Worked;
 use crate::crash_point;
@@ -9,7 +8,7 @@ use crate::error::{Result, StoreError};
 use crate::tx::{Renders, Takeover};
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::{Act, BroadcastDate, Decision, Event, Policy, Render, RenderId, decide};
+use tidemill_domain::render::{Act, BroadcastDate, Event, Policy, Render, RenderId, decide};
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 
@@ -40,90 +39,72 @@ pub struct Claims {
     pub ended: Vec<Worked>,
 }
 
-/// A row about to be claimed, and the rule's decision.
-struct Candidate {
-    row: RenderRow,
-    before: Render,
-    decision: Decision,
-}
-
 impl Renders<'_> {
     /// Claims at most `count` waiting renders. Encrypts clear data where there is a key. Needs a transaction.
     pub async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Claims> {
         let now = self.now().await?;
         let rows = self.render_lock_waiting(now, request.count).await?;
         let mut claims = Claims::default();
-        let mut claimed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let asked = match ask(row, request, now) {
-                Ok(asked) => asked,
+        for CheckedRender(row) in rows {
+            let mut record = match row {
+                Ok(record) => record,
                 Err((id, error)) => {
                     self.set_render_aside(id, &error, now).await?;
                     continue;
                 }
             };
-            match &asked.decision.write {
-                Some(Render { lease: Lease::Held { .. }, .. }) => claimed.push(asked),
+            let decision = decide(&record.render, &Event::Claim { by: request.by }, request.policy, now);
+            match &decision.write {
+                Some(after @ Render { lease: Lease::Held { fence, .. }, .. }) => {
+                    record.set(after);
+                    record.worker_name = Some(request.worker.to_owned());
+                    record.started_at.get_or_insert(now);
+                    record.updated_at = now;
+                    record.revision += 1;
+                    if record.broadcast_date.is_none() {
+                        record.broadcast_date = BroadcastDate::of(record.created_at, request.zone);
+                    }
+                    claims.claimed.push(Claimed { record, fence: *fence, act: decision.act });
+                }
                 Some(_) => {
-                    let Candidate { row, before, decision } = asked;
                     let change = Change::new(request.worker, now);
-                    if let Some(row) = self.save_render(row, &before, &decision, change).await? {
-                        claims.ended.push(Worked { decision, record: row.record()? });
+                    if let Some(record) = self.save_render(record, &decision, change).await? {
+                        claims.ended.push(Worked { decision, record });
                     }
                 }
                 None => {}
             }
         }
-        claims.claimed = self.take_over(claimed, request, now).await?;
+        if !claims.claimed.is_empty() {
+            self.take_over(&mut claims.claimed, request, now).await?;
+        }
         Ok(claims)
     }
 
     async fn take_over(
         &mut self,
-        asked: Vec<Candidate>,
+        claimed: &mut [Claimed],
         request: ClaimRequest<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Claimed>> {
-        if asked.is_empty() {
-            return Ok(Vec::new());
-        }
-        let takeover = Takeover {
-            worker: request.by.into(),
-            name: request.worker,
-            until: now.plus(request.policy.lease_for).into(),
-            now: now.into(),
-        };
-        let mut claimed = Vec::with_capacity(asked.len());
-        for Candidate { mut row, decision, .. } in asked {
-            let Some(Render { lease: Lease::Held { fence, .. }, .. }) = decision.write else { continue };
-            if let Some(after) = &decision.write {
-                row.set(after);
-            }
-            row.worker_name = Some(request.worker.to_owned());
-            row.started_at.get_or_insert(now.into());
-            row.updated_at = now.into();
-            row.revision += 1;
-            if row.broadcast_date.is_none() {
-                let date = BroadcastDate::of(row.created_at.into(), request.zone);
-                row.broadcast_date = date.map(|date| date.to_string());
-            }
-            claimed.push((row, fence, decision.act));
-        }
-        let rows: Vec<&RenderRow> = claimed.iter().map(|(row, ..)| row).collect();
-        self.render_save_claimed(&rows, takeover).await?;
-        self.render_attempt_begin(&rows, takeover).await?;
+    ) -> Result<()> {
+        let until = now.plus(request.policy.lease_for);
+        let takeover = Takeover { worker: request.by, name: request.worker, until, now };
+        let records: Vec<&RenderRecord> = claimed.iter().map(|claimed| &claimed.record).collect();
+        self.render_save_claimed(&records, takeover).await?;
+        // Earlier attempts without an end were lost: the status was changed by SQL.
+        let ids: Vec<i64> = records.iter().map(|record| record.id().get()).collect();
+        self.render_attempt_lose(&ids, now).await?;
+        self.render_attempt_begin(&records, takeover).await?;
         crash_point!("render_claimed");
-        let mut records = Vec::with_capacity(claimed.len());
-        for (mut row, fence, act) in claimed {
-            if row.gfx_key_id.is_none()
-                && let Some(key) = self.seal_clear_data(RenderId::new(row.id)).await?
+        for Claimed { record, .. } in claimed {
+            if record.key_id.is_none()
+                && let Some(key) = self.seal_clear_data(record.id()).await?
             {
-                row.gfx_key_id = Some(key);
-                row.revision += 1;
+                record.key_id = Some(key);
+                record.revision += 1;
             }
-            records.push(Claimed { record: row.record()?, fence, act });
         }
-        Ok(records)
+        Ok(())
     }
 
     /// Ends a render with an invalid row, so that it does not block the others.
@@ -137,18 +118,4 @@ impl Renders<'_> {
         let code = error.code().to_string();
         Ok(self.render_set_aside(id, &code, &error.to_string(), now).await?)
     }
-}
-
-fn ask(
-    row: RenderRow,
-    request: ClaimRequest<'_>,
-    now: Timestamp,
-) -> Result<Candidate, (RenderId, StoreError)> {
-    // Parse the whole record, so that nothing fails once it is claimed.
-    let before = match row.record() {
-        Ok(record) => record.render,
-        Err(error) => return Err((RenderId::new(row.id), error)),
-    };
-    let decision = decide(&before, &Event::Claim { by: request.by }, request.policy, now);
-    Ok(Candidate { row, before, decision })
 }

@@ -1,7 +1,6 @@
 //! Lists of renders for people. Pages go from the newest to the oldest, each from the last id of the previous one.
 
 use super::record::RenderRecord;
-use super::row::RenderRow;
 use crate::error::{Result, damaged};
 use crate::statement::{Columns, Stored};
 use crate::tx::Renders;
@@ -92,15 +91,7 @@ impl Stored for Option<TransitionRecord> {
 /// Completed renders to average.
 const PACED: u32 = 20;
 
-fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>> {
-    rows.iter().map(RenderRow::record).collect()
-}
-
 impl Renders<'_> {
-    pub async fn find(&mut self, id: RenderId) -> Result<Option<RenderRecord>> {
-        self.render_find(id.get()).await?.as_ref().map(RenderRow::record).transpose()
-    }
-
     /// At most `limit` renders older than `before`.
     pub async fn list(
         &mut self,
@@ -109,7 +100,7 @@ impl Renders<'_> {
         limit: u32,
     ) -> Result<Vec<RenderRecord>> {
         let before = before.map_or(i64::MAX, RenderId::get);
-        records(&self.render_list(filter, None, i64::MIN, before, limit).await?)
+        Ok(self.render_list(filter, None, i64::MIN, before, limit).await?)
     }
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error. The
@@ -130,8 +121,8 @@ impl Renders<'_> {
             None => self.render_floor(before, skipped).await?,
         };
         let from = floor.unwrap_or(i64::MIN);
-        let rows = self.render_list(filter, text, from, before, limit).await?;
-        Ok(RenderSearch { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
+        let records = self.render_list(filter, text, from, before, limit).await?;
+        Ok(RenderSearch { records, searched_to: floor.map(RenderId::new) })
     }
 
     #[crate::boxed]
@@ -146,21 +137,6 @@ impl Renders<'_> {
         }
         counts.leftovers = u64::try_from(self.render_leftover_count().await?).unwrap_or_default();
         Ok(counts)
-    }
-
-    /// At most `limit` that a worker has, the newest first.
-    pub async fn at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
-        records(&self.render_list_at_work(limit).await?)
-    }
-
-    /// At most `limit` that wait, in the order of claims, also those scheduled for later.
-    pub async fn waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
-        records(&self.render_list_waiting(limit).await?)
-    }
-
-    /// At most `limit` that have ended last.
-    pub async fn ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>> {
-        records(&self.render_list_ended(limit).await?)
     }
 
     /// How many renders are claimed before a waiting one, at most `most`.

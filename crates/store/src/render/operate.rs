@@ -2,13 +2,12 @@
 
 use super::object;
 use super::record::RenderRecord;
-use super::row::RenderRow;
 use super::save::Change;
 use crate::error::Result;
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};
-use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
+use tidemill_domain::render::{Decision, Event, Policy, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -32,16 +31,15 @@ impl Renders<'_> {
         actor: &Actor,
         reason: Option<&str>,
     ) -> Result<RenderChanged> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
-        let before = row.render()?;
-        if let Err(refusal) = order::may_cancel(&before) {
+        let Some(record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
+        if let Err(refusal) = order::may_cancel(&record.render) {
             return Ok(RenderChanged::Refused(refusal));
         }
         let now = self.now().await?;
         let policy = Policy::standard().expect("the numbers of the document are in bounds");
-        let decision = decide(&before, &Event::Cancel, &policy, now);
+        let decision = decide(&record.render, &Event::Cancel, &policy, now);
         let order = Order { action: "render.cancel", actor, reason, now };
-        self.order(row, &before, &decision, order).await
+        self.order(record, &decision, order).await
     }
 
     /// Retries a render at once.
@@ -52,15 +50,14 @@ impl Renders<'_> {
         actor: &Actor,
         reason: Option<&str>,
     ) -> Result<RenderChanged> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
-        let before = row.render()?;
+        let Some(record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
         let now = self.now().await?;
-        let decision = match order::retry(&before, now) {
+        let decision = match order::retry(&record.render, now) {
             Ok(decision) => decision,
             Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
         };
         let order = Order { action: "render.retry", actor, reason, now };
-        self.order(row, &before, &decision, order).await
+        self.order(record, &decision, order).await
     }
 
     /// Takes a render from a vanished worker, without waiting for the reaper. Refused while its lease is valid.
@@ -72,19 +69,18 @@ impl Renders<'_> {
         actor: &Actor,
         reason: Option<&str>,
     ) -> Result<RenderChanged> {
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(RenderChanged::NoSuchRender) };
-        let before = row.render()?;
+        let Some(record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
         let now = self.now().await?;
-        let status = before.status;
-        match order::may_recover(&before, now) {
+        let status = record.render.status;
+        match order::may_recover(&record.render, now) {
             Ok(()) => {}
             // Repeating the request, or being later than the reaper, is fine.
             Err(OrderRefusal::NotHeld { status: from @ Status::Pending }) => {
-                return Ok(RenderChanged::Done { from, record: Box::new(row.record()?) });
+                return Ok(RenderChanged::Done { from, record: Box::new(record) });
             }
             Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
         }
-        let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else {
+        let Some(reaped) = self.reap(record, policy, &actor.name, now).await? else {
             return Ok(RenderChanged::Refused(OrderRefusal::NotHeld { status }));
         };
         let order = Order { action: "render.recover", actor, reason, now };
@@ -115,19 +111,17 @@ impl Renders<'_> {
 
     async fn order(
         &mut self,
-        row: RenderRow,
-        before: &Render,
+        record: RenderRecord,
         decision: &Decision,
         order: Order<'_>,
     ) -> Result<RenderChanged> {
         let change = Change::new(&order.actor.name, order.now);
-        let saved = self.save_render(row, before, decision, change).await?;
-        let record = match saved {
-            Some(row) => row.record()?,
-            None => return Ok(RenderChanged::NoSuchRender),
+        let from = record.render.status;
+        let Some(record) = self.save_render(record, decision, change).await? else {
+            return Ok(RenderChanged::NoSuchRender);
         };
-        self.audit_order_of_render(before.status, &record, order).await?;
-        Ok(RenderChanged::Done { from: before.status, record: Box::new(record) })
+        self.audit_order_of_render(from, &record, order).await?;
+        Ok(RenderChanged::Done { from, record: Box::new(record) })
     }
 
     async fn audit_order_of_render(

@@ -1,7 +1,6 @@
 //! Renders of vanished workers.
 
-use super::record::RenderRecord;
-use super::row::RenderRow;
+use super::record::{CheckedRender, RenderRecord};
 use super::save::Change;
 use crate::error::Result;
 use crate::tx::Renders;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
-use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
+use tidemill_domain::render::{Decision, Event, Policy, Status, decide};
 use tidemill_domain::time::Timestamp;
 
 /// The actor in the audit log.
@@ -45,13 +44,14 @@ impl Renders<'_> {
     ) -> Result<Vec<(Status, Reaped)>> {
         let rows = self.render_lock_lapsed(now, limit).await?;
         let mut all = Vec::with_capacity(rows.len());
-        for row in rows {
-            match row.record() {
-                Ok(RenderRecord { render: before, .. }) => {
-                    let reaped = self.reap(row, &before, policy, by, now).await?;
-                    all.extend(reaped.map(|reaped| (before.status, reaped)));
+        for CheckedRender(row) in rows {
+            match row {
+                Ok(record) => {
+                    let status = record.render.status;
+                    let reaped = self.reap(record, policy, by, now).await?;
+                    all.extend(reaped.map(|reaped| (status, reaped)));
                 }
-                Err(error) => self.set_render_aside(RenderId::new(row.id), &error, now).await?,
+                Err((id, error)) => self.set_render_aside(id, &error, now).await?,
             }
         }
         Ok(all)
@@ -60,23 +60,21 @@ impl Renders<'_> {
     /// Takes one from its worker, if that has vanished; the row is locked.
     pub(super) async fn reap(
         &mut self,
-        row: RenderRow,
-        before: &Render,
+        record: RenderRecord,
         policy: &Policy,
         by: &str,
         now: Timestamp,
     ) -> Result<Option<Reaped>> {
-        let decision = decide(before, &Event::Lapse, policy, now);
+        let decision = decide(&record.render, &Event::Lapse, policy, now);
         if decision.write.is_none() {
             return Ok(None);
         }
-        let owner = match before.lease {
+        let owner = match record.render.lease {
             Lease::Held { fence, .. } => Some(fence.owner),
             Lease::Free { .. } => None,
         };
         let change = Change { given_back: AttemptOutcome::of_waiting(&Event::Lapse), ..Change::new(by, now) };
-        let saved = self.save_render(row, before, &decision, change).await?;
-        let Some(row) = saved else { return Ok(None) };
-        Ok(Some(Reaped { owner, decision, record: row.record()? }))
+        let saved = self.save_render(record, &decision, change).await?;
+        Ok(saved.map(|record| Reaped { owner, decision, record }))
     }
 }

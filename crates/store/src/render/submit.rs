@@ -2,7 +2,7 @@
 
 use super::{RENDER_WAITING, object};
 use crate::error::{Result, StoreError};
-use crate::tx::{NewRenderRow, Renders};
+use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::{BroadcastDate, LABEL_CHARS_MAX, RenderId};
@@ -57,22 +57,11 @@ impl Renders<'_> {
         let keys = self.render_keys();
         let text = new.data.to_string();
         let hash = new.cue_item.as_ref().map(|_| keys.hash(&text));
-        let date = new.broadcast_date.map(|date| date.to_string());
+        // Encryption authenticates the row's id, so insert the row before its data.
+        let data = if keys.current().is_some() { "{}" } else { &text };
         let now = self.now().await?;
-        let row = NewRenderRow {
-            composition: new.composition.as_deref(),
-            cue_item: new.cue_item.as_deref(),
-            // Encryption authenticates the row's id, so insert the row before its data.
-            data: if keys.current().is_some() { "{}" } else { &text },
-            hash: hash.as_deref(),
-            priority: new.priority.into(),
-            deadline: new.deadline.map(Into::into),
-            broadcast_date: date.as_deref(),
-            now: now.into(),
-            by: &actor.name,
-        };
         for _ in 0..TRIES {
-            if let Some(id) = self.render_insert(&row).await? {
+            if let Some(id) = self.render_insert(new, data, hash.as_deref(), &actor.name, now).await? {
                 let id = RenderId::new(id);
                 self.seal_data(id, &text).await?;
                 let entry = AuditEntry::new(actor.clone(), "render.submit", &object(id));
@@ -80,7 +69,7 @@ impl Renders<'_> {
                 self.wake(RENDER_WAITING);
                 return Ok(Submitted::New(id));
             }
-            if let (Some(cue_item), Some(hash)) = (row.cue_item, row.hash)
+            if let (Some(cue_item), Some(hash)) = (&new.cue_item, &hash)
                 && let Some(id) = self.render_find_same(cue_item, hash).await?
             {
                 return Ok(Submitted::Known(RenderId::new(id)));

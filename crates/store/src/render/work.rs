@@ -50,25 +50,24 @@ impl Renders<'_> {
     ) -> Result<Option<Worked>> {
         let event = Event::Work { fence, work };
         let given_back = AttemptOutcome::of_waiting(&event);
-        let Some(row) = self.render_lock(id.get()).await? else { return Ok(None) };
+        let Some(record) = self.render_lock(id).await? else { return Ok(None) };
         let now = self.now().await?;
-        let before = row.render()?;
-        let decision = decide(&before, &event, policy, now);
-        let by = row.worker_name.clone().unwrap_or_else(|| fence.owner.to_string());
+        let decision = decide(&record.render, &event, policy, now);
+        let by = record.worker_name.clone().unwrap_or_else(|| fence.owner.to_string());
         let leftover_kept = policy.lease_for;
         let change = Change { by: &by, given_back, leftover_kept, notes, now };
-        if let Some(row) = self.save_render(row, &before, &decision, change).await? {
-            return Ok(Some(Worked { decision, record: row.record()? }));
+        if let Some(record) = self.save_render(record, &decision, change).await? {
+            return Ok(Some(Worked { decision, record }));
         }
         // Nothing was written, so return the current row.
-        let Some(row) = self.render_find(id.get()).await? else { return Ok(None) };
-        let decision = decide(&row.render()?, &event, policy, now);
+        let Some(record) = self.find(id).await? else { return Ok(None) };
+        let decision = decide(&record.render, &event, policy, now);
         let act = match decision.act {
             act @ Act::DropJob { .. } => act,
             _ => Act::GiveUp,
         };
         let decision = Decision { write: None, act, concerns: Vec::new() };
-        Ok(Some(Worked { decision, record: row.record()? }))
+        Ok(Some(Worked { decision, record }))
     }
 
     /// Renews the leases of renders without other news, in one statement; works without a transaction

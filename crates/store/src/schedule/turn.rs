@@ -2,7 +2,7 @@
 //! and until then no other process sees the schedule.
 
 use super::TICKS_KEPT;
-use super::row::ScheduleRow;
+use super::list::ScheduleRow;
 use crate::crash_point;
 use crate::error::Result;
 use crate::tx::Schedules;

@@ -2,6 +2,7 @@
 
 use crate::codec::{DbId, DbSpan, DbStamp, DbTime};
 use serde::Serialize;
+use serde_json::Value;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
@@ -67,6 +68,7 @@ bind_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId
 bind_as!(Slot => i16, |slot| slot.get().into());
 bind_as!(u16 => i32, |number| number.into());
 bind_as!(u32 => i64, |number| number.into());
+bind_as!(u64 => i64, |number| i64::try_from(number).unwrap_or(i64::MAX));
 
 /// For `{in $1}`: an array in PostgreSQL, JSON in SQLite, which has no arrays.
 pub(crate) struct List<'v, T>(&'v [T]);
@@ -78,6 +80,46 @@ pub(crate) fn list<T>(values: &[T]) -> List<'_, T> {
 /// One column of many rows: an array for `unnest` in PostgreSQL.
 pub(crate) fn column<'v, R, T>(rows: &'v [R], value: impl Fn(&'v R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
+}
+
+/// Many rows as one value, for `{rows …}`: an array of JSON objects in PostgreSQL, a list in SQLite.
+pub(crate) struct Rows(Vec<String>);
+
+/// Each row is an object with the names of the columns. Instants are microseconds.
+pub(crate) fn rows<R>(rows: &[R], row: impl Fn(&R) -> Value) -> Rows {
+    Rows(rows.iter().map(|one| row(one).to_string()).collect())
+}
+
+impl Bind for Rows {
+    type Bound = Self;
+
+    fn bound(self) -> Self {
+        self
+    }
+}
+
+impl Type<Postgres> for Rows {
+    fn type_info() -> PgTypeInfo {
+        String::array_type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for Rows {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Postgres>::encode_by_ref(&self.0, buffer)
+    }
+}
+
+impl Type<Sqlite> for Rows {
+    fn type_info() -> SqliteTypeInfo {
+        <String as Type<Sqlite>>::type_info()
+    }
+}
+
+impl Encode<'_, Sqlite> for Rows {
+    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(format!("[{}]", self.0.join(",")), buffer)
+    }
 }
 
 impl<T> Bind for List<'_, T> {

@@ -16,10 +16,10 @@ use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot};
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::RenderId;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::{File as JobFile, Slot as JobSlot};
 use tidemill_domain::render::mapping::{Kind, Unused};
+use tidemill_domain::render::{BroadcastDate, Phase, RenderId, Status};
 use tidemill_domain::schedule::TickOutcome;
 use tidemill_domain::time::Timestamp;
 
@@ -136,8 +136,8 @@ read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
 // Texts that have to parse.
 read_as!(
-    AttemptOutcome, JobFile, JobSlot, Kind, Notice, PoolName, Role, Severity, StateWord, TickOutcome, Unused, Value,
-    WorkerState => |row, column| {
+    AttemptOutcome, BroadcastDate, JobFile, JobSlot, Kind, Notice, Phase, PoolName, Role, Severity, StateWord, Status,
+    TickOutcome, Unused, Value, WorkerState => |row, column| {
         row.checked(column, row.get::<String>(column)?.parse().ok())
     }
 );

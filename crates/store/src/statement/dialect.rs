@@ -1,7 +1,7 @@
 //! Words that the databases spell differently. They are replaced at compile time.
 
 /// A word in braces, for PostgreSQL and for SQLite. A `?` matches the rest of the word, as in `{in $1}`.
-const WORDS: [(&str, &str, &str); 19] = [
+const WORDS: [(&str, &str, &str); 21] = [
     // SQLite has one writer at a time, so no statement locks rows.
     ("for ?", "for ?", ""),
     // SQLite has no statistics, so some statements name the index they need.
@@ -31,6 +31,10 @@ const WORDS: [(&str, &str, &str); 19] = [
     ("xid", "xid", "id"),
     // The timeline of a PostgreSQL server.
     ("timeline", "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", "''"),
+    // A number of microseconds since 1970, as an instant.
+    ("instant ?", "timestamptz 'epoch' + ? * interval '1 microsecond'", "?"),
+    // The next id of a sequence. In SQLite it was drawn before: see `job_draw_id`.
+    ("next ?", "nextval('?')", "(select max(id) from ?)"),
     ("now", "clock_timestamp()", "cast(round(unixepoch('subsec') * 1000) as integer) * 1000"),
 ];
 
@@ -68,6 +72,11 @@ pub(crate) const fn translate<const ROOM: usize>(text: &str, is_postgres: bool) 
             end += 1;
         }
         let (word, _) = inside.split_at(end);
+        at += end + 2;
+        if let Some(rows) = rest(word, b"rows ?") {
+            output.push_rows(rows, is_postgres);
+            continue;
+        }
         let mut known = 0;
         let rest = loop {
             assert!(known < WORDS.len(), "a word in braces is not in the list");
@@ -78,7 +87,6 @@ pub(crate) const fn translate<const ROOM: usize>(text: &str, is_postgres: bool) 
         };
         let meaning = if is_postgres { WORDS[known].1 } else { WORDS[known].2 };
         output.push_meaning(meaning.as_bytes(), rest);
-        at += end + 2;
     }
     (output.bytes, output.length)
 }
@@ -96,21 +104,63 @@ impl<const ROOM: usize> Output<ROOM> {
         self.length += 1;
     }
 
+    const fn push_all(&mut self, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            self.push(bytes[at]);
+            at += 1;
+        }
+    }
+
     const fn push_meaning(&mut self, meaning: &[u8], rest: &[u8]) {
         let mut at = 0;
         while at < meaning.len() {
             if meaning[at] == b'?' {
-                let mut of_rest = 0;
-                while of_rest < rest.len() {
-                    self.push(rest[of_rest]);
-                    of_rest += 1;
-                }
+                self.push_all(rest);
             } else {
                 self.push(meaning[at]);
             }
             at += 1;
         }
     }
+
+    /// The rows of [`rows`](super::rows) as a table: `{rows beat $1: id uuid, epoch bigint}` is the table `beat` with
+    /// two columns. On PostgreSQL not `json_to_recordset`, whose number of rows the planner does not know.
+    const fn push_rows(&mut self, rows: &[u8], is_postgres: bool) {
+        let (name, rows) = split(rows, b' ');
+        let (parameter, mut columns) = split(rows, b':');
+        if is_postgres {
+            self.push_meaning(b"(unnest(?::text[]) as list (row) ", parameter);
+            self.push_meaning(b"cross join lateral json_to_record(list.row::json) as ? (", name);
+            self.push_all(columns);
+            self.push_all(b"))");
+            return;
+        }
+        self.push_all(b"(select");
+        while !columns.is_empty() {
+            let (column, others) = split(columns, b',');
+            let (column, _) = split(column.trim_ascii_start(), b' ');
+            self.push_meaning(b" value ->> '?' as ?", column);
+            if !others.is_empty() {
+                self.push(b',');
+            }
+            columns = others;
+        }
+        self.push_meaning(b" from json_each(?)) as ", parameter);
+        self.push_all(name);
+    }
+}
+
+/// The text before and after the first `sign`; all and nothing if there is none.
+const fn split(text: &[u8], sign: u8) -> (&[u8], &[u8]) {
+    let mut at = 0;
+    while at < text.len() {
+        if text[at] == sign {
+            return (text.split_at(at).0, text.split_at(at + 1).1);
+        }
+        at += 1;
+    }
+    (text, &[])
 }
 
 /// The text that `?` matches; `None` if it is another word.
@@ -139,6 +189,9 @@ mod tests {
                     "select '{}' from t {indexed by t_a} where a {in $1} and b{::text} {is} $2 {for update of t}"
                 )
             };
+            (rows $is_postgres:literal) => {
+                in_dialect!($is_postgres, "select id from {rows beat $1: id uuid, at bigint} where id = $2")
+            };
         }
 
         assert_eq!(
@@ -148,6 +201,15 @@ mod tests {
         assert_eq!(
             text!(false),
             "select '{}' from t indexed by t_a where a in (select value from json_each($1)) and b is $2 "
+        );
+        assert_eq!(
+            text!(rows true),
+            "select id from (unnest($1::text[]) as list (row) cross join lateral json_to_record(list.row::json) \
+             as beat ( id uuid, at bigint)) where id = $2"
+        );
+        assert_eq!(
+            text!(rows false),
+            "select id from (select value ->> 'id' as id, value ->> 'at' as at from json_each($1)) as beat where id = $2"
         );
     }
 }

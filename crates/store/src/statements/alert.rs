@@ -1,6 +1,6 @@
 //! Statements on `tidemill_alert`, `tidemill_alert_silence` and `tidemill_alert_delivery`.
 
-use crate::alert::delivery::{Delivery, DeliveryRecord, StateColumns};
+use crate::alert::delivery::{Delivery, DeliveryRecord, columns};
 use crate::alert::{AlertRecord, Judgement, Judging, LockedAlert, instants};
 use crate::statement::{One, statements};
 use tidemill_domain::alert::delivery::DeliveryState;
@@ -129,8 +129,7 @@ statements! {
 
     fn alert_delivery_save(id: i64, state: DeliveryState, last_error: Option<&str>) -> () {
         bind(
-            id, StateColumns::from(state).attempt, StateColumns::from(state).run_after,
-            StateColumns::from(state).delivered_at, StateColumns::from(state).failed_at, last_error,
+            id, columns(state).0, columns(state).1, columns(state).2, columns(state).3, last_error,
         )
         "update tidemill_alert_delivery
          set attempt = coalesce($2, attempt), run_after = coalesce($3, run_after),

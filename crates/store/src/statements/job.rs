@@ -6,13 +6,10 @@
 //! Columns of Spring's tables get explicit names (`status as status`): its scripts may have created them in capitals,
 //! and SQLite returns the name as declared.
 
-pub(crate) mod chunk;
 pub(crate) mod execution;
 pub(crate) mod instance;
 pub(crate) mod list;
-pub(crate) mod note;
 pub(crate) mod orphan;
-pub(crate) mod parameter;
 pub(crate) mod partition;
 pub(crate) mod purge;
 pub(crate) mod step;
@@ -39,9 +36,4 @@ pub(crate) struct StatusChange<'a> {
 pub(crate) struct ContextColumns<'a> {
     pub(crate) short: String,
     pub(crate) long: Option<&'a str>,
-}
-
-/// Saturates.
-fn count(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -54,17 +54,6 @@ statements! {
         "select version, name, checksum, breaking, applied_at from tidemill_migration order by version"
     }
 
-    fn migration_statement(text: &'static str) -> () {
-        postgres |connection| {
-            sqlx::raw_sql(text).execute(connection).await?;
-            Ok(())
-        }
-        sqlite |connection| {
-            sqlx::raw_sql(text).execute(connection).await?;
-            Ok(())
-        }
-    }
-
     fn migration_record(row: &MigrationRow) -> () {
         bind(row.version, &row.name, &row.checksum, row.breaking, row.applied_at)
         "insert into tidemill_migration (version, name, checksum, breaking, applied_at)

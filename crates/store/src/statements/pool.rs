@@ -8,9 +8,10 @@ pub(crate) mod run_time;
 pub(crate) mod view;
 
 use crate::codec::{DbId, DbTime};
-use crate::pool::TicketRecord;
 use crate::pool::row::{EndedByCallRow, PoolRow, SavedPass, listed};
-use crate::statement::{column, list, statements};
+use crate::pool::{PoolRecord, TicketRecord};
+use crate::statement::{list, rows, statements};
+use serde_json::json;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{Settings, TicketId};
 use tidemill_domain::time::Timestamp;
@@ -52,13 +53,14 @@ statements! {
          from tidemill_pool where name = $1"
     }
 
-    fn pool_find_external(external_id: i64) -> Option<PoolRow> {
-        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+    pub fn Pools::find_external(external_id: i64) -> Option<PoolRecord> {
+        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where external_id = $1"
     }
 
-    fn pool_list(limit: u32) -> Vec<PoolRow> {
-        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+    /// By name.
+    pub fn Pools::list(limit: u32) -> Vec<PoolRecord> {
+        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool order by name limit $1"
     }
 
@@ -213,31 +215,21 @@ statements! {
     /// Extends running tickets that still have their epoch; returns them. Skips tickets that a pass has locked: waiting
     /// for them while holding others could deadlock.
     fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: Timestamp) -> Vec<DbId> {
-        postgres {
-            bind(column(beats, |(id, _)| id.as_uuid()), column(beats, |(_, epoch)| epoch.get()), now)
-            "with alive as (
-                 select t.id
-                 from tidemill_pool_ticket t
-                 join unnest($1::uuid[], $2::bigint[]) as beat (id, epoch) on beat.id = t.id and beat.epoch = t.epoch
-                 where t.state = 'running'
-                 for update of t skip locked
-             )
-             update tidemill_pool_ticket t
-             set expires_at = coalesce($3 + lease_micros * interval '1 microsecond', expires_at),
-                 heard_at = case when lease_micros is null then heard_at else $3 end
-             from alive where alive.id = t.id returning t.id"
-        }
-        sqlite {
-            bind(listed(&column(beats, |(id, epoch)| (DbId::from(*id), epoch.get())))?, now)
-            "update tidemill_pool_ticket
-             set expires_at = coalesce($2 + lease_micros, expires_at),
-                 heard_at = case when lease_micros is null then heard_at else $2 end
-             from json_each($1) as beat
-             where tidemill_pool_ticket.id = beat.value ->> 0
-               and tidemill_pool_ticket.epoch = beat.value ->> 1
-               and tidemill_pool_ticket.state = 'running'
-             returning id"
-        }
+        bind(
+            rows(beats, |(id, epoch)| json!({ "id": DbId::from(*id), "epoch": epoch.get() })),
+            now,
+        )
+        "with alive as materialized (
+             select t.id
+             from tidemill_pool_ticket t
+             join {rows beat $1: id uuid, epoch bigint} on beat.id = t.id and beat.epoch = t.epoch
+             where t.state = 'running'
+             {for update of t skip locked}
+         )
+         update tidemill_pool_ticket
+         set expires_at = coalesce($2 + lease_micros * {micros 1}, expires_at),
+             heard_at = case when lease_micros is null then heard_at else $2 end
+         where id in (select id from alive) returning id"
     }
 
     fn pool_ticket_list(pool: &str, states: &[&str], limit: u32) -> Vec<TicketRecord> {

@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::schedule::TickRecord;
-use crate::schedule::row::{ScheduleRow, grace_seconds, parameters, windows};
+use crate::schedule::list::{ScheduleRow, parameters, windows};
 use crate::statement::{One, list, statements};
 use tidemill_domain::schedule::Schedule;
 use tidemill_domain::time::Timestamp;
@@ -12,7 +12,7 @@ statements! {
     fn schedule_insert(schedule: &Schedule, now: Timestamp, next_at: Option<Timestamp>) -> u64 {
         bind(
             &schedule.name, &schedule.job, &schedule.cron, &schedule.zone, windows(schedule), &schedule.outside,
-            &schedule.missed, &schedule.overlap, grace_seconds(schedule), parameters(schedule),
+            &schedule.missed, &schedule.overlap, schedule.grace.as_secs(), parameters(schedule),
             schedule.fingerprint(), now, next_at, false, next_at,
         )
         "insert into tidemill_schedule
@@ -25,7 +25,7 @@ statements! {
     fn schedule_redefine(schedule: &Schedule, now: Timestamp, next_at: Option<Timestamp>) -> () {
         bind(
             &schedule.name, &schedule.job, &schedule.cron, &schedule.zone, windows(schedule), &schedule.outside,
-            &schedule.missed, &schedule.overlap, grace_seconds(schedule), parameters(schedule),
+            &schedule.missed, &schedule.overlap, schedule.grace.as_secs(), parameters(schedule),
             schedule.fingerprint(), now, next_at, false, next_at,
         )
         "update tidemill_schedule

@@ -4,11 +4,11 @@
 use super::{FailedEventFilter, FailedEventRecord};
 use crate::error::Result;
 use crate::outbox::EVENTS;
-use crate::tx::{EditColumns, FailedEventChange, Outbox};
+use crate::tx::{FailedEventChange, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::outbox::failed_event::{self, Edit, FailedEvent, FailedEventRefusal, StateWord, Verb};
-use tidemill_domain::outbox::{EventId, Payload};
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::failed_event::{self, FailedEvent, FailedEventRefusal, StateWord, Verb};
 use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +75,8 @@ impl Outbox<'_> {
             match failed_event::operate(record.facts(), operation.verb, now) {
                 Err(refusal) => operated.refused.push((id, refusal)),
                 Ok(after) => {
-                    changes.push(FailedEventChange::new(id.get(), record.failed_event.revision, after, None));
+                    let seen = record.failed_event.revision;
+                    changes.push(FailedEventChange { event_id: id.get(), seen, after, error: None });
                     entries.push(entry(record, after, operation));
                     aggregates.insert((record.slot, record.aggregate.clone()));
                     operated.changed.push(id);
@@ -133,7 +134,7 @@ impl Outbox<'_> {
         let ids: Vec<i64> = changes.iter().map(|change| change.event_id).collect();
         match verb {
             Verb::Skip | Verb::Replay => {}
-            Verb::Edit(edit) => self.failed_event_edit(&ids, &edit_columns(edit)).await?,
+            Verb::Edit(edit) => self.failed_event_edit(&ids, edit).await?,
             Verb::Redirect(redirect) => self.failed_event_redirect(&ids, redirect.topic()).await?,
         }
         self.failed_event_save(changes, now).await?;
@@ -147,22 +148,4 @@ fn entry(record: &FailedEventRecord, after: FailedEvent, operation: &Operation<'
     AuditEntry::new(operation.actor.clone(), &action, &format!("event/{}", record.id))
         .from_to(from.as_str(), to.as_str())
         .because(operation.reason)
-}
-
-fn edit_columns(edit: &Edit) -> EditColumns<'_> {
-    let (payload, payload_bytes) = match edit.payload() {
-        Some(Payload::Json(text)) => (Some(text.as_str()), None),
-        Some(Payload::Bytes(bytes)) => (None, Some(bytes.as_slice())),
-        Some(Payload::Tombstone) | None => (None, None),
-    };
-    EditColumns {
-        replaces_payload: edit.payload().is_some(),
-        payload,
-        payload_bytes,
-        replaces_headers: edit.headers().is_some(),
-        headers: edit
-            .headers()
-            .filter(|headers| !headers.is_empty())
-            .map(|headers| serde_json::json!(headers).to_string()),
-    }
 }

@@ -1,46 +1,37 @@
-//! Statements on `batch_job_execution` and on the contexts of jobs and steps, whose long column has the whole text when
-//! the short one has only its beginning.
-//!
-//! Also ids on SQLite, which has no sequences: a table with one row replaces each, under the name that Spring Batch
-//! uses.
+//! Statements on `batch_job_execution`, its parameters, the contexts of jobs and steps, whose long column has the whole
+//! text when the short one has only its beginning, and our columns beside Spring's (`tidemill_job_execution`,
+//! `tidemill_step_execution`).
 
 use super::ContextColumns;
 use crate::codec::DbStamp;
+use crate::job::LaunchRequest;
 use crate::job::execution::ExecutionHead;
-use crate::statement::statements;
+use crate::job::list::ExecutionNote;
+use crate::job::record::ParameterRow;
+use crate::statement::{list, rows, statements};
 use crate::tx::StatusChange;
+use serde_json::json;
 use sqlx::SqliteConnection;
-use tidemill_domain::job::{ExecutionId, StepExecutionId};
+use tidemill_domain::job::{ExecutionId, JobParameter, StepExecutionId};
+use tidemill_domain::time::Timestamp;
 
 statements! {
+    /// Draws the id that `{next …}` uses. SQLite has no sequences: a table with one row replaces each, under the name
+    /// that Spring Batch uses.
+    fn job_draw_id(sequence: Sequence) -> () {
+        postgres { nothing }
+        sqlite |connection| {
+            sqlx::raw_sql(sequence.draw()).execute(connection).await.map(drop)
+        }
+    }
+
     /// `None` if the instance has an execution without an end: the partial index ensures it for every program.
     fn job_execution_insert(instance: i64, now: DbStamp) -> Option<i64> {
-        postgres {
-            "insert into batch_job_execution
-                 (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message,
-                  last_updated)
-             values (nextval('batch_job_execution_seq'), 0, $1, $2, 'STARTING', 'UNKNOWN', '', $2)
-             on conflict (job_instance_id) where status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
-                 do nothing
-             returning job_execution_id"
-        }
-        sqlite |connection| {
-            let id = next_execution(&mut *connection).await?;
-            sqlx::query_scalar(
-                "insert into batch_job_execution
-                     (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message,
-                      last_updated)
-                 values ($1, 0, $2, $3, 'STARTING', 'UNKNOWN', '', $3)
-                 on conflict (job_instance_id) where status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
-                     do nothing
-                 returning job_execution_id",
-            )
-            .bind(id)
-            .bind(instance)
-            .bind(now)
-            .fetch_optional(connection)
-            .await
-        }
+        "insert into batch_job_execution
+             (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message, last_updated)
+         values ({next batch_job_execution_seq}, 0, $1, $2, 'STARTING', 'UNKNOWN', '', $2)
+         on conflict (job_instance_id) where status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN') do nothing
+         returning job_execution_id"
     }
 
     /// Without a lock, for callers that have to lock other rows first.
@@ -110,35 +101,39 @@ statements! {
     }
 }
 
-/// Draws the next id from the table of a sequence, and deletes earlier ones.
-async fn next(
-    connection: &mut SqliteConnection,
-    insert: &'static str,
-    delete: &'static str,
-) -> Result<i64, sqlx::Error> {
-    let id: i64 = sqlx::query_scalar(insert).fetch_one(&mut *connection).await?;
-    sqlx::query(delete).bind(id).execute(connection).await?;
-    Ok(id)
+/// Whose ids to draw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sequence {
+    Instance,
+    Execution,
+    Step,
 }
 
-pub(super) async fn next_instance(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let insert = "insert into batch_job_seq default values returning id";
-    next(connection, insert, "delete from batch_job_seq where id < $1").await
+impl Sequence {
+    const fn draw(self) -> &'static str {
+        match self {
+            Self::Instance => {
+                "insert into batch_job_seq default values;
+                 delete from batch_job_seq where id < (select max(id) from batch_job_seq)"
+            }
+            Self::Execution => {
+                "insert into batch_job_execution_seq default values;
+                 delete from batch_job_execution_seq where id < (select max(id) from batch_job_execution_seq)"
+            }
+            Self::Step => {
+                "insert into batch_step_execution_seq default values;
+                 delete from batch_step_execution_seq where id < (select max(id) from batch_step_execution_seq)"
+            }
+        }
+    }
 }
 
-pub(super) async fn next_execution(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let insert = "insert into batch_job_execution_seq default values returning id";
-    next(connection, insert, "delete from batch_job_execution_seq where id < $1").await
-}
-
-pub(super) async fn next_step(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let insert = "insert into batch_step_execution_seq default values returning id";
-    next(connection, insert, "delete from batch_step_execution_seq where id < $1").await
-}
-
-/// The first of `count` consecutive ids.
+/// The first of `count` consecutive ids of steps.
 pub(super) async fn next_steps(connection: &mut SqliteConnection, count: usize) -> Result<i64, sqlx::Error> {
-    let first = next_step(&mut *connection).await?;
+    sqlx::raw_sql(Sequence::Step.draw()).execute(&mut *connection).await?;
+    let first: i64 = sqlx::query_scalar("select max(id) from batch_step_execution_seq")
+        .fetch_one(&mut *connection)
+        .await?;
     let last = first + i64::try_from(count).unwrap_or(i64::MAX - first).max(1) - 1;
     if last > first {
         sqlx::query("delete from batch_step_execution_seq").execute(&mut *connection).await?;
@@ -148,4 +143,86 @@ pub(super) async fn next_steps(connection: &mut SqliteConnection, count: usize) 
             .await?;
     }
     Ok(first)
+}
+
+statements! {
+    fn job_parameter_insert(execution: i64, parameters: &[(&str, &JobParameter)]) -> () {
+        bind(
+            execution,
+            rows(parameters, |(name, parameter)| json!({
+                "name": name, "type": parameter.value.java_class(), "value": parameter.value.stored_text(),
+                "identifying": if parameter.is_identifying { "Y" } else { "N" },
+            })),
+        )
+        "insert into batch_job_execution_params
+             (job_execution_id, parameter_name, parameter_type, parameter_value, identifying)
+         select $1, name, type, value, identifying
+         from {rows new $2: name text, type text, value text, identifying text}"
+    }
+
+    fn job_parameter_of_executions(executions: &[i64]) -> Vec<ParameterRow> {
+        bind(list(executions))
+        "select job_execution_id as job_execution_id, parameter_name as parameter_name,
+                parameter_type as parameter_type, coalesce(parameter_value, '') as parameter_value,
+                identifying as identifying
+         from batch_job_execution_params where job_execution_id {in $1}
+         order by job_execution_id, parameter_name {collate C}"
+    }
+
+    fn job_note_insert(execution: i64, request: &LaunchRequest<'_>) -> () {
+        bind(
+            execution, request.by, &request.actor.name, request.on_crash.as_str(),
+            i64::from(request.on_crash.limit()), request.crash_restarts, request.fingerprint,
+        )
+        "insert into tidemill_job_execution
+             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
+         values ($1, $2, $3, $4, $5, $6, $7)"
+    }
+
+    fn job_note_find(execution: i64) -> Option<ExecutionNote> {
+        "select job_execution_id, owner, on_crash, crash_restart_limit, restart_due, stop_requested_at,
+                stop_requested_by, stop_reason, fingerprint
+         from tidemill_job_execution where job_execution_id = $1"
+    }
+
+    /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.
+    pub fn Jobs::note_outer(inner: ExecutionId, outer: ExecutionId) -> () {
+        "update tidemill_job_execution set outer_execution_id = $2 where job_execution_id = $1"
+    }
+
+    /// Keeps the first request.
+    fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: Timestamp) -> () {
+        bind(execution, now, by, reason)
+        "update tidemill_job_execution set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
+         where job_execution_id = $1 and stop_requested_at is null"
+    }
+
+    /// `exit_text` only if it did not fit its column.
+    fn job_note_save_end(execution: i64, exit_text: Option<&str>, restart_due: bool) -> () {
+        "update tidemill_job_execution set exit_text = $2, restart_due = $3 where job_execution_id = $1"
+    }
+
+    /// Any launch is the restart that was due. Reads the few that are due, not the many of the instance.
+    fn job_note_clear_restart_due(instance: i64) -> () {
+        "update tidemill_job_execution set restart_due = false
+         where restart_due {= 1}
+           and exists (
+               select 1
+               from batch_job_execution e
+               where e.job_execution_id = tidemill_job_execution.job_execution_id
+                 and e.job_instance_id = $1
+           )"
+    }
+
+    /// Absent values stay unchanged.
+    fn job_note_save_step(
+        step: StepExecutionId, total_items: Option<i64>, delivery: Option<&str>, exit_text: Option<&str>,
+    ) -> () {
+        "insert into tidemill_step_execution as s (step_execution_id, total_items, delivery, exit_text)
+         values ($1, $2, $3, $4)
+         on conflict (step_execution_id) do update
+         set total_items = coalesce(excluded.total_items, s.total_items),
+             delivery = coalesce(excluded.delivery, s.delivery),
+             exit_text = coalesce(excluded.exit_text, s.exit_text)"
+    }
 }

@@ -1,6 +1,5 @@
 //! Statements on `batch_job_instance`, and on the history of one instance.
 
-use super::execution;
 use crate::statement::{Exists, One, statements};
 use tidemill_domain::job::instance::{RUN_ID, job_key};
 use tidemill_domain::job::{InstanceId, JobParameters};
@@ -19,24 +18,10 @@ statements! {
     /// Waits for a transaction that inserts or deletes the same one. An existing row is locked by an update that
     /// changes nothing, so that it cannot be deleted before this transaction has read it.
     fn job_instance_insert(job: &str, key: &str) -> One<i64> {
-        postgres {
-            "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
-             values (nextval('batch_job_seq'), 0, $1, $2)
-             on conflict (job_name, job_key) do update
-             set version = i.version returning job_instance_id"
-        }
-        sqlite |connection| {
-            let id = execution::next_instance(&mut *connection).await?;
-            sqlx::query_scalar(
-                "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
-                 values ($1, 0, $2, $3) returning job_instance_id",
-            )
-            .bind(id)
-            .bind(job)
-            .bind(key)
-            .fetch_one(connection)
-            .await
-        }
+        "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
+         values ({next batch_job_seq}, 0, $1, $2)
+         on conflict (job_name, job_key) do update set version = i.version
+         returning job_instance_id"
     }
 
     /// The executions that a launch has to know, the latest of all last: those without an end, one that is final, and

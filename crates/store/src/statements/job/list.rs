@@ -29,153 +29,74 @@ statements! {
     /// `tidemill_job_history`, so the cost does not depend on the length of the history. Counts at most `counted_max`
     /// instances, in the order of an index, because a planner may prefer to read the table up to a limit.
     fn job_list_jobs(limit: u32, counted_max: i64) -> Vec<JobRecord> {
-        postgres {
-            "with recursive name (job_name) as (
-                 (
-                     select job_name
-                     from batch_job_instance
-                     order by job_name
-                     limit 1
-                 )
-                 union all
-                 select (
-                     select i.job_name
-                     from batch_job_instance i
-                     where i.job_name > name.job_name
-                     order by i.job_name
-                     limit 1
-                 )
-                 from name
-                 where name.job_name is not null
+        "with recursive name (job_name) as (
+             select min(job_name)
+             from batch_job_instance
+             union all
+             select (
+                 select min(i.job_name)
+                 from batch_job_instance i
+                 where i.job_name > name.job_name
              )
-             select j.job_name, c.instances, e.job_execution_id, e.status, e.create_time
-             from (
-                 select job_name
-                 from name
-                 where job_name is not null
-                 limit $1
-             ) j
-             cross join lateral (
-                 select count(*) as instances
-                 from (
-                     select 1
-                     from batch_job_instance i
-                     where i.job_name = j.job_name
-                     order by i.job_instance_id
-                     limit $2
-                 ) counted
-             ) c
-             left join lateral (
-                 select h.job_execution_id
-                 from tidemill_job_history h
-                 where h.job_name = j.job_name
-                 order by h.job_execution_id desc
-                 limit 1
-             ) l on true
-             left join batch_job_execution e on e.job_execution_id = l.job_execution_id
-             order by j.job_name"
-        }
-        sqlite {
-            "with recursive name (job_name) as (
-                 select min(job_name)
-                 from batch_job_instance
-                 union all
-                 select (
-                     select min(i.job_name)
-                     from batch_job_instance i
-                     where i.job_name > name.job_name
-                 )
-                 from name
-                 where name.job_name is not null
-             )
-             select j.job_name as job_name,
-                    (
-                        select count(*)
-                        from (
-                            select 1
-                            from batch_job_instance i
-                            where i.job_name = j.job_name
-                            order by i.job_instance_id
-                            limit $2
-                        )
-                    ) as instances,
-                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
-             from (
-                 select job_name
-                 from name
-                 where job_name is not null
-                 limit $1
-             ) j
-             left join batch_job_execution e on e.job_execution_id = (
-                 select max(h.job_execution_id)
-                 from tidemill_job_history h
-                 where h.job_name = j.job_name
-             )
-             order by j.job_name"
-        }
+             from name
+             where name.job_name is not null
+         )
+         select j.job_name as job_name,
+                (
+                    select count(*)
+                    from (
+                        select 1
+                        from batch_job_instance i
+                        where i.job_name = j.job_name
+                        order by i.job_instance_id
+                        limit $2
+                    ) as counted
+                ) as instances,
+                e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
+         from (
+             select job_name
+             from name
+             where job_name is not null
+             limit $1
+         ) j
+         left join batch_job_execution e on e.job_execution_id = (
+             select max(h.job_execution_id)
+             from tidemill_job_history h
+             where h.job_name = j.job_name
+         )
+         order by j.job_name"
     }
 
     /// Instances of one job, each with its last execution; counts at most `counted_max` executions. Needs the index on
     /// the instances of a job.
     fn job_list_instances(job: &str, before: i64, limit: u32, counted_max: i64) -> Vec<InstanceRecord> {
-        postgres {
-            "select i.job_instance_id, i.job_name, i.job_key, h.executions,
-                    e.job_execution_id, e.status, e.create_time
-             from (
-                 select job_instance_id, job_name, job_key
-                 from batch_job_instance
-                 where job_name = $1
-                   and job_instance_id < $2
-                 order by job_instance_id desc
-                 limit $3
-             ) i
-             cross join lateral (
-                 select count(*) as executions
-                 from (
-                     select 1
-                     from batch_job_execution c
-                     where c.job_instance_id = i.job_instance_id
-                     order by c.job_execution_id
-                     limit $4
-                 ) counted
-             ) h
-             left join lateral (
-                 select l.job_execution_id, l.status, l.create_time
-                 from batch_job_execution l
-                 where l.job_instance_id = i.job_instance_id
-                 order by l.job_execution_id desc
-                 limit 1
-             ) e on true
-             order by i.job_instance_id desc"
-        }
-        sqlite {
-            "select i.job_instance_id as job_instance_id, i.job_name as job_name, i.job_key as job_key,
+        "select i.job_instance_id as job_instance_id, i.job_name as job_name, i.job_key as job_key,
+                (
+                    select count(*)
+                    from (
+                        select 1
+                        from batch_job_execution c
+                        where c.job_instance_id = i.job_instance_id
+                        order by c.job_execution_id
+                        limit $4
+                    ) as counted
+                ) as executions,
+                e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
+         from (
+             select b.job_instance_id as job_instance_id, b.job_name as job_name, b.job_key as job_key,
                     (
-                        select count(*)
-                        from (
-                            select 1
-                            from batch_job_execution c
-                            where c.job_instance_id = i.job_instance_id
-                            order by c.job_execution_id
-                            limit $4
-                        )
-                    ) as executions,
-                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
-             from (
-                 select job_instance_id, job_name, job_key
-                 from batch_job_instance
-                 where job_name = $1
-                   and job_instance_id < $2
-                 order by job_instance_id desc
-                 limit $3
-             ) i
-             left join batch_job_execution e on e.job_execution_id = (
-                 select max(l.job_execution_id)
-                 from batch_job_execution l
-                 where l.job_instance_id = i.job_instance_id
-             )
-             order by i.job_instance_id desc"
-        }
+                        select max(l.job_execution_id)
+                        from batch_job_execution l
+                        where l.job_instance_id = b.job_instance_id
+                    ) as latest
+             from batch_job_instance b
+             where b.job_name = $1
+               and b.job_instance_id < $2
+             order by b.job_instance_id desc
+             limit $3
+         ) i
+         left join batch_job_execution e on e.job_execution_id = i.latest
+         order by i.job_instance_id desc"
     }
 
     fn job_list_execution(id: ExecutionId) -> Option<ExecutionRecord> {

@@ -3,7 +3,8 @@
 use crate::codec::DbId;
 use crate::job::DueRestart;
 use crate::job::orphan::Orphan;
-use crate::statement::{column, statements};
+use crate::statement::{rows, statements};
+use serde_json::json;
 
 statements! {
     /// Our executions that count as running while their lease is free. A job's lease is granted once, in the
@@ -33,26 +34,14 @@ statements! {
     /// Of one of these jobs, by name and fingerprint; a process with another definition would be refused. Also locks
     /// the instance, because the launch that follows does, and the lock order is instance first.
     fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestart> {
-        postgres {
-            bind(column(jobs, |(job, _)| *job), column(jobs, |(_, fingerprint)| *fingerprint))
-            "select n.job_execution_id, i.job_name, n.crash_restarts from tidemill_job_execution n
-             join batch_job_execution e on e.job_execution_id = n.job_execution_id
-             join batch_job_instance i on i.job_instance_id = e.job_instance_id
-             join unnest($1::text[], $2::text[]) as known (job, fingerprint) on known.job = i.job_name
-             where n.restart_due and coalesce(known.fingerprint = n.fingerprint, true)
-             order by n.job_execution_id limit 1 for no key update of i, n skip locked"
-        }
-        sqlite {
-            bind(serde_json::json!(jobs).to_string())
-            "select n.job_execution_id as job_execution_id, i.job_name as job_name,
-                    n.crash_restarts as crash_restarts
-             from tidemill_job_execution n
-             join batch_job_execution e on e.job_execution_id = n.job_execution_id
-             join batch_job_instance i on i.job_instance_id = e.job_instance_id
-             join json_each($1) known on json_extract(known.value, '$[0]') = i.job_name
-             where n.restart_due = 1 and coalesce(json_extract(known.value, '$[1]') = n.fingerprint, 1)
-             order by n.job_execution_id limit 1"
-        }
+        bind(rows(jobs, |(job, fingerprint)| json!({ "job": job, "fingerprint": fingerprint })))
+        "select n.job_execution_id as job_execution_id, i.job_name as job_name, n.crash_restarts as crash_restarts
+         from tidemill_job_execution n
+         join batch_job_execution e on e.job_execution_id = n.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         join {rows known $1: job text, fingerprint text} on known.job = i.job_name
+         where n.restart_due {= 1} and (known.fingerprint = n.fingerprint) is not false
+         order by n.job_execution_id limit 1 {for no key update of i, n skip locked}"
     }
 
     fn job_orphan_restart_taken(execution: i64) -> () {

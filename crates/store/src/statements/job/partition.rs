@@ -8,7 +8,7 @@ use super::{ContextColumns, ExitColumns};
 use crate::codec::DbStamp;
 use crate::job::partition::{BegunPartition, ClaimRow, LastPartitionRun};
 use crate::job::{Claim, PartitionOutcome, PartitionRequest};
-use crate::statement::{One, column, list, statements};
+use crate::statement::{One, column, list, rows, statements};
 use serde_json::json;
 use tidemill_domain::job::{Counters, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
@@ -16,32 +16,20 @@ use tidemill_domain::process::ProcessId;
 statements! {
     /// The last run of each partition in an instance, and its number of runs.
     fn partition_known(instance: InstanceId, prefix: &str) -> Vec<LastPartitionRun> {
-        postgres {
-            "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
+        "select step_execution_id, job_execution_id, step_name, status, chain_id, starts
+         from (
+             select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                    s.step_name as step_name, s.status as status,
                     coalesce(p.chain_id, s.step_execution_id) as chain_id,
-                    count(s.start_time) over (partition by s.step_name) as starts
+                    count(s.start_time) over (partition by s.step_name) as starts,
+                    row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
              from batch_job_execution e
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
              left join tidemill_partition p on p.step_execution_id = s.step_execution_id
-             where e.job_instance_id = $1 and starts_with(s.step_name, $2)
-             order by s.step_name, s.step_execution_id desc"
-        }
-        sqlite {
-            "select step_execution_id, job_execution_id, step_name, status, chain_id, starts
-             from (
-                 select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
-                        s.step_name as step_name, s.status as status,
-                        coalesce(p.chain_id, s.step_execution_id) as chain_id,
-                        count(s.start_time) over (partition by s.step_name) as starts,
-                        row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
-                 from batch_job_execution e
-                 join batch_step_execution s on s.job_execution_id = e.job_execution_id
-                 left join tidemill_partition p on p.step_execution_id = s.step_execution_id
-                 where e.job_instance_id = $1
-                   and substr(s.step_name, 1, length($2)) = $2
-             )
-             where place = 1"
-        }
+             where e.job_instance_id = $1
+               and substr(s.step_name, 1, length($2)) = $2
+         ) as runs
+         where place = 1"
     }
 
     fn partition_of_manager(manager: StepExecutionId) -> Vec<i64> {
@@ -81,44 +69,20 @@ statements! {
     }
 
     fn partition_insert_contexts(contexts: &[(i64, ContextColumns<'_>)]) -> () {
-        postgres {
-            bind(
-                column(contexts, |(id, _)| *id), column(contexts, |(_, context)| context.short.as_str()),
-                column(contexts, |(_, context)| context.long),
-            )
-            "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
-             select * from unnest($1::bigint[], $2::text[], $3::text[])"
-        }
-        sqlite {
-            for (id, context) in contexts
-            bind(id, &context.short, context.long)
-            "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
-             values ($1, $2, $3)"
-        }
+        bind(rows(contexts, |(id, context)| json!({ "id": id, "short": context.short, "long": context.long })))
+        "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
+         select id, short, long from {rows new $1: id bigint, short text, long text}"
     }
 
     /// `steps` are the ids, each with the first run of its chain.
     fn partition_insert(request: &PartitionRequest<'_>, steps: &[(i64, i64)]) -> () {
-        postgres {
-            bind(
-                request.manager, request.worker.execution, request.job, request.worker.step,
-                request.only, column(steps, |(step, _)| *step), column(steps, |(_, chain)| *chain),
-            )
-            "insert into tidemill_partition
-                 (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
-             select asked.step, $1, $2, $3, $4, asked.chain, $5
-             from unnest($6::bigint[], $7::bigint[]) as asked (step, chain)"
-        }
-        sqlite {
-            bind(
-                request.manager, request.worker.execution, request.job, request.worker.step,
-                request.only, json!(steps).to_string(),
-            )
-            "insert into tidemill_partition
-                 (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
-             select json_extract(value, '$[0]'), $1, $2, $3, $4, json_extract(value, '$[1]'), $5
-             from json_each($6)"
-        }
+        bind(
+            request.manager, request.worker.execution, request.job, request.worker.step, request.only,
+            rows(steps, |(step, chain)| json!({ "step": step, "chain": chain })),
+        )
+        "insert into tidemill_partition
+             (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
+         select step, $1, $2, $3, $4, chain, $5 from {rows new $6: step bigint, chain bigint}"
     }
 
     fn partition_contexts(steps: &[i64]) -> Vec<(i64, String)> {
@@ -130,56 +94,30 @@ statements! {
     /// Partitions that may be free; the lease on each decides. Skips locked rows. Without a manager, only those of
     /// other processes' executions.
     fn partition_lock_open(claim: &Claim<'_>) -> Vec<ClaimRow> {
-        postgres {
-            bind(
-                column(claim.known, |known| known.job), column(claim.known, |known| known.fingerprint),
-                claim.manager, claim.by, claim.limit,
-                column(claim.known, |known| known.step),
-            )
-            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker from tidemill_partition p
-             join batch_job_execution e on e.job_execution_id = p.job_execution_id
-             join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
-             join unnest($1::text[], $2::text[], $6::text[]) as known (job, fingerprint, step)
-                 on known.job = p.job_name
-                and known.step = p.worker
-                and known.fingerprint is not distinct from n.fingerprint
-             where p.is_open
-               and case when $3::bigint is null then n.owner <> $4 else p.manager_id = $3 end
-               and (p.only_process is null or p.only_process = $4)
-               and e.status in ('STARTING', 'STARTED')
-               and not exists (
-                   select from tidemill_lease l
-                   where l.kind = 'partition'
-                     and l.name = p.step_execution_id::text
-                     and l.owner is not null
-               )
-             order by p.step_execution_id limit $5 for update of p skip locked"
-        }
-        sqlite {
-            bind(
-                json!(column(claim.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
-                claim.manager, claim.by, claim.limit,
-            )
-            "select p.step_execution_id as step_execution_id,
-                    p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
-             from json_each($1) known
-             join tidemill_partition p on p.job_name = json_extract(known.value, '$[0]')
-             join batch_job_execution e on e.job_execution_id = p.job_execution_id
-             join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
-             where p.is_open = 1
-               and n.fingerprint is json_extract(known.value, '$[1]')
-               and p.worker = json_extract(known.value, '$[2]')
-               and case when $2 is null then n.owner <> $3 else p.manager_id = $2 end
-               and (p.only_process is null or p.only_process = $3)
-               and e.status in ('STARTING', 'STARTED')
-               and not exists (
-                   select 1 from tidemill_lease l
-                   where l.kind = 'partition'
-                     and l.name = cast(p.step_execution_id as text)
-                     and l.owner is not null
-               )
-             order by p.step_execution_id limit $4"
-        }
+        bind(
+            rows(claim.known, |known| json!({
+                "job": known.job, "fingerprint": known.fingerprint, "step": known.step,
+            })),
+            claim.manager, claim.by, claim.limit,
+        )
+        "select p.step_execution_id as step_execution_id,
+                p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
+         from {rows known $1: job text, fingerprint text, step text}
+         join tidemill_partition p on p.job_name = known.job and p.worker = known.step
+         join batch_job_execution e on e.job_execution_id = p.job_execution_id
+         join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
+             and n.fingerprint {is} known.fingerprint
+         where p.is_open {= 1}
+           and case when $2{::bigint} is null then n.owner <> $3 else p.manager_id = $2 end
+           and (p.only_process is null or p.only_process = $3)
+           and e.status in ('STARTING', 'STARTED')
+           and not exists (
+               select 1 from tidemill_lease l
+               where l.kind = 'partition'
+                 and l.name = cast(p.step_execution_id as text)
+                 and l.owner is not null
+           )
+         order by p.step_execution_id limit $4 {for update of p skip locked}"
     }
 
     fn partition_save_owner(steps: &[i64], owner: ProcessId) -> () {
@@ -219,57 +157,27 @@ statements! {
          order by step_execution_id {for update skip locked}"
     }
 
-    /// Ends those of these whose lease is free, and returns them. Lock them first, so that no process takes one
+    /// Closes those of these whose lease is free, and returns them. Lock them first, so that no process takes one
     /// meanwhile.
-    fn partition_stop_free(steps: &[i64], exit: &ExitColumns, now: DbStamp) -> Vec<i64> {
-        postgres {
-            bind(steps, &exit.code, &exit.message, now)
-            "with closed as (
-                 update tidemill_partition p
-                 set is_open = false
-                 where p.step_execution_id = any($1)
-                   and not exists (
-                       select from tidemill_lease l
-                       where l.kind = 'partition'
-                         and l.name = p.step_execution_id::text
-                         and l.owner is not null
-                   )
-                 returning p.step_execution_id
-             )
-             update batch_step_execution s
-             set version = s.version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
-                 last_updated = $4
-             from closed where s.step_execution_id = closed.step_execution_id returning s.step_execution_id"
-        }
-        sqlite |connection| {
-            let closed: Vec<i64> = sqlx::query_scalar(
-                "update tidemill_partition set is_open = 0
-                 where step_execution_id in (select value from json_each($1))
-                   and not exists (
-                       select 1 from tidemill_lease l
-                       where l.kind = 'partition'
-                         and l.name = cast(step_execution_id as text)
-                         and l.owner is not null
-                   )
-                 returning step_execution_id",
-            )
-            .bind(list(steps))
-            .fetch_all(&mut *connection)
-            .await?;
-            sqlx::query(
-                "update batch_step_execution
-                 set version = version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
-                     last_updated = $4
-                 where step_execution_id in (select value from json_each($1))",
-            )
-            .bind(list(&closed))
-            .bind(&exit.code)
-            .bind(&exit.message)
-            .bind(now)
-            .execute(connection)
-            .await?;
-            Ok(closed)
-        }
+    fn partition_close_free(steps: &[i64]) -> Vec<i64> {
+        bind(list(steps))
+        "update tidemill_partition set is_open = false
+         where step_execution_id {in $1}
+           and not exists (
+               select 1 from tidemill_lease l
+               where l.kind = 'partition'
+                 and l.name = cast(step_execution_id as text)
+                 and l.owner is not null
+           )
+         returning step_execution_id"
+    }
+
+    fn partition_stop(steps: &[i64], exit: &ExitColumns, now: DbStamp) -> () {
+        bind(list(steps), &exit.code, &exit.message, now)
+        "update batch_step_execution
+         set version = version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
+             last_updated = $4
+         where step_execution_id {in $1}"
     }
 
     /// Locks in the order of the keys, like every statement that locks many.
@@ -292,33 +200,22 @@ statements! {
 
     /// The ways in which the partitions of a step ended, each with the first that ended so.
     pub fn Jobs::partition_outcome(manager: StepExecutionId) -> Vec<PartitionOutcome> {
-        postgres {
-            "select distinct on (s.status, coalesce(s.exit_code, '')) s.status, coalesce(s.exit_code, '') as exit_code,
+        "select status, exit_code, partitions, step_execution_id, step_name, exit_message
+         from (
+             select s.status as status, coalesce(s.exit_code, '') as exit_code,
                     count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
-                    s.step_execution_id, s.step_name, coalesce(n.exit_text, s.exit_message, '') as exit_message
+                    s.step_execution_id as step_execution_id, s.step_name as step_name,
+                    coalesce(n.exit_text, s.exit_message, '') as exit_message,
+                    row_number() over (
+                        partition by s.status, coalesce(s.exit_code, '') order by s.step_execution_id
+                    ) as place
              from tidemill_partition p
              join batch_step_execution s on s.step_execution_id = p.step_execution_id
              left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
              where p.manager_id = $1
-             order by s.status, coalesce(s.exit_code, ''), s.step_execution_id"
-        }
-        sqlite {
-            "select status, exit_code, partitions, step_execution_id, step_name, exit_message
-             from (
-                 select s.status as status, coalesce(s.exit_code, '') as exit_code,
-                        count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
-                        s.step_execution_id as step_execution_id, s.step_name as step_name,
-                        coalesce(n.exit_text, s.exit_message, '') as exit_message,
-                        row_number() over (
-                            partition by s.status, coalesce(s.exit_code, '') order by s.step_execution_id
-                        ) as place
-                 from tidemill_partition p
-                 join batch_step_execution s on s.step_execution_id = p.step_execution_id
-                 left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
-                 where p.manager_id = $1
-             )
-             where place = 1"
-        }
+         ) as ended
+         where place = 1
+         order by status, exit_code"
     }
 
     /// The sums over all runs in these chains.

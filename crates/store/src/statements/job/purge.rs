@@ -52,27 +52,14 @@ statements! {
     /// The instances with a due restart, and those with an execution held by a process.
     fn job_purge_bound(instances: &[i64]) -> Vec<(i64, bool, bool)> {
         bind(list(instances))
-        postgres {
-            "select e.job_instance_id, coalesce(bool_or(n.restart_due), false), bool_or(l.name is not null)
-             from batch_job_execution e
-             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
-             left join tidemill_lease l on l.kind = 'job'
-                 and l.name = e.job_execution_id::text
-                 and l.owner is not null
-             where e.job_instance_id = any($1) and (n.restart_due or l.name is not null)
-             group by e.job_instance_id"
-        }
-        sqlite {
-            "select e.job_instance_id, coalesce(max(n.restart_due), 0) = 1, max(l.name is not null) = 1
-             from batch_job_execution e
-             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
-             left join tidemill_lease l on l.kind = 'job'
-                 and l.name = cast(e.job_execution_id as text)
-                 and l.owner is not null
-             where e.job_instance_id in (select value from json_each($1))
-               and (n.restart_due = 1 or l.name is not null)
-             group by e.job_instance_id"
-        }
+        "select e.job_instance_id, count(*) filter (where n.restart_due {= 1}) > 0, count(l.name) > 0
+         from batch_job_execution e
+         left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         left join tidemill_lease l on l.kind = 'job'
+             and l.name = cast(e.job_execution_id as text)
+             and l.owner is not null
+         where e.job_instance_id {in $1} and (n.restart_due {= 1} or l.name is not null)
+         group by e.job_instance_id"
     }
 
     /// For instances that ran as a step of another job: the status of the last execution of that job's instance.

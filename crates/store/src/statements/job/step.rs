@@ -1,9 +1,9 @@
-//! Statements on `batch_step_execution`, and on `tidemill_reject`.
+//! Statements on `batch_step_execution`, with the one that every chunk ends with, and on `tidemill_reject`.
 
-use super::{ExitColumns, count, execution};
+use super::{ContextColumns, ExitColumns};
 use crate::codec::DbStamp;
 use crate::job::previous_run::PreviousStep;
-use crate::job::{RejectRecord, RejectRow, StepEnd, StepRecord};
+use crate::job::{ChunkSave, RejectRecord, RejectRow, StepEnd, StepRecord};
 use crate::statement::{One, statements};
 use tidemill_domain::job::{ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::time::Timestamp;
@@ -67,33 +67,14 @@ statements! {
     }
 
     fn job_step_insert(execution: ExecutionId, step: &str, now: DbStamp) -> One<i64> {
-        postgres {
-            bind(step, execution, now)
-            "insert into batch_step_execution
-                 (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
-                  commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
-                  process_skip_count, rollback_count, exit_code, exit_message, last_updated)
-             values (nextval('batch_step_execution_seq'), 0, $1, $2, $3, $3, 'STARTED',
-                     0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $3)
-             returning step_execution_id"
-        }
-        sqlite |connection| {
-            let id = execution::next_step(&mut *connection).await?;
-            sqlx::query_scalar(
-                "insert into batch_step_execution
-                     (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
-                      commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
-                      process_skip_count, rollback_count, exit_code, exit_message, last_updated)
-                 values ($1, 0, $2, $3, $4, $4, 'STARTED', 0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4)
-                 returning step_execution_id",
-            )
-            .bind(id)
-            .bind(step)
-            .bind(execution.get())
-            .bind(now)
-            .fetch_one(connection)
-            .await
-        }
+        bind(step, execution, now)
+        "insert into batch_step_execution
+             (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
+              commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+              process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+         values ({next batch_step_execution_seq}, 0, $1, $2, $3, $3, 'STARTED', 0, 0, 0, 0, 0, 0, 0, 0,
+                 'EXECUTING', '', $3)
+         returning step_execution_id"
     }
 
     /// Waits for all transactions that write the step; `None` if there is no such step. After a lost commit answer it
@@ -105,9 +86,9 @@ statements! {
     fn job_step_save_end(end: &StepEnd<'_>, exit: &ExitColumns, now: DbStamp) -> u64 {
         bind(
             end.id, end.execution, end.status.as_str(), &exit.code, &exit.message, now,
-            count(end.counters.commit), count(end.counters.read), count(end.counters.filter),
-            count(end.counters.write), count(end.counters.read_skip), count(end.counters.write_skip),
-            count(end.counters.process_skip), count(end.counters.rollback),
+            end.counters.commit, end.counters.read, end.counters.filter,
+            end.counters.write, end.counters.read_skip, end.counters.write_skip,
+            end.counters.process_skip, end.counters.rollback,
         )
         "update batch_step_execution
          set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,
@@ -156,5 +137,89 @@ statements! {
     pub fn Jobs::rejects(step: StepExecutionId, after: i64, limit: u32) -> Vec<RejectRecord> {
         "select id, at, phase, kind, error, place, item from tidemill_reject
          where step_execution_id = $1 and id > $2 order by id limit $3"
+    }
+
+    /// Saves a chunk in one round trip: the fence (a lock on the lease that a take-over has to wait for), the counters,
+    /// the context, and whether a stop was requested. Returns the new version of the step; `None` if the lease has
+    /// moved on, and then nothing was written.
+    fn job_chunk_save(
+        chunk: &ChunkSave<'_>, context: Option<&ContextColumns<'_>>, now: Option<DbStamp>,
+    ) -> Option<(i64, bool)> {
+        postgres {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
+                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
+                chunk.counters.write_skip, chunk.counters.process_skip,
+                chunk.counters.rollback, now,
+                context.map(|context| context.short.as_str()),
+                context.and_then(|context| context.long),
+            )
+            "with fence as materialized (
+                 select 1
+                 from tidemill_lease
+                 where kind = $1
+                   and name = $2
+                   and owner = $3
+                   and epoch = $4
+                 for key share
+             ), step as (
+                 update batch_step_execution s
+                 set version = s.version + 1, status = 'STARTED', commit_count = $7, read_count = $8,
+                     filter_count = $9, write_count = $10, read_skip_count = $11, write_skip_count = $12,
+                     process_skip_count = $13, rollback_count = $14,
+                     last_updated = coalesce($15, clock_timestamp() at time zone 'UTC')
+                 from fence
+                 where s.step_execution_id = $5
+                   and s.job_execution_id = $6
+                 returning s.version
+             ), context as (
+                 update batch_step_execution_context c
+                 set short_context = $16, serialized_context = $17
+                 from fence
+                 where c.step_execution_id = $5
+                   and $16::text is not null
+             )
+             select step.version, coalesce(e.status = 'STOPPING', false) from step
+             join batch_job_execution e on e.job_execution_id = $6"
+        }
+        sqlite |tx: Tx| {
+            let Some(saved) = tx.job_chunk_save_step(chunk, now).await? else { return Ok(None) };
+            if let Some(context) = context {
+                tx.job_context_save_of_step(chunk.step, context).await?;
+            }
+            Ok(Some(saved))
+        }
+    }
+
+    /// The fence and the counters. On PostgreSQL a part of `job_chunk_save`.
+    fn job_chunk_save_step(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
+        postgres { nothing }
+        sqlite {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
+                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
+                chunk.counters.write_skip, chunk.counters.process_skip,
+                chunk.counters.rollback, now,
+            )
+            "update batch_step_execution
+             set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,
+                 write_count = $10, read_skip_count = $11, write_skip_count = $12, process_skip_count = $13,
+                 rollback_count = $14,
+                 last_updated = coalesce($15, strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')
+             where step_execution_id = $5
+               and job_execution_id = $6
+               and exists (
+                   select 1
+                   from tidemill_lease
+                   where kind = $1
+                     and name = $2
+                     and owner = $3
+                     and epoch = $4
+               )
+             returning version, coalesce(
+                 (select e.status = 'STOPPING' from batch_job_execution e where e.job_execution_id = $6), 0)"
+        }
     }
 }

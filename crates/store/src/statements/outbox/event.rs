@@ -7,6 +7,7 @@ use crate::statement::{list, statements};
 use serde_json::json;
 use sqlx::PgConnection;
 use std::fmt::Write as _;
+use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::{EventId, NewEvent, Payload};
 use tidemill_domain::time::Timestamp;
 
@@ -18,7 +19,7 @@ fn digits(bytes: &[u8]) -> String {
     digits
 }
 
-fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
+pub(super) fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
     match payload {
         Payload::Json(text) => (Some(text), None),
         Payload::Bytes(bytes) => (None, Some(bytes)),
@@ -27,8 +28,8 @@ fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
 }
 
 /// Null if there are none.
-fn headers_column(event: &NewEvent) -> Option<String> {
-    (!event.headers().is_empty()).then(|| serde_json::json!(event.headers()).to_string())
+pub(super) fn headers_column(headers: &Headers) -> Option<String> {
+    (!headers.is_empty()).then(|| json!(headers).to_string())
 }
 
 /// `outbox_event_insert` on any connection.
@@ -54,7 +55,7 @@ pub(crate) async fn insert_on(
     .bind(texts(NewEvent::topic))
     .bind(payloads)
     .bind(bytes)
-    .bind(events.iter().map(headers_column).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| headers_column(event.headers())).collect::<Vec<_>>())
     .bind(now.map(DbTime))
     .fetch_all(connection)
     .await
@@ -82,7 +83,7 @@ statements! {
                         event.topic(),
                         payload,
                         bytes.map(digits),
-                        headers_column(event),
+                        headers_column(event.headers()),
                     ])
                 })
                 .collect();

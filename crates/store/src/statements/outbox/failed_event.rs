@@ -4,10 +4,9 @@
 
 pub(crate) mod operate;
 
-use crate::codec::DbTime;
 use crate::outbox::failed_event::due::DueRow;
 use crate::outbox::failed_event::{AggregateRow, KnownFailedEvent, NewFailedEvent};
-use crate::statement::{column, list, statements};
+use crate::statement::{Rows, column, list, rows, statements};
 use crate::statements::outbox::reading::Most;
 use serde_json::json;
 use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventState};
@@ -17,55 +16,20 @@ use tidemill_domain::time::Timestamp;
 /// Our key among the advisory locks: "exce".
 const LOCK: i32 = 0x6578_6365;
 
-pub(crate) struct NewFailedEventRow<'a> {
-    pub(crate) new: &'a NewFailedEvent,
-    pub(crate) state: &'static str,
-    pub(crate) next_attempt_at: Option<DbTime>,
-    pub(crate) error: Option<String>,
-}
-
-impl<'a> NewFailedEventRow<'a> {
-    pub(crate) fn new(new: &'a NewFailedEvent, state: FailedEventState, error: Option<String>) -> Self {
-        let (state, next_attempt_at) = stored(state);
-        Self { new, state, next_attempt_at, error }
-    }
-}
-
-/// Applies if the revision is unchanged. Without an error the last one stays.
+/// Applies if the revision is still `seen`. Without an error the last one stays.
 pub(crate) struct FailedEventChange {
     pub(crate) event_id: i64,
     pub(crate) seen: i64,
-    pub(crate) state: &'static str,
-    pub(crate) next_attempt_at: Option<DbTime>,
-    pub(crate) attempts: i64,
-    pub(crate) revision: i64,
+    pub(crate) after: FailedEvent,
     pub(crate) error: Option<String>,
 }
 
-impl FailedEventChange {
-    pub(crate) fn new(event_id: i64, seen: i64, after: FailedEvent, error: Option<String>) -> Self {
-        let (state, next_attempt_at) = stored(after.state);
-        let (attempts, revision) = (after.attempts.into(), after.revision);
-        Self { event_id, seen, state, next_attempt_at, attempts, revision, error }
-    }
-}
-
-/// The stored word, and when the next attempt is due.
-fn stored(state: FailedEventState) -> (&'static str, Option<DbTime>) {
-    let next_attempt_at = match state {
-        FailedEventState::Waiting { next_attempt_at } => Some(next_attempt_at.into()),
+/// In microseconds.
+fn next_attempt_at(state: FailedEventState) -> Option<i64> {
+    match state {
+        FailedEventState::Waiting { next_attempt_at } => Some(next_attempt_at.as_micros()),
         FailedEventState::Held | FailedEventState::Parked | FailedEventState::Skipped => None,
-    };
-    (state.word().as_str(), next_attempt_at)
-}
-
-/// What is published instead of the event's own content.
-pub(crate) struct EditColumns<'a> {
-    pub(crate) replaces_payload: bool,
-    pub(crate) payload: Option<&'a str>,
-    pub(crate) payload_bytes: Option<&'a [u8]>,
-    pub(crate) replaces_headers: bool,
-    pub(crate) headers: Option<String>,
+    }
 }
 
 statements! {
@@ -94,74 +58,40 @@ statements! {
 
     /// Which of these have an open failed event. Needs `tidemill_outbox_exception_aggregate`.
     fn failed_event_open(keys: &[(Slot, &Aggregate)]) -> Vec<AggregateRow> {
-        postgres {
-            bind(
-                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
-                column(keys, |(_, key)| key.id.as_str()),
-            )
-            "select asked.slot, asked.aggregate_type, asked.aggregate_id
-             from unnest($1::smallint[], $2::text[], $3::text[]) as asked (slot, aggregate_type, aggregate_id)
-             where exists (
-                 select from tidemill_outbox_exception x
-                 where x.slot = asked.slot
-                   and x.aggregate_type = asked.aggregate_type
-                   and x.aggregate_id = asked.aggregate_id
-                   and x.state <> 'skipped'
-             )"
-        }
-        sqlite {
-            bind(keys_json(keys))
-            "select asked.slot, asked.aggregate_type, asked.aggregate_id
-             from (
-                 select json_extract(value, '$[0]') as slot, json_extract(value, '$[1]') as aggregate_type,
-                        json_extract(value, '$[2]') as aggregate_id
-                 from json_each($1)
-             ) asked
-             where exists (
-                 select 1 from tidemill_outbox_exception x
-                 where x.slot = asked.slot
-                   and x.aggregate_type = asked.aggregate_type
-                   and x.aggregate_id = asked.aggregate_id
-                   and x.state <> 'skipped'
-             )"
-        }
+        bind(aggregates(keys))
+        "select asked.slot, asked.aggregate_type, asked.aggregate_id
+         from {rows asked $1: slot smallint, aggregate_type text, aggregate_id text}
+         where exists (
+             select 1 from tidemill_outbox_exception x
+             where x.slot = asked.slot
+               and x.aggregate_type = asked.aggregate_type
+               and x.aggregate_id = asked.aggregate_id
+               and x.state <> 'skipped'
+         )"
     }
 
-    fn failed_event_insert(rows: &[NewFailedEventRow<'_>], now: Timestamp) -> () {
-        postgres {
-            bind(
-                column(rows, |row| row.new.event_id.get()),
-                column(rows, |row| i16::from(row.new.slot.get())), column(rows, |row| row.new.seq.get()),
-                column(rows, |row| row.new.aggregate.kind.as_str()),
-                column(rows, |row| row.new.aggregate.id.as_str()),
-                column(rows, |row| row.new.event_type.as_str()), column(rows, |row| row.state),
-                column(rows, |row| i64::from(row.new.attempts)), column(rows, |row| row.next_attempt_at),
-                column(rows, |row| row.error.as_deref()), now,
-            )
-            "insert into tidemill_outbox_exception
-                 (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error,
-                  since, updated_at)
-             select new.event_id, new.slot, new.seq, new.aggregate_type, new.aggregate_id, new.event_type, new.state,
-                    new.attempts, new.next_attempt_at, new.error, $11, $11
-             from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
-                         $8::bigint[], $9::timestamptz[], $10::text[])
-                 as new (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at,
-                         error)
-             on conflict (event_id) do nothing"
-        }
-        sqlite {
-            for row in rows
-            bind(
-                row.new.event_id, row.new.slot, row.new.seq, &row.new.aggregate.kind,
-                &row.new.aggregate.id, &row.new.event_type, row.state, row.new.attempts, row.next_attempt_at,
-                &row.error, now,
-            )
-            "insert into tidemill_outbox_exception
-                 (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error,
-                  since, updated_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)
-             on conflict (event_id) do nothing"
-        }
+    /// Each with its state, and its error as it is stored.
+    fn failed_event_insert(
+        events: &[(&NewFailedEvent, FailedEventState, Option<String>)], now: Timestamp,
+    ) -> () {
+        bind(
+            rows(events, |(new, state, error)| json!({
+                "event_id": new.event_id.get(), "slot": new.slot.get(), "seq": new.seq.get(),
+                "aggregate_type": new.aggregate.kind, "aggregate_id": new.aggregate.id, "event_type": new.event_type,
+                "state": state.word().as_str(), "attempts": new.attempts,
+                "next_attempt_at": next_attempt_at(*state), "error": error,
+            })),
+            now,
+        )
+        "insert into tidemill_outbox_exception
+             (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error,
+              since, updated_at)
+         select event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts,
+                {instant next_attempt_at}, error, $2, $2
+         from {rows new $1: event_id bigint, slot smallint, seq bigint, aggregate_type text, aggregate_id text,
+              event_type text, state text, attempts bigint, next_attempt_at bigint, error text}
+         where true
+         on conflict (event_id) do nothing"
     }
 
     /// Aggregates with a waiting or parked failed event, each once. Needs `tidemill_outbox_exception_state`, so that it
@@ -286,94 +216,57 @@ statements! {
     }
 
     /// Only if the revision is unchanged.
-    fn failed_event_delete(rows: &[(i64, i64)]) -> u64 {
-        postgres {
-            bind(column(rows, |(id, _)| *id), column(rows, |(_, revision)| *revision))
-            "delete from tidemill_outbox_exception x
-             using unnest($1::bigint[], $2::bigint[]) as asked (event_id, revision)
-             where x.event_id = asked.event_id and x.revision = asked.revision"
-        }
-        sqlite {
-            for (id, revision) in rows
-            bind(id, revision)
-            "delete from tidemill_outbox_exception where event_id = $1 and revision = $2"
-        }
+    fn failed_event_delete(events: &[(i64, i64)]) -> u64 {
+        bind(rows(events, |(id, revision)| json!({ "event_id": id, "revision": revision })))
+        "delete from tidemill_outbox_exception
+         where (event_id, revision) in (
+             select event_id, revision from {rows asked $1: event_id bigint, revision bigint}
+         )"
     }
 
     /// Only if the revision is unchanged.
     fn failed_event_save(changes: &[FailedEventChange], now: Timestamp) -> u64 {
-        postgres {
-            bind(
-                column(changes, |change| change.event_id), column(changes, |change| change.seen),
-                column(changes, |change| change.state), column(changes, |change| change.next_attempt_at),
-                column(changes, |change| change.attempts), column(changes, |change| change.revision),
-                column(changes, |change| change.error.as_deref()), now,
-            )
-            "update tidemill_outbox_exception x
-             set state = new.state, next_attempt_at = new.next_attempt_at, attempts = new.attempts,
-                 revision = new.revision, error = coalesce(new.error, x.error), updated_at = $8
-             from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::text[])
-                 as new (event_id, seen, state, next_attempt_at, attempts, revision, error)
-             where x.event_id = new.event_id and x.revision = new.seen"
-        }
-        sqlite {
-            for change in changes
-            bind(
-                change.event_id, change.seen, change.state, change.next_attempt_at, change.attempts,
-                change.revision, &change.error, now,
-            )
-            "update tidemill_outbox_exception
-             set state = $3, next_attempt_at = $4, attempts = $5, revision = $6, error = coalesce($7, error),
-                 updated_at = $8
-             where event_id = $1 and revision = $2"
-        }
+        bind(
+            rows(changes, |FailedEventChange { event_id, seen, after, error }| json!({
+                "event_id": event_id, "seen": seen, "state": after.state.word().as_str(),
+                "next_attempt_at": next_attempt_at(after.state), "attempts": after.attempts,
+                "revision": after.revision, "error": error,
+            })),
+            now,
+        )
+        "update tidemill_outbox_exception as x
+         set state = new.state, next_attempt_at = {instant new.next_attempt_at}, attempts = new.attempts,
+             revision = new.revision, error = coalesce(new.error, x.error), updated_at = $2
+         from {rows new $1: event_id bigint, seen bigint, state text, next_attempt_at bigint, attempts bigint,
+              revision bigint, error text}
+         where x.event_id = new.event_id and x.revision = new.seen"
     }
 
     /// Makes the first open failed event of each aggregate due, if it is held. The revision stays. Needs
     /// `tidemill_outbox_exception_aggregate`.
     fn failed_event_promote(keys: &[(Slot, &Aggregate)], now: Timestamp) -> () {
-        postgres {
-            bind(
-                column(keys, |(slot, _)| i16::from(slot.get())), column(keys, |(_, key)| key.kind.as_str()),
-                column(keys, |(_, key)| key.id.as_str()), now,
-            )
-            "update tidemill_outbox_exception x set state = 'waiting', next_attempt_at = $4, updated_at = $4
-             from (
-                 select (
-                     select open.event_id
-                     from tidemill_outbox_exception open
-                     where open.slot = asked.slot
-                       and open.aggregate_type = asked.aggregate_type
-                       and open.aggregate_id = asked.aggregate_id
-                       and open.state <> 'skipped'
-                     order by open.seq
-                     limit 1
-                 ) as event_id
-                 from unnest($1::smallint[], $2::text[], $3::text[]) as asked (slot, aggregate_type, aggregate_id)
-             ) head
-             where x.event_id = head.event_id and x.state = 'held'"
-        }
-        sqlite {
-            bind(keys_json(keys), now)
-            "update tidemill_outbox_exception set state = 'waiting', next_attempt_at = $2, updated_at = $2
-             where state = 'held'
-               and event_id in (
-                   select (
-                       select open.event_id
-                       from tidemill_outbox_exception open
-                       where open.slot = json_extract(asked.value, '$[0]')
-                         and open.aggregate_type = json_extract(asked.value, '$[1]')
-                         and open.aggregate_id = json_extract(asked.value, '$[2]')
-                         and open.state <> 'skipped'
-                       order by open.seq
-                       limit 1
-                   )
-                   from json_each($1) asked
-               )"
-        }
+        bind(aggregates(keys), now)
+        "update tidemill_outbox_exception as x set state = 'waiting', next_attempt_at = $2, updated_at = $2
+         from (
+             select (
+                 select open.event_id
+                 from tidemill_outbox_exception open
+                 where open.slot = asked.slot
+                   and open.aggregate_type = asked.aggregate_type
+                   and open.aggregate_id = asked.aggregate_id
+                   and open.state <> 'skipped'
+                 order by open.seq
+                 limit 1
+             ) as event_id
+             from {rows asked $1: slot smallint, aggregate_type text, aggregate_id text}
+         ) as head
+         where x.event_id = head.event_id and x.state = 'held'"
     }
 }
 
-fn keys_json(keys: &[(Slot, &Aggregate)]) -> String {
-    json!(column(keys, |(slot, key)| (slot.get(), &key.kind, &key.id))).to_string()
+fn aggregates(keys: &[(Slot, &Aggregate)]) -> Rows {
+    rows(
+        keys,
+        |(slot, key)| json!({ "slot": slot.get(), "aggregate_type": key.kind, "aggregate_id": key.id }),
+    )
 }

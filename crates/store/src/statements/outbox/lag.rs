@@ -3,7 +3,7 @@
 use crate::codec::DbTime;
 use crate::outbox::backlog::FailedCountsRow;
 use crate::outbox::lag::UnreadRow;
-use crate::outbox::place::PlaceColumns;
+use crate::outbox::place::PlaceRows;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::time::Timestamp;
@@ -12,12 +12,12 @@ statements! {
     /// Unread events by slot, the oldest transactions first. Transactions that were running at a slot's snapshot, and
     /// those after it, are found by the index on `(xid, id)`; everything else was read. The index is read in order
     /// until enough was found, also with a long backlog: for that the statement is planned for its limit, each time.
-    fn outbox_unread(places: &PlaceColumns, limit: i64) -> Vec<UnreadRow> {
+    fn outbox_unread(places: &PlaceRows, limit: i64) -> Vec<UnreadRow> {
         postgres |connection| {
             sqlx::query_as(
                 "with place as materialized (
                      select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
-                     from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) as given (slot, seen, paged, last)
+                     from json_to_recordset($1::text::json) as given (slot smallint, seen text, paged text, last bigint)
                  ),
                  begun as materialized (
                      select pg_snapshot_xmax(seen) as xid from place order by 1 limit 1
@@ -28,7 +28,7 @@ statements! {
                          select xid, id, slot, created_at
                          from outbox_event
                          where xid >= (select xid from begun)
-                           and id > $5
+                           and id > $2
                          order by xid, id
                          offset 0
                      ) as e
@@ -38,7 +38,7 @@ statements! {
                            or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
                            false
                        )
-                     limit $6
+                     limit $3
                  ),
                  running as (
                      select e.slot, e.created_at
@@ -46,22 +46,19 @@ statements! {
                      join place p on p.slot = e.slot
                      where e.xid = any (array(select distinct pg_snapshot_xip(seen) from place))
                        and e.xid < (select xid from begun)
-                       and e.id > $5
+                       and e.id > $2
                        and not coalesce(
                            pg_visible_in_snapshot(e.xid, p.seen)
                            or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
                            false
                        )
-                     limit $6
+                     limit $3
                  )
                  select slot, null::text as aggregate_id, count(*) as rows, min(created_at) as oldest
                  from (select slot, created_at from later union all select slot, created_at from running) as found
                  group by slot",
             )
-            .bind(&places.slot)
-            .bind(&places.seen)
-            .bind(&places.paged)
-            .bind(&places.last)
+            .bind(&places.json)
             .bind(places.floor)
             .bind(limit)
             .persistent(false)
@@ -69,9 +66,9 @@ statements! {
             .await
         }
         sqlite {
-            bind(places.as_json(), places.floor, limit)
+            bind(&places.json, places.floor, limit)
             "with place (slot, up_to) as materialized (
-                 select value ->> 0, value ->> 1 from json_each($1)
+                 select value ->> 'slot', value ->> 'up_to' from json_each($1)
              ),
              found as (
                  select e.slot, case when e.slot is null then e.aggregate_id end as aggregate_id, e.created_at
@@ -91,54 +88,31 @@ statements! {
     /// Failed events by state and slot, with when the first of each was written; each state is counted up to a limit,
     /// from the lowest id. By the index on `state`.
     fn outbox_failed_counts(limit: i64) -> Vec<FailedCountsRow> {
-        postgres {
-            "with counted as (
-                 select known.state, x.slot, x.event_id
-                 from (values ('waiting'), ('held'), ('parked'), ('skipped')) as known (state)
-                 cross join lateral (
-                     select slot, event_id
-                     from tidemill_outbox_exception
-                     where state = known.state
-                     order by event_id
-                     limit $1
-                 ) as x
-             ),
-             grouped as (
-                 select state, slot, count(*) as rows, min(event_id) as first_id
-                 from counted
-                 group by state, slot
-             )
-             select state, slot, rows,
-                    (select e.created_at from outbox_event e where e.id = first_id) as oldest
-             from grouped"
-        }
-        sqlite {
-            "with counted as (
-                 select * from (
-                     select state, slot, event_id from tidemill_outbox_exception
-                     where state = 'waiting' order by event_id limit $1)
-                 union all
-                 select * from (
-                     select state, slot, event_id from tidemill_outbox_exception
-                     where state = 'held' order by event_id limit $1)
-                 union all
-                 select * from (
-                     select state, slot, event_id from tidemill_outbox_exception
-                     where state = 'parked' order by event_id limit $1)
-                 union all
-                 select * from (
-                     select state, slot, event_id from tidemill_outbox_exception
-                     where state = 'skipped' order by event_id limit $1)
-             ),
-             grouped as (
-                 select state, slot, count(*) as rows, min(event_id) as first_id
-                 from counted
-                 group by state, slot
-             )
-             select state, slot, rows,
-                    (select e.created_at from outbox_event e where e.id = first_id) as oldest
-             from grouped"
-        }
+        "with counted as (
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'waiting' order by event_id limit $1) as waiting
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'held' order by event_id limit $1) as held
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'parked' order by event_id limit $1) as parked
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'skipped' order by event_id limit $1) as skipped
+         ),
+         grouped as (
+             select state, slot, count(*) as rows, min(event_id) as first_id
+             from counted
+             group by state, slot
+         )
+         select state, slot, rows,
+                (select e.created_at from outbox_event e where e.id = first_id) as oldest
+         from grouped"
     }
 
     fn outbox_unowned(now: Timestamp) -> One<i64> {

@@ -7,17 +7,12 @@ use sqlx::AssertSqlSafe;
 statements! {
     /// Whether the trigger exists; `None` on SQLite.
     pub fn Outbox::notify() -> Option<bool> {
-        postgres |connection| {
-            sqlx::query_scalar(
-                "select exists (
-                     select from pg_trigger
-                     where tgrelid = 'outbox_event'::regclass
-                       and tgname = 'tidemill_outbox_notice'
-                 )",
-            )
-            .fetch_one(connection)
-            .await
-            .map(Some)
+        postgres {
+            "select exists (
+                 select from pg_trigger
+                 where tgrelid = 'outbox_event'::regclass
+                   and tgname = 'tidemill_outbox_notice'
+             )"
         }
         sqlite { nothing }
     }

@@ -8,8 +8,9 @@ use crate::codec::DbText;
 use crate::outbox::event::EventRow;
 use crate::outbox::numbers;
 use crate::outbox::reading::PAGE_BYTES;
-use crate::statement::{list, statements};
+use crate::statement::{list, rows, statements};
 use futures_core::Stream;
+use serde_json::json;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row as _, SqliteConnection};
 use std::future::poll_fn;
@@ -174,7 +175,7 @@ statements! {
         from: &Snapshot, stop: Option<&Snapshot>, floor: EventId, slots: &[Slot], most: Most,
     ) -> Option<ReadNew> {
         postgres |connection| {
-            let rows = sqlx::query_as(
+            let found = sqlx::query_as(
                 "select n.snapshot, n.timeline, e.*
                  from (select pg_current_snapshot()::text as snapshot,
                               substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
@@ -206,10 +207,10 @@ statements! {
             .bind(most.events)
             .fetch(connection);
             let bytes = |row: &NewRow| row.event.as_ref().map_or(0, EventRow::bytes);
-            let rows = gathered(rows, most, bytes).await?;
-            let Some(first) = rows.first() else { return Ok(None) };
+            let found = gathered(found, most, bytes).await?;
+            let Some(first) = found.first() else { return Ok(None) };
             let (snapshot, timeline) = (first.snapshot.clone(), first.timeline.clone());
-            Ok(Some((snapshot, Some(timeline), rows.into_iter().filter_map(|row| row.event).collect())))
+            Ok(Some((snapshot, Some(timeline), found.into_iter().filter_map(|row| row.event).collect())))
         }
         sqlite |connection| {
             // Stop if another program has left out a slot: events after it must not be read before.
@@ -232,21 +233,18 @@ statements! {
     /// The lowest and the highest id of transactions after the first snapshot of a window; by the index of
     /// transactions, all of it.
     fn outbox_read_span(window: &Window) -> Option<(i64, i64)> {
-        postgres |connection| {
-            let to = window.to.as_ref().unwrap_or(&window.from);
-            // Without `offset 0` the planner would look for the minimum by the primary key, from the first event on.
-            let (lowest, highest): (Option<i64>, Option<i64>) = sqlx::query_as(
-                "select min(id), max(id)
-                 from (select id
-                       from outbox_event
-                       where xid >= $1::text::xid8 and xid < $2::text::xid8
-                       offset 0) as window_of_events",
+        postgres {
+            bind(
+                window.from.xmax().to_string(),
+                window.to.as_ref().unwrap_or(&window.from).xmax().to_string(),
             )
-            .bind(window.from.xmax().to_string())
-            .bind(to.xmax().to_string())
-            .fetch_one(connection)
-            .await?;
-            Ok(lowest.zip(highest))
+            // Without `offset 0` the planner would look for the minimum by the primary key, from the first event on.
+            "select min(id), max(id)
+             from (select id
+                   from outbox_event
+                   where xid >= $1::text::xid8 and xid < $2::text::xid8
+                   offset 0) as window_of_events
+             having count(*) > 0"
         }
         sqlite |_connection| {
             // On SQLite snapshots are ids.
@@ -312,16 +310,11 @@ statements! {
 
     fn outbox_set_slots(slots: &[(i64, u8)]) -> () {
         postgres { nothing }
-        sqlite |connection| {
-            let listed = serde_json::to_string(slots).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
-            sqlx::query(
-                "update outbox_event set slot = l.value ->> 1
-                 from json_each($1) as l where outbox_event.id = l.value ->> 0 and slot is null",
-            )
-            .bind(listed)
-            .execute(connection)
-            .await
-            .map(drop)
+        sqlite {
+            bind(rows(slots, |(id, slot)| json!({ "id": id, "slot": slot })))
+            "update outbox_event set slot = given.slot
+             from {rows given $1: id bigint, slot smallint}
+             where outbox_event.id = given.id and outbox_event.slot is null"
         }
     }
 }

@@ -5,14 +5,20 @@
 use crate::codec::{DbId, DbSpan, DbTime};
 use crate::outbox::detail::{RelayDetailRow, RelayRow};
 use crate::outbox::numbers;
-use crate::outbox::relay::{Joining, LeftRow, LookRow, Looking, RelayFence};
-use crate::statement::{One, column, list, statements};
-use crate::statements::clock;
+use crate::outbox::relay::{Joining, LookRow, Looking, RelayFence};
+use crate::statement::{Bind as _, One, Rows, column, list, rows, statements};
+use crate::tx::sqlite_now;
+use serde_json::json;
+use tidemill_domain::outbox::cursor::Resting;
 use tidemill_domain::outbox::{Place, RelayId, Slot};
 use tidemill_domain::time::Timestamp;
 
-fn count(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// The positions of slots, as rows.
+pub(super) fn resting(slots: &[(Slot, Resting)]) -> Rows {
+    rows(slots, |(slot, resting)| {
+        let place = json!(resting.window).to_string();
+        json!({ "slot": slot.get(), "place": place, "seq": resting.seq.get() })
+    })
 }
 
 statements! {
@@ -67,8 +73,8 @@ statements! {
             bind(
                 looking.fence.id, now, looking.fence.lease, looking.from.xmax().to_string(),
                 column(looking.from.running(), u64::to_string), numbers(looking.slots), looking.fence.acks, cursors,
-                looking.fence.timeline, count(looking.fence.effort.polls), count(looking.fence.effort.empty_polls),
-                count(looking.fence.effort.queries),
+                looking.fence.timeline, looking.fence.effort.polls, looking.fence.effort.empty_polls,
+                looking.fence.effort.queries,
             )
             "with clock as (select coalesce($2, clock_timestamp()) as now),
                   beat as (
@@ -128,7 +134,7 @@ statements! {
             // The snapshot is the last id given out, which does not go back when events are deleted.
             let now = match now {
                 Some(now) => DbTime(now),
-                None => clock::sqlite_now(&mut *connection).await?,
+                None => sqlite_now(&mut *connection).await?,
             };
             let until = DbTime(now.0.plus(looking.fence.lease));
             let effort = looking.fence.effort;
@@ -143,9 +149,9 @@ statements! {
             .bind(until)
             .bind(looking.fence.acks)
             .bind(cursors)
-            .bind(count(effort.polls))
-            .bind(count(effort.empty_polls))
-            .bind(count(effort.queries))
+            .bind(effort.polls.bound())
+            .bind(effort.empty_polls.bound())
+            .bind(effort.queries.bound())
             .fetch_optional(&mut *connection)
             .await?;
             sqlx::query_as(
@@ -193,7 +199,7 @@ statements! {
     ) -> u64 {
         bind(
             fence.id, fence.acks, cursors, published, now, DbSpan(fence.lease), fence.timeline,
-            count(fence.effort.polls), count(fence.effort.empty_polls), count(fence.effort.queries),
+            fence.effort.polls, fence.effort.empty_polls, fence.effort.queries,
         )
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
@@ -237,22 +243,11 @@ statements! {
     }
 
     /// The owner's row is locked.
-    fn outbox_slot_leave(owner: RelayId, left: &[LeftRow]) -> () {
-        postgres {
-            bind(
-                owner, column(left, |row| row.slot), column(left, |row| row.place.as_str()),
-                column(left, |row| row.seq),
-            )
-            "update tidemill_outbox_slot s set owner = null, since = null, place = l.place, seq = l.seq
-             from unnest($2::smallint[], $3::text[], $4::bigint[]) as l (slot, place, seq)
-             where s.slot = l.slot and s.owner = $1"
-        }
-        sqlite {
-            for row in left
-            bind(owner, row.slot, &row.place, row.seq)
-            "update tidemill_outbox_slot set owner = null, since = null, place = $3, seq = $4
-             where slot = $2 and owner = $1"
-        }
+    fn outbox_slot_leave(owner: RelayId, left: &[(Slot, Resting)]) -> () {
+        bind(owner, resting(left))
+        "update tidemill_outbox_slot as s set owner = null, since = null, place = l.place, seq = l.seq
+         from {rows l $2: slot smallint, place text, seq bigint}
+         where s.slot = l.slot and s.owner = $1"
     }
 
     /// All slots of a relay that ends.

@@ -1,9 +1,12 @@
 //! Statements on the server that snapshots are from, and on repairs after a restore.
 
+use super::relay::resting;
 use crate::error::damaged;
-use crate::outbox::place::PlaceColumns;
+use crate::outbox::place::PlaceRows;
 use crate::outbox::restore::OutboxRow;
 use crate::statement::{One, statements};
+use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::cursor::Resting;
 use tidemill_domain::outbox::restore::ServerIdentity;
 use tidemill_domain::time::Timestamp;
 
@@ -80,16 +83,13 @@ statements! {
     /// Turns every unread event into a failed event: unread by the snapshots of the server that it was written on, or
     /// written here, after all that was ever read. By id; the first of its aggregate is due now. Returns the last
     /// sequence number and the count per slot.
-    fn outbox_except_unread(places: &PlaceColumns, now: Timestamp) -> Vec<(i16, i64, i64)> {
+    fn outbox_except_unread(places: &PlaceRows, now: Timestamp) -> Vec<(i16, i64, i64)> {
         postgres {
-            bind(
-                &places.slot, &places.seen, &places.paged, &places.last, &places.high, &places.seq,
-                places.floor, now,
-            )
+            bind(&places.json, places.floor, now)
             "with place as materialized (
                  select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last, high, seq
-                 from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-                     as given (slot, seen, paged, last, high, seq)
+                 from json_to_recordset($1::text::json)
+                     as given (slot smallint, seen text, paged text, last bigint, high bigint, seq bigint)
              ),
              unread as (
                  select e.id, e.slot, e.aggregate_type, e.aggregate_id, e.event_type,
@@ -97,7 +97,7 @@ statements! {
                         row_number() over (partition by e.slot, e.aggregate_type, e.aggregate_id order by e.id) as turn
                  from outbox_event e
                  join place p on p.slot = e.slot
-                 where e.id > $7
+                 where e.id > $2
                    and (
                        e.id > p.high
                        or not coalesce(
@@ -125,7 +125,7 @@ statements! {
                      event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, next_attempt_at, since, updated_at
                  )
                  select id, slot, seq, aggregate_type, aggregate_id, event_type,
-                        case when is_head then 'waiting' else 'held' end, case when is_head then $8::timestamptz end, $8, $8
+                        case when is_head then 'waiting' else 'held' end, case when is_head then $3::timestamptz end, $3, $3
                  from judged
                  returning slot, seq
              )
@@ -156,11 +156,12 @@ statements! {
     }
 
     /// Frees slots at these positions.
-    fn outbox_rest(slots: &[i16], places: &[String], seqs: &[i64]) -> () {
+    fn outbox_rest(slots: &[(Slot, Resting)]) -> () {
         postgres {
-            "update tidemill_outbox_slot s
+            bind(resting(slots))
+            "update tidemill_outbox_slot as s
              set owner = null, since = null, place = given.place, seq = given.seq
-             from unnest($1::smallint[], $2::text[], $3::bigint[]) as given (slot, place, seq)
+             from {rows given $1: slot smallint, place text, seq bigint}
              where s.slot = given.slot"
         }
         sqlite { nothing }

@@ -6,7 +6,7 @@
 //! [`Window::covers`]: tidemill_domain::outbox::Window::covers
 
 use crate::codec::DbTime;
-use crate::outbox::place::PlaceColumns;
+use crate::outbox::place::PlaceRows;
 use crate::statement::{One, statements};
 use sqlx::AssertSqlSafe;
 use tidemill_domain::outbox::partition::Range;
@@ -34,21 +34,21 @@ statements! {
     }
 
     /// The snapshot of this statement, if by then all events of a partition were read and are old.
-    fn outbox_passed(range: Range, places: &PlaceColumns, before: Timestamp) -> Option<String> {
+    fn outbox_passed(range: Range, places: &PlaceRows, before: Timestamp) -> Option<String> {
         postgres |connection| {
             let text = format!(
                 "with place as materialized (
                      select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
-                     from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) as given (slot, seen, paged, last)
+                     from json_to_recordset($1::text::json) as given (slot smallint, seen text, paged text, last bigint)
                  )
                  select pg_current_snapshot()::text
                  where not exists (
                      select
                      from outbox_event_p{} e
                      left join place p on p.slot = e.slot
-                     where e.created_at >= $6
+                     where e.created_at >= $3
                         or not coalesce(
-                            e.id <= $5
+                            e.id <= $2
                             or pg_visible_in_snapshot(e.xid, p.seen)
                             or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
                             false
@@ -57,10 +57,7 @@ statements! {
                 range.from
             );
             sqlx::query_scalar(AssertSqlSafe(text))
-                .bind(&places.slot)
-                .bind(&places.seen)
-                .bind(&places.paged)
-                .bind(&places.last)
+                .bind(&places.json)
                 .bind(places.floor)
                 .bind(DbTime(before))
                 .fetch_optional(connection)
@@ -124,13 +121,13 @@ statements! {
 
     /// In the default partition, which is never dropped: events that were read, are old and are not needed.
     fn outbox_delete_passed(
-        places: &PlaceColumns, before: Timestamp, after: i64, limit: i64,
+        places: &PlaceRows, before: Timestamp, after: i64, limit: i64,
     ) -> One<(u64, Option<i64>)> {
         postgres |connection| {
             let deleted: i64 = sqlx::query_scalar(
                 "with place as materialized (
                      select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
-                     from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) as given (slot, seen, paged, last)
+                     from json_to_recordset($1::text::json) as given (slot smallint, seen text, paged text, last bigint)
                  ),
                  gone as (
                      delete from outbox_event_default
@@ -138,16 +135,16 @@ statements! {
                          select e.id
                          from outbox_event_default e
                          join place p on p.slot = e.slot
-                         where e.created_at < $6
+                         where e.created_at < $3
                            and (
-                               e.id <= $5
+                               e.id <= $2
                                or pg_visible_in_snapshot(e.xid, p.seen)
                                or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged))
                            )
                            and not exists (
                                select from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
                            )
-                         limit $7
+                         limit $4
                      )
                      returning id
                  ),
@@ -158,10 +155,7 @@ statements! {
                  )
                  select count(*) from gone",
             )
-            .bind(&places.slot)
-            .bind(&places.seen)
-            .bind(&places.paged)
-            .bind(&places.last)
+            .bind(&places.json)
             .bind(places.floor)
             .bind(DbTime(before))
             .bind(limit)
@@ -193,7 +187,7 @@ statements! {
             let (Some(last), Some(true)) = (last, has_old) else { return Ok((0, None)) };
             let gone: Vec<i64> = sqlx::query_scalar(
                 "with place (slot, up_to) as materialized (
-                     select value ->> 0, value ->> 1 from json_each($1)
+                     select value ->> 'slot', value ->> 'up_to' from json_each($1)
                  )
                  delete from outbox_event
                  where id in (
@@ -209,7 +203,7 @@ statements! {
                  )
                  returning id",
             )
-            .bind(places.as_json())
+            .bind(&places.json)
             .bind(DbTime(before))
             .bind(places.floor)
             .bind(after)

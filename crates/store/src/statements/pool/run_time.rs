@@ -1,8 +1,9 @@
 //! Statements on run times (`tidemill_pool_run_time`, and the tickets it is made of) and on usage
 //! (`tidemill_pool_usage`).
 
-use crate::pool::row::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime, listed};
-use crate::statement::statements;
+use crate::pool::row::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime};
+use crate::statement::{rows, statements};
+use serde_json::json;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::time::Timestamp;
@@ -57,44 +58,22 @@ statements! {
     }
 
     fn pool_run_time_save(run_times: &[SavedRunTime]) -> () {
-        bind(listed(&run_times)?)
-        postgres {
-            "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
-             select pool, dag_id, table_name, parallel, seconds
-             from jsonb_to_recordset($1::text::jsonb) as saved (
-                 pool text, dag_id text, table_name text, parallel bigint, seconds text
-             )
-             on conflict (pool, dag_id, table_name, parallel) do update
-             set seconds = excluded.seconds"
-        }
-        sqlite {
-            "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
-             select value ->> 'pool', value ->> 'dag_id', value ->> 'table_name', value ->> 'parallel',
-                    value ->> 'seconds'
-             from json_each($1) where true
-             on conflict (pool, dag_id, table_name, parallel) do update
-             set seconds = excluded.seconds"
-        }
+        bind(rows(run_times, |run_time| json!(run_time)))
+        "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
+         select pool, dag_id, table_name, parallel, seconds
+         from {rows saved $1: pool text, dag_id text, table_name text, parallel bigint, seconds text} where true
+         on conflict (pool, dag_id, table_name, parallel) do update
+         set seconds = excluded.seconds"
     }
 
     /// Adds the current usage of every pool to a step. By name, which is the lock order.
     fn pool_usage_sample(step: Timestamp) -> u64 {
-        postgres {
-            "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
-             select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
-             on conflict (pool, at) do update
-             set least = least(u.least, excluded.least), most = greatest(u.most, excluded.most),
-                 total = u.total + excluded.total, samples = u.samples + 1,
-                 most_waiting = greatest(u.most_waiting, excluded.most_waiting)"
-        }
-        sqlite {
-            "insert into tidemill_pool_usage (pool, at, least, most, total, samples, most_waiting)
-             select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
-             on conflict (pool, at) do update
-             set least = min(tidemill_pool_usage.least, excluded.least), most = max(tidemill_pool_usage.most, excluded.most),
-                 total = tidemill_pool_usage.total + excluded.total, samples = tidemill_pool_usage.samples + 1,
-                 most_waiting = max(tidemill_pool_usage.most_waiting, excluded.most_waiting)"
-        }
+        "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
+         select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
+         on conflict (pool, at) do update
+         set least = {least}(u.least, excluded.least), most = {greatest}(u.most, excluded.most),
+             total = u.total + excluded.total, samples = u.samples + 1,
+             most_waiting = {greatest}(u.most_waiting, excluded.most_waiting)"
     }
 
     /// Oldest first.

@@ -1,57 +1,31 @@
 //! Statements on `render_attempt`, and on `render_queue_audit`.
 
-use crate::render::row::RenderRow;
-use crate::render::{AttemptRecord, TransitionRecord};
-use crate::statement::{column, statements};
+use crate::render::{AttemptRecord, RenderRecord, TransitionRecord};
+use crate::statement::{list, rows, statements};
 use crate::tx::{AttemptNote, Takeover};
+use serde_json::json;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
+use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::lifecycle::Reason;
 use tidemill_domain::time::Timestamp;
 
 statements! {
-    /// One per claim. Earlier attempts without an end were lost: the status was changed by SQL.
-    fn render_attempt_begin(rows: &[&RenderRow], takeover: Takeover<'_>) -> () {
-        postgres {
-            bind(
-                column(rows, |row| row.id), column(rows, |row| row.epoch),
-                column(rows, |row| row.nexrender_job_id.as_deref()), takeover.worker, takeover.name,
-                takeover.now,
-            )
-            "with ended as (
-                 update render_attempt
-                 set ended_at = $6, outcome = 'lost'
-                 where render_id = any($1)
-                   and ended_at is null
-             )
-             insert into render_attempt (render_id, epoch, worker_id, worker_name, nexrender_job_id, started_at)
-             select c.id, c.epoch, $4, $5, c.job, $6
-             from unnest($1::bigint[], $2::bigint[], $3::text[]) as c (id, epoch, job)"
-        }
-        sqlite |connection| {
-            for row in rows {
-                sqlx::query(
-                    "update render_attempt set ended_at = $2, outcome = 'lost'
-                     where render_id = $1 and ended_at is null",
-                )
-                .bind(row.id)
-                .bind(takeover.now)
-                .execute(&mut *connection)
-                .await?;
-                sqlx::query(
-                    "insert into render_attempt (render_id, epoch, worker_id, worker_name, nexrender_job_id, started_at)
-                     values ($1, $2, $3, $4, $5, $6)",
-                )
-                .bind(row.id)
-                .bind(row.epoch)
-                .bind(takeover.worker)
-                .bind(takeover.name)
-                .bind(&row.nexrender_job_id)
-                .bind(takeover.now)
-                .execute(&mut *connection)
-                .await?;
-            }
-            Ok(())
-        }
+    fn render_attempt_lose(renders: &[i64], now: Timestamp) -> () {
+        bind(list(renders), now)
+        "update render_attempt set ended_at = $2, outcome = 'lost' where render_id {in $1} and ended_at is null"
+    }
+
+    /// One per claim.
+    fn render_attempt_begin(claimed: &[&RenderRecord], takeover: Takeover<'_>) -> () {
+        bind(
+            rows(claimed, |record| json!({
+                "id": record.id().get(), "epoch": record.render.lease.epoch().get(), "job": record.remote_job,
+            })),
+            takeover.worker, takeover.name, takeover.now,
+        )
+        "insert into render_attempt (render_id, epoch, worker_id, worker_name, nexrender_job_id, started_at)
+         select id, epoch, $2, $3, job, $4 from {rows new $1: id bigint, epoch bigint, job text}"
     }
 
     fn render_attempt_note(note: &AttemptNote<'_>) -> () {
@@ -68,8 +42,12 @@ statements! {
     }
 
     fn render_attempt_end(
-        id: i64, epoch: i64, outcome: &str, code: Option<&str>, message: Option<&str>, now: Timestamp,
+        id: RenderId, epoch: Epoch, outcome: AttemptOutcome, reason: Option<&Reason>, now: Timestamp,
     ) -> () {
+        bind(
+            id, epoch, outcome.as_str(), reason.map(|reason| reason.code.to_string()),
+            reason.map(|reason| reason.message.as_str()), now,
+        )
         "update render_attempt set ended_at = $6, outcome = $3, error_code = $4, error_message = $5
          where render_id = $1 and epoch = $2 and ended_at is null"
     }

@@ -1,6 +1,6 @@
 //! Statements on compositions: `aep_field_mapping`, `render_profile` and `render_revision`.
 
-use crate::statement::{One, column, statements};
+use crate::statement::{One, rows, statements};
 use serde_json::{Value, json};
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::time::Timestamp;
@@ -22,9 +22,9 @@ fn mapping_json(row: &MappingRow) -> Value {
 
 statements! {
     /// Goes through JSON records, which fit any column types of an adopted table.
-    fn render_mapping_save(rows: &[MappingRow]) -> u64 {
+    fn render_mapping_save(mappings: &[MappingRow]) -> u64 {
         postgres {
-            bind(json!(column(rows, mapping_json)).to_string())
+            bind(Value::from_iter(mappings.iter().map(mapping_json)).to_string())
             "insert into aep_field_mapping
                  (composition_id, field_name, layer_name, layer_composition, property, kind, source, optional, unused)
              select r.composition_id, r.field_name, r.layer_name, r.layer_composition, r.property, r.kind, r.source,
@@ -36,7 +36,7 @@ statements! {
                  optional = excluded.optional, unused = excluded.unused"
         }
         sqlite {
-            for row in rows
+            for row in mappings
             bind(
                 &row.composition, &row.field_name, &row.layer_name, &row.layer_composition, &row.property,
                 row.kind.to_string(), &row.source, row.optional, row.unused.map(|unused| unused.to_string()),
@@ -68,26 +68,17 @@ statements! {
          where composition_id{::text} = $1 and ($2{::text} is null or field_name = $2)"
     }
 
-    fn render_profile_save(rows: &[(&str, String)], by: &str, now: Timestamp) -> u64 {
-        postgres {
-            bind(
-                column(rows, |(composition, _)| *composition),
-                column(rows, |(_, definition)| definition.as_str()), now, by,
-            )
-            "insert into render_profile (composition, definition, updated_at, updated_by)
-             select p.composition, p.definition, $3, $4
-             from unnest($1::text[], $2::text[]) as p (composition, definition)
-             on conflict (composition) do update
-             set definition = excluded.definition, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
-        }
-        sqlite {
-            for (composition, definition) in rows
-            bind(composition, definition, now, by)
-            "insert into render_profile (composition, definition, updated_at, updated_by)
-             values ($1, $2, $3, $4)
-             on conflict (composition) do update
-             set definition = excluded.definition, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
-        }
+    fn render_profile_save(profiles: &[(&str, String)], by: &str, now: Timestamp) -> u64 {
+        bind(
+            rows(profiles, |(composition, definition)| json!({
+                "composition": composition, "definition": definition,
+            })),
+            now, by,
+        )
+        "insert into render_profile (composition, definition, updated_at, updated_by)
+         select composition, definition, $2, $3 from {rows new $1: composition text, definition text} where true
+         on conflict (composition) do update
+         set definition = excluded.definition, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
     }
 
     fn render_profile_list(composition: Option<&str>) -> Vec<(String, String)> {

@@ -7,45 +7,26 @@ use tidemill_domain::time::Timestamp;
 statements! {
     /// By the index on `ended_at`, and on `status` for those that have not ended.
     fn render_metrics_of(day: Timestamp, hour: Timestamp, now: Timestamp, recoveries: i64) -> One<RenderMetrics> {
-        postgres {
-            "select ended.completed, ended.failed, greatest(ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
-                    going.waiting_since
-             from (
-                 select count(*) filter (where status = 'completed') as completed,
-                        count(*) filter (where status = 'failed') as failed,
-                        (max(extract(epoch from completed_at - started_at)) filter (where status = 'completed' and ended_at > $2))::double precision as longest_seconds
-                 from render_queue
-                 where ended_at > $1
-             ) as ended,
-             (
-                 select count(*) filter (where recovery_count > $4) as recovering,
-                        count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
-                        (max(extract(epoch from $3 - started_at)) filter (where status <> 'pending'))::double precision as longest_seconds,
-                        min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
-                 from render_queue
-                 where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
-             ) as going"
-        }
-        sqlite {
-            "select ended.completed, ended.failed,
-                    coalesce(max(ended.longest_seconds, going.longest_seconds), ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
-                    going.waiting_since
-             from (
-                 select count(*) filter (where status = 'completed') as completed,
-                        count(*) filter (where status = 'failed') as failed,
-                        max((completed_at - started_at) / 1000000.0) filter (where status = 'completed' and ended_at > $2) as longest_seconds
-                 from render_queue
-                 where ended_at > $1
-             ) as ended,
-             (
-                 select count(*) filter (where recovery_count > $4) as recovering,
-                        count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
-                        max(($3 - started_at) / 1000000.0) filter (where status <> 'pending') as longest_seconds,
-                        min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
-                 from render_queue
-                 where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
-             ) as going"
-        }
+        "select ended.completed, ended.failed, going.recovering, going.late, going.waiting_since,
+                (coalesce({greatest}(ended.longest, going.longest), ended.longest, going.longest)
+                 / 1000000.0){::double precision} as longest_seconds
+         from (
+             select count(*) filter (where status = 'completed') as completed,
+                    count(*) filter (where status = 'failed') as failed,
+                    max({as micros completed_at - started_at})
+                        filter (where status = 'completed' and ended_at > $2) as longest
+             from render_queue
+             where ended_at > $1
+         ) as ended,
+         (
+             select count(*) filter (where recovery_count > $4) as recovering,
+                    count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
+                    max({as micros $3 - started_at}) filter (where status <> 'pending') as longest,
+                    min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering')
+                        as waiting_since
+             from render_queue
+             where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+         ) as going"
     }
 
     /// Error codes of renders that failed since then or wait for a retry, with their number. Waiting with the code

@@ -1,11 +1,11 @@
 //! Statements that insert, lock and list rows of `render_queue`.
 
 use crate::codec::DbTime;
-use crate::render::row::RenderRow;
-use crate::render::{RenderFilter, RenderRecord};
+use crate::render::record::CheckedRender;
+use crate::render::{NewRender, RenderFilter, RenderRecord};
 use crate::statement::{One, statements};
-use crate::tx::NewRenderRow;
-use tidemill_domain::render::Status;
+use serde_json::{Value, json};
+use tidemill_domain::render::{RenderId, Status};
 use tidemill_domain::time::Timestamp;
 
 /// Renders without their data; the rest of the statement says which. Without statistics SQLite's planner would rather
@@ -29,13 +29,23 @@ macro_rules! renders {
     };
 }
 
+/// The columns whose types an adopted table may have chosen.
+fn adopted_columns(new: &NewRender, data: &str) -> Result<String, sqlx::Error> {
+    let data: Value = serde_json::from_str(data).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let columns = json!({ "composition_id": new.composition, "cue_item_id": new.cue_item, "gfx_data": data });
+    Ok(columns.to_string())
+}
+
 statements! {
     /// `None` if the same was ordered before and has not ended. Goes through a JSON record, which fits any column types
-    /// of an adopted table.
-    fn render_insert(row: &NewRenderRow<'_>) -> Option<i64> {
+    /// of an adopted table. `data` is JSON.
+    fn render_insert(
+        new: &NewRender, data: &str, hash: Option<&str>, by: &str, now: Timestamp,
+    ) -> Option<i64> {
         postgres {
             bind(
-                row.as_json()?, row.hash, row.priority, row.deadline, row.broadcast_date, row.now, row.by,
+                adopted_columns(new, data)?, hash, new.priority, new.deadline,
+                new.broadcast_date.map(|date| date.to_string()), now, by,
             )
             "insert into render_queue
                  (composition_id, cue_item_id, gfx_data, gfx_hash, priority, deadline, broadcast_date, run_after,
@@ -46,8 +56,8 @@ statements! {
         }
         sqlite {
             bind(
-                row.composition, row.cue_item, row.data, row.hash, row.priority, row.deadline,
-                row.broadcast_date, row.now, row.by,
+                &new.composition, &new.cue_item, data, hash, new.priority, new.deadline,
+                new.broadcast_date.map(|date| date.to_string()), now, by,
             )
             "insert into render_queue
                  (composition_id, cue_item_id, gfx_data, gfx_hash, priority, deadline, broadcast_date, run_after,
@@ -64,16 +74,16 @@ statements! {
            and status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')"
     }
 
-    fn render_lock(id: i64) -> Option<RenderRow> {
+    fn render_lock(id: RenderId) -> Option<RenderRecord> {
         renders!("where id = $1 {for update}")
     }
 
-    fn render_find(id: i64) -> Option<RenderRow> {
+    pub fn Renders::find(id: RenderId) -> Option<RenderRecord> {
         renders!("where id = $1")
     }
 
     /// In the order of claims; skips locked rows. Needs `render_queue_claim`.
-    fn render_lock_waiting(now: Timestamp, limit: u32) -> Vec<RenderRow> {
+    fn render_lock_waiting(now: Timestamp, limit: u32) -> Vec<CheckedRender> {
         renders!(
             indexed by "render_queue_claim",
             "where status = 'pending' and run_after <= $1
@@ -82,7 +92,7 @@ statements! {
     }
 
     /// Lapsed leases, also of renders cancelled by SQL. Needs `render_queue_lease`.
-    fn render_lock_lapsed(now: Timestamp, limit: u32) -> Vec<RenderRow> {
+    fn render_lock_lapsed(now: Timestamp, limit: u32) -> Vec<CheckedRender> {
         renders!(
             indexed by "render_queue_lease",
             "where worker_id is not null
@@ -95,7 +105,7 @@ statements! {
     /// Newest first, between two ids; also by a text in the composition, the cue item or the error.
     fn render_list(
         filter: &RenderFilter, text: Option<&str>, from: i64, before: i64, limit: u32,
-    ) -> Vec<RenderRow> {
+    ) -> Vec<RenderRecord> {
         bind(
             before, filter.status.map(Status::as_str), &filter.composition, &filter.worker,
             filter.date.map(|date| date.to_string()), text, from, limit,
@@ -124,8 +134,8 @@ statements! {
         "select id{::bigint} from render_queue where status = $1 and id < $2 order by id desc limit 1 offset $3"
     }
 
-    /// Renders in work, the newest first. Needs `render_queue_status`.
-    fn render_list_at_work(limit: u32) -> Vec<RenderRow> {
+    /// At most `limit` that a worker has, the newest first. Needs `render_queue_status`.
+    pub fn Renders::at_work(limit: u32) -> Vec<RenderRecord> {
         renders!(
             indexed by "render_queue_status",
             "where status in ('preparing', 'rendering', 'encoding', 'uploading')
@@ -133,8 +143,8 @@ statements! {
         )
     }
 
-    /// Waiting renders in the order of claims, also those scheduled for later. Needs `render_queue_claim`.
-    fn render_list_waiting(limit: u32) -> Vec<RenderRow> {
+    /// At most `limit` that wait, in the order of claims, also those scheduled for later. Needs `render_queue_claim`.
+    pub fn Renders::waiting(limit: u32) -> Vec<RenderRecord> {
         renders!(
             indexed by "render_queue_claim",
             "where status = 'pending'
@@ -142,8 +152,8 @@ statements! {
         )
     }
 
-    /// Those that have ended last. Needs `render_queue_ended`.
-    fn render_list_ended(limit: u32) -> Vec<RenderRow> {
+    /// At most `limit` that have ended last. Needs `render_queue_ended`.
+    pub fn Renders::ended(limit: u32) -> Vec<RenderRecord> {
         renders!(
             indexed by "render_queue_ended",
             "where ended_at is not null order by ended_at desc, id desc limit $1"

@@ -2,26 +2,39 @@
 //! triggers recognise our changes.
 
 use crate::codec::DbId;
+use crate::render::RenderRecord;
 use crate::render::data::DataRow;
-use crate::render::row::RenderRow;
-use crate::statement::{column, statements};
+use crate::statement::{rows, statements};
 use crate::tx::Takeover;
-use tidemill_domain::lease::Fence;
-use tidemill_domain::render::RenderId;
+use serde_json::json;
+use tidemill_domain::lease::{Fence, Lease};
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::{Render, RenderId};
 use tidemill_domain::time::Timestamp;
-use uuid::Uuid;
+
+/// The owner of a lease, and its end.
+fn held(lease: Lease) -> (Option<ProcessId>, Option<Timestamp>) {
+    match lease {
+        Lease::Free { .. } => (None, None),
+        Lease::Held { fence, until } => (Some(fence.owner), until),
+    }
+}
 
 statements! {
     /// Writes a row under the lease that it had when it was read: zero rows mean that another worker has it.
-    fn render_save(row: &RenderRow, epoch_before: i64, worker_before: Option<DbId>, by: &str) -> u64 {
+    fn render_save(record: &RenderRecord, before: &Render, by: &str) -> u64 {
         bind(
-            row.id, epoch_before, worker_before, &row.status, &row.phase, row.progress, row.worker_id,
-            &row.worker_name, row.lock_expires_at, row.epoch, row.job_epoch, &row.nexrender_job_id,
-            row.attempts, row.recovery_count, row.submit_failures, row.render_failures, row.upload_failures,
-            row.run_after, row.cancel_requested_at, &row.error_code, &row.error_message, row.submitted_at,
-            row.node_started_at, row.changed_at, &row.remote_mark, &row.staged_path, &row.output_file_path,
-            row.output_bytes, &row.output_sha256, &row.poster_path, &row.gfx_hash, row.started_at,
-            row.completed_at, row.ended_at, row.duration_seconds, row.updated_at, by,
+            record.id(), before.lease.epoch(), held(before.lease).0, record.render.status.as_str(),
+            record.render.phase.as_str(), i64::from(record.render.progress.get()), held(record.render.lease).0,
+            &record.worker_name, held(record.render.lease).1, record.render.lease.epoch(), record.render.job,
+            &record.remote_job, record.render.counts.attempts, record.render.counts.recoveries,
+            record.render.counts.submit, record.render.counts.render, record.render.counts.upload,
+            record.render.run_after, record.render.cancel_requested_at,
+            record.render.reason.as_ref().map(|reason| reason.code.to_string()),
+            record.render.reason.as_ref().map(|reason| reason.message.as_str()), record.submitted_at,
+            record.node_started_at, record.changed_at, &record.remote_mark, &record.staged_path, &record.output_path,
+            record.output_bytes, &record.output_sha256, &record.poster_path, &record.gfx_hash, record.started_at,
+            record.completed_at, record.ended_at, record.duration_seconds, record.updated_at, by,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -37,37 +50,23 @@ statements! {
     }
 
     /// The changes of a claim, for all rows at once. They are locked.
-    fn render_save_claimed(rows: &[&RenderRow], takeover: Takeover<'_>) -> u64 {
-        postgres {
-            bind(
-                column(rows, |row| row.id), column(rows, |row| row.status.as_str()),
-                column(rows, |row| row.phase.as_str()), column(rows, |row| row.progress),
-                column(rows, |row| row.epoch), column(rows, |row| row.attempts),
-                column(rows, |row| row.broadcast_date.as_deref()), takeover.worker, takeover.name,
-                takeover.until, takeover.now,
-            )
-            "update render_queue q
-             set status = c.status, phase = c.phase, progress = c.progress, epoch = c.epoch, attempts = c.attempts,
-                 broadcast_date = coalesce(q.broadcast_date, c.broadcast_date::date), worker_id = $8, worker_name = $9,
-                 lock_expires_at = $10, lock_renewed_at = $11, error_code = null, error_message = null,
-                 started_at = coalesce(q.started_at, $11), updated_at = $11, changed_by = $9, revision = q.revision + 1
-             from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
-                 as c (id, status, phase, progress, epoch, attempts, broadcast_date)
-             where q.id = c.id and q.status = 'pending'"
-        }
-        sqlite {
-            for row in rows
-            bind(
-                row.id, &row.status, &row.phase, row.progress, row.epoch, row.attempts, &row.broadcast_date,
-                takeover.worker, takeover.name, takeover.until, takeover.now,
-            )
-            "update render_queue
-             set status = $2, phase = $3, progress = $4, epoch = $5, attempts = $6,
-                 broadcast_date = coalesce(broadcast_date, $7), worker_id = $8, worker_name = $9,
-                 lock_expires_at = $10, lock_renewed_at = $11, error_code = null, error_message = null,
-                 started_at = coalesce(started_at, $11), updated_at = $11, changed_by = $9, revision = revision + 1
-             where id = $1 and status = 'pending'"
-        }
+    fn render_save_claimed(claimed: &[&RenderRecord], takeover: Takeover<'_>) -> u64 {
+        bind(
+            rows(claimed, |RenderRecord { render, broadcast_date, .. }| json!({
+                "id": render.id.get(), "status": render.status.as_str(), "phase": render.phase.as_str(),
+                "progress": render.progress.get(), "epoch": render.lease.epoch().get(),
+                "attempts": render.counts.attempts, "broadcast_date": broadcast_date.map(|date| date.to_string()),
+            })),
+            takeover.worker, takeover.name, takeover.until, takeover.now,
+        )
+        "update render_queue as q
+         set status = c.status, phase = c.phase, progress = c.progress, epoch = c.epoch, attempts = c.attempts,
+             broadcast_date = coalesce(q.broadcast_date, c.broadcast_date{::date}), worker_id = $2, worker_name = $3,
+             lock_expires_at = $4, lock_renewed_at = $5, error_code = null, error_message = null,
+             started_at = coalesce(q.started_at, $5), updated_at = $5, changed_by = $3, revision = q.revision + 1
+         from {rows c $1: id bigint, status text, phase text, progress bigint, epoch bigint, attempts bigint,
+               broadcast_date text}
+         where q.id = c.id and q.status = 'pending'"
     }
 
     /// Ends a render with an invalid row, so that it does not block the others.
@@ -80,37 +79,23 @@ statements! {
 
     /// `decide` with `Work::Renew` as one guarded statement, where only the lease changes. Returns those renewed.
     fn render_renew(held: &[(RenderId, Fence)], micros: i64, now: Option<Timestamp>) -> Vec<i64> {
-        postgres {
-            bind(
-                column(held, |(id, _)| id.get()), column(held, |(_, fence)| fence.epoch.get()),
-                held.iter().map(|(_, fence)| fence.owner.as_uuid()).collect::<Vec<Uuid>>(), micros, now,
-            )
-            "update render_queue q
-             set lock_expires_at = n.now + $4 * interval '1 microsecond', lock_renewed_at = n.now, revision = q.revision + 1
-             from unnest($1::bigint[], $2::bigint[], $3::uuid[]) as h (id, epoch, owner),
-                  (select coalesce($5, clock_timestamp()) as now) as n
-             where q.id = h.id
-               and q.epoch = h.epoch
-               and q.worker_id = h.owner
-               and q.lock_expires_at > n.now
-               and q.status in ('preparing', 'rendering', 'encoding', 'uploading')
-               and (q.cancel_requested_at is null or q.phase = 'publishing')
-             returning q.id::bigint"
-        }
-        sqlite {
-            for (id, fence) in held
-            bind(*id, fence.epoch, fence.owner, micros, now)
-            "update render_queue
-             set lock_expires_at = coalesce($5, {now}) + $4, lock_renewed_at = coalesce($5, {now}),
-                 revision = revision + 1
-             where id = $1
-               and epoch = $2
-               and worker_id = $3
-               and lock_expires_at > coalesce($5, {now})
-               and status in ('preparing', 'rendering', 'encoding', 'uploading')
-               and (cancel_requested_at is null or phase = 'publishing')
-             returning id"
-        }
+        bind(
+            rows(held, |(id, fence)| json!({
+                "id": id.get(), "epoch": fence.epoch.get(), "owner": DbId::from(fence.owner),
+            })),
+            micros, now,
+        )
+        "update render_queue
+         set lock_expires_at = coalesce($3, {now}) + $2 * {micros 1}, lock_renewed_at = coalesce($3, {now}),
+             revision = revision + 1
+         from {rows held $1: id bigint, epoch bigint, owner uuid}
+         where render_queue.id = held.id
+           and render_queue.epoch = held.epoch
+           and worker_id = held.owner
+           and lock_expires_at > coalesce($3, {now})
+           and status in ('preparing', 'rendering', 'encoding', 'uploading')
+           and (cancel_requested_at is null or phase = 'publishing')
+         returning render_queue.id{::bigint}"
     }
 
     fn render_data_find(id: RenderId) -> Option<DataRow> {

@@ -3,7 +3,8 @@
 use crate::outbox::failed_event::list::ContentRow;
 use crate::outbox::failed_event::{FailedEventFilter, FailedEventRecord};
 use crate::statement::{One, list, statements};
-use crate::tx::EditColumns;
+use crate::statements::outbox::event::{headers_column, payload_columns};
+use tidemill_domain::outbox::failed_event::Edit;
 use tidemill_domain::outbox::{EventId, Slot};
 
 /// Without content; the rest of the statement says which.
@@ -117,10 +118,11 @@ statements! {
     }
 
     /// Overrides the content. Parts that are not replaced are copied from the current content.
-    fn failed_event_edit(ids: &[i64], edit: &EditColumns<'_>) -> () {
+    fn failed_event_edit(ids: &[i64], edit: &Edit) -> () {
         bind(
-            list(ids), edit.replaces_payload, edit.payload, edit.payload_bytes, edit.replaces_headers,
-            &edit.headers,
+            list(ids), edit.payload().is_some(), edit.payload().and_then(|payload| payload_columns(payload).0),
+            edit.payload().and_then(|payload| payload_columns(payload).1), edit.headers().is_some(),
+            edit.headers().and_then(headers_column),
         )
         "update tidemill_outbox_exception as x
          set is_edited = true,
