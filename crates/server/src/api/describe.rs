@@ -131,7 +131,7 @@ fn operation_id(action: Action) -> String {
     match action {
         // Holders release their own leases with `release_pool_lease`.
         Action::LeaseRelease => "force_release_pool_lease".to_owned(),
-        Action::PoolRemove => "delete_pool".to_owned(),
+        Action::PoolDelete => "delete_pool".to_owned(),
         _ if matches!(noun, "event" | "events" | "rows") => format!("{}_failed_{noun}", action.verb()),
         _ => format!("{}_{noun}", action.verb()),
     }
