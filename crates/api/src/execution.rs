@@ -239,7 +239,7 @@ pub fn steps_to_show(steps: &[StepRecord]) -> Vec<&StepRecord> {
 pub struct ListExecutions {
     /// Maximum number of executions, from 1 to 500. Default 50.
     pub limit: Option<u32>,
-    /// Only executions before this id: `next` of the previous page.
+    /// Only executions with a lower id, for the next page: `next` of the previous page.
     pub before: Option<i64>,
     /// Name of the job.
     pub job: Option<String>,

@@ -69,7 +69,7 @@ views! {
         lease_for: String = duration::show(record.settings.lease_for),
         /// Maximum time that units are held.
         max_hold: String = duration::show(record.settings.max_hold),
-        /// How long granted units wait for their holder.
+        /// Time within which a holder must claim granted units.
         claim_for: String = duration::show(record.settings.claim_for),
         created_at: Timestamp = record.created_at,
         /// Time of the last decision.

@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
         if let Err(bad) = file.schedule.plan_for(&self.file.specs()) {
             let place = file.places.get(&bad.part).copied().unwrap_or(*place);
             let what = format!("the schedule cannot be kept: {}: {}", bad.part, bad.why);
-            let fix = "see docs/guide/schedules.md for what can be said".to_owned();
+            let fix = "see docs/guide/schedules.md".to_owned();
             self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
         }
     }

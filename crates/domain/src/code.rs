@@ -126,9 +126,9 @@ codes! {
     1013 ExecutionFailed -> ExecutionFailed, "the execution failed";
     1014 ExecutionStopped -> ExecutionStopped, "the execution was stopped before it was done";
     1015 ExecutionAbandoned -> ExecutionAbandoned, "the execution was abandoned";
-    1016 StepStartLimitReached -> Conflict, "a step was started as often as it may be";
+    1016 StepStartLimitReached -> Conflict, "a step has reached its start limit";
     1017 SkipLimitExceeded -> ExecutionFailed, "more items failed than the step may skip";
-    1018 TooManyExecutions -> Conflict, "this process runs as many executions as it may";
+    1018 TooManyExecutions -> Conflict, "this process has reached its maximum number of executions";
     1019 JobChanged -> Conflict, "the definition of the job has changed since its last execution";
     1020 BadJobFile -> Usage, "a job file is not accepted";
     1021 BadPartitions -> ExecutionFailed, "a step cannot be divided into these partitions";

@@ -53,7 +53,7 @@ pub struct Alerting {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAlerting {
-    #[error("the alert rule {rule} watches the signal {signal}, which nobody observes")]
+    #[error("the alert rule {rule} watches the signal {signal}, which does not exist")]
     UnknownSignal { rule: String, signal: String },
     #[error("the alert rule {rule} tells the channel {channel}, which is not there")]
     UnknownChannel { rule: String, channel: String },

@@ -38,7 +38,7 @@ impl EngineError {
                 "wait until it is released, or see who holds it with `tidemill lease list`".into()
             }
             Self::LeaseLost { .. } => {
-                "nothing to repair: the new owner goes on; look for a pause or a slow database in this process's log".into()
+                "nothing to repair: the new owner continues; look for a pause or a slow database in this process's log".into()
             }
             Self::ProcessExpired { .. } => {
                 "start the process again; if it happens often, raise process.lease or look for pauses of this host".into()

@@ -87,16 +87,16 @@ pub enum KafkaError {
     Option(#[from] BadOption),
     #[error(transparent)]
     Route(#[from] BadRoute),
-    #[error("nobody said where the brokers of Kafka are")]
+    #[error("no Kafka brokers are configured")]
     NoServers,
     /// Not a valid transactional id for Kafka.
-    #[error("{0:?} cannot be what transactions are known by")]
+    #[error("{0:?} is not a valid transactional id")]
     TransactionalId(String),
     /// One setting needs another.
     #[error("{0}")]
     Incomplete(&'static str),
     /// The client rejects its settings, for example an unreadable certificate.
-    #[error("the client of Kafka does not accept its settings: {0}")]
+    #[error("the Kafka client rejected its settings: {0}")]
     Refused(String),
     #[error("this program was built without TLS and SCRAM for Kafka")]
     BuiltWithoutTls,
@@ -118,7 +118,7 @@ impl KafkaError {
     pub fn fix(&self) -> String {
         match self {
             Self::Option(bad) => bad.fix(),
-            Self::Route(_) => "correct the topic, or take the route out".to_owned(),
+            Self::Route(_) => "correct the topic, or remove the route".to_owned(),
             Self::NoServers => {
                 "set outbox.kafka.bootstrap_servers or KAFKA_BOOTSTRAP_SERVERS to HOST:PORT".to_owned()
             }

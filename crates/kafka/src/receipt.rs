@@ -133,7 +133,7 @@ impl Receipts {
             NotTaken::Refused(SinkRefusal {
                 code: Code::BadReceipt,
                 what: format!("the last receipt of group {group} in the topic {}: {error}", self.topic),
-                fix: "use a program that is as new as the one that wrote it; what else to do is told by `tidemill explain TM1442`".to_owned(),
+                fix: "use a program that is as new as the one that wrote it; see also `tidemill explain TM1442`".to_owned(),
             })
         })
     }
@@ -262,7 +262,7 @@ fn unavailable(error: ClientError) -> NotTaken {
 }
 
 fn not_fit(what: String) -> NotTaken {
-    let fix = "delete the topic and it is made anew as it has to be, or set outbox.kafka.transactional_id to another name; stop all relays first".to_owned();
+    let fix = "delete the topic, and it is created again with the right settings, or set outbox.kafka.transactional_id to another name; stop all relays first".to_owned();
     NotTaken::Refused(SinkRefusal { code: Code::ReceiptsNotFit, what, fix })
 }
 

@@ -46,7 +46,7 @@ impl Security {
         self.check_build(cfg!(feature = "tls"))?;
         match &self.tls {
             Some(tls) if tls.certificate.is_some() != tls.key.is_some() => {
-                Err(KafkaError::Incomplete("of our certificate and its key only one is named"))
+                Err(KafkaError::Incomplete("only one of the client certificate and its key is configured"))
             }
             _ => Ok(()),
         }

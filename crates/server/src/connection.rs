@@ -127,8 +127,8 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
 }
 
 fn crowded() -> Response<Body> {
-    let remedy = "try again in some seconds; if it fails again, let the server open more files, or open fewer connections";
-    Problem::new(Code::TooManyConnections, "all connections are busy", remedy)
+    let remedy = "try again in some seconds; if it fails again, raise the open file limit of the server, or open fewer connections";
+    Problem::new(Code::TooManyConnections, "the server has reached its maximum number of connections", remedy)
         .retry_after(RETRY_SECONDS)
         .into_response()
 }

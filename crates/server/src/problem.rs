@@ -57,7 +57,7 @@ pub struct ProblemBody {
 impl Problem {
     /// A request that did not pass the authentication layer.
     pub(crate) fn unguarded() -> Self {
-        Self::new(Code::Unexpected, "the request has no principal", "report this")
+        Self::new(Code::Unexpected, "the server did not authenticate the request", "report this")
     }
 
     pub(crate) fn shutting_down() -> Self {

@@ -18,7 +18,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    #[error("the database URL is not understood: {why}")]
+    #[error("invalid database URL: {why}")]
     BadUrl {
         /// Never contains the password.
         why: String,
@@ -70,13 +70,13 @@ pub enum StoreError {
     #[error("row {row} of {table} has a value in {column} that breaks the rules")]
     DamagedRow { table: &'static str, column: &'static str, row: String },
     /// The relay's position cannot be read.
-    #[error("the row of relay {relay} is damaged, so nobody can tell how far its slots were read")]
+    #[error("the row of relay {relay} is damaged, so the position of its slots is unknown")]
     DamagedRelay { relay: RelayId },
     /// The stored rows of a pool contradict each other.
-    #[error("what is stored about a pool contradicts itself")]
+    #[error("the stored rows of a pool contradict each other")]
     DamagedPool(#[from] Contradiction),
     /// An object of this name exists and is not one of our views, so it is not replaced.
-    #[error("the name {name} is taken by something that is not a view of Tidemill")]
+    #[error("the name {name} belongs to another database object")]
     ViewNameTaken { name: String },
     /// The consumer's name or the message id is invalid.
     #[error(transparent)]
@@ -85,7 +85,7 @@ pub enum StoreError {
     #[error("the execution context of {place} cannot be used")]
     BadContext { place: String, source: ContextError },
     /// The data of a render contains NUL, which the databases reject.
-    #[error("a text of the render has the character U+0000")]
+    #[error("a text of the render contains the character U+0000")]
     NulInRender,
     /// A render's name or composition is too long.
     #[error("the composition or the cue item of the render has more than {LABEL_CHARS_MAX} characters")]
@@ -166,17 +166,17 @@ impl StoreError {
             }
             Self::SchemaAhead { .. } => "use the newer version of Tidemill that migrated this database".into(),
             Self::MigrationChanged { .. } => {
-                "use the version of Tidemill that applied it; if somebody edited a migration, restore it".into()
+                "use the version of Tidemill that applied it; if a migration was edited, restore it".into()
             }
             Self::DiskFull(_) => {
-                "free space on the disk of the database (or raise its quota or file-size limit), then run the command again; nothing was half written".into()
+                "free space on the disk of the database (or raise its quota or file-size limit), then run the command again; the transaction was rolled back".into()
             }
             Self::FileNotPermitted { path, .. } => {
                 format!("give this user read and write access to {} and its folder, or choose another file by database.url", path.display())
             }
             Self::FolderMissing { .. } => "create the folder, or choose another file by database.url".into(),
             Self::Busy(_) => {
-                "run the command again; if it stays so, look for a long transaction, or raise database.busy_timeout".into()
+                "run the command again; if it fails again, look for a long transaction, or raise database.busy_timeout".into()
             }
             Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
             Self::DamagedRelay { relay } => format!(
@@ -185,19 +185,19 @@ impl StoreError {
             Self::DamagedPool(_) => "see what `tidemill pool verify` says, and report it".into(),
             Self::BadMessage(bad) => bad.fix().into(),
             Self::ViewNameTaken { .. } => {
-                "choose other names by pools.registry_view and pools.limits_view, or rename what is there".into()
+                "set other names in pools.registry_view and pools.limits_view, or rename that object".into()
             }
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => {
-                "let the program that wrote it go on with the job, or launch it with other identifying parameters".into()
+                "resume the job with the program that wrote the context, or launch it with other identifying parameters".into()
             }
             Self::BadContext { .. } => "keep positions and totals in the context, and data in a table".into(),
-            Self::NulInRender => "leave the character out".into(),
-            Self::LongRender => "give a short name; what is shown belongs into the data".into(),
+            Self::NulInRender => "remove the character".into(),
+            Self::LongRender => "use a shorter name; put texts to display into the data".into(),
             Self::KeyMissing { key } => {
-                format!("give the key {key} among render.keys again; it may be taken away once no render needs it")
+                format!("add the key {key} to render.keys; you can remove it when no render needs it")
             }
             Self::CannotDecrypt { key, .. } => format!(
-                "check that {key} is the key that it was when the render was stored; if it is, restore the row from a backup"
+                "check that {key} still has the value that it had when the render was stored; if it has, restore the row from a backup"
             ),
             Self::NoRandomness => "check that the process may read random numbers, then try again".into(),
             Self::LeaseRefused(_) => "start the process again: it then counts as a new one".into(),

@@ -110,7 +110,7 @@ pub(crate) enum Command {
         "hint rewrite '/*+ PARALLEL(16) */' --to 8",
     ]))]
     Hint(hint::HintCommand),
-    /// Leases: which process may do what
+    /// Leases of processes
     #[command(subcommand, after_help = examples(&["lease list"]))]
     Lease(process::LeaseCommand),
     /// Serve the API and the dashboard

@@ -48,7 +48,7 @@ pub struct PoolSettings {
     pub lease_for: Option<String>,
     /// Maximum time that units are held. Default `1d`.
     pub max_hold: Option<String>,
-    /// How long granted units wait for their holder. Default `2m`.
+    /// Time within which a holder must claim granted units. Default `2m`.
     pub claim_for: Option<String>,
 }
 

@@ -28,7 +28,7 @@ impl Builder<'_> {
                 let columns = columns_of(given, chunk);
                 if columns.is_empty() {
                     let fix = "add `columns: [...]` to the output, or `map` to the step";
-                    self.refuse(chunk.write.place, "nobody says which columns are written", fix);
+                    self.refuse(chunk.write.place, "the columns to write are not known", fix);
                     return None;
                 }
                 let mode = match mode {

@@ -26,7 +26,7 @@ impl Checker<'_> {
         let is_every_run = file.is_every_run.as_ref().map(|every_run| every_run.value);
         if from.value.contains("${") {
             if is_every_run.is_none() {
-                let what = "from has another value in each instance, and nobody says what it counts for";
+                let what = "`from` has another value in each instance, and `every_run` is missing";
                 let fix = "write every_run: true to begin there in every instance, or every_run: false to begin there \
                            once and go on where the instance before ended";
                 self.wrong(from, what, fix);

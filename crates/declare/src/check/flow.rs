@@ -57,7 +57,7 @@ impl<'a> Checker<'a> {
         if let Work::Decide(expression) = &step.work
             && step.on.is_empty()
         {
-            let what = "a decision says where to go on, and this one has no on";
+            let what = "a decision needs `on`";
             self.wrong(expression, what, "add on: { \"large\": to(STEP), \"*\": next } with what it can say");
         }
         for (_, target) in &step.on {

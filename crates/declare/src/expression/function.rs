@@ -70,9 +70,9 @@ pub const FUNCTIONS: &[Function] = functions! {
     "dyn" Plain 1..=1 "dyn(x)" "x itself";
     "size" Either 1..=1 "size(x)" "characters of a text, bytes, or elements of a list or map";
     "matches" Either 2..=2 "text.matches(pattern)" "whether the regular expression is found in it";
-    "contains" Member 2..=2 "text.contains(part)" "whether the part stands in it";
-    "startsWith" Member 2..=2 "text.startsWith(part)" "whether it begins so";
-    "endsWith" Member 2..=2 "text.endsWith(part)" "whether it ends so";
+    "contains" Member 2..=2 "text.contains(part)" "whether the text contains the part";
+    "startsWith" Member 2..=2 "text.startsWith(part)" "whether the text begins with the part";
+    "endsWith" Member 2..=2 "text.endsWith(part)" "whether the text ends with the part";
     "getFullYear" Member 1..=2 "t.getFullYear()` or `t.getFullYear('Asia/Seoul')" "the year of a timestamp";
     "getMonth" Member 1..=2 "t.getMonth()" "its month, from 0";
     "getDate" Member 1..=2 "t.getDate()" "its day of the month, from 1";
@@ -85,10 +85,10 @@ pub const FUNCTIONS: &[Function] = functions! {
     "getMilliseconds" Member 1..=2 "t.getMilliseconds()" "its milliseconds; also of a duration";
     "has" Macro 1..=1 "has(row.column)" "whether there is such a column";
     "all" Macro 3..=3 "list.all(x, condition)" "whether the condition holds for each x";
-    "exists" Macro 3..=3 "list.exists(x, condition)" "whether it holds for one at least";
+    "exists" Macro 3..=3 "list.exists(x, condition)" "whether the condition holds for at least one x";
     "exists_one" Macro 3..=3 "list.exists_one(x, condition)" "whether it holds for exactly one";
     "map" Macro 3..=4 "list.map(x, value)" "a list of the values";
-    "filter" Macro 3..=3 "list.filter(x, condition)" "those for which it holds";
+    "filter" Macro 3..=3 "list.filter(x, condition)" "the elements for which the condition holds";
 };
 
 /// Names that are types, not variables.

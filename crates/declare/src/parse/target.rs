@@ -20,7 +20,7 @@ impl Reader<'_> {
             }
             let text = self.text(value, "where to go")?;
             let target = target(&text.value).map_err(|fix| {
-                let what = format!("{:?} is no place to go on", excerpt(&text.value));
+                let what = format!("{:?} is not a valid target", excerpt(&text.value));
                 self.wrong(value, what, fix);
             });
             let target = target.ok().filter(|_| !key.name.is_empty())?;

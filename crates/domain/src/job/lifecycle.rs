@@ -101,13 +101,15 @@ impl ExecutionRefusal {
 
     pub const fn fix(&self) -> &'static str {
         match self {
-            Self::NotRunning { .. } => "nothing to do; to continue the job, launch it again",
+            Self::NotRunning { .. } => "the execution has ended; to resume the job, restart it",
             Self::StillRunning { .. } => {
                 "stop it and wait for its end; if the process that ran it is gone, recover the execution"
             }
             Self::AlreadyBegun => "leave it to the process that runs it",
             Self::AlreadyComplete => "nothing to do; its result is final",
-            Self::OwnerAlive => "stop the execution, or end the process that runs it, and wait",
+            Self::OwnerAlive => {
+                "stop the execution with `tidemill job stop`, or end its process and wait until its lease expires"
+            }
             Self::NotAnEnd { .. } => "report this as a bug, with the text above",
         }
     }

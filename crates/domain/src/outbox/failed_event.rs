@@ -274,7 +274,7 @@ pub enum Original {
 pub enum FailedEventRefusal {
     #[error("there is no such failed event")]
     Unknown,
-    #[error("the event was skipped, and readers may have seen later ones")]
+    #[error("the event was skipped, and consumers may have seen later events")]
     Skipped,
     #[error("the event waits behind event {head} of its aggregate")]
     Behind { head: EventId },

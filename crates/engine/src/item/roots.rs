@@ -38,7 +38,7 @@ pub enum RootsError {
         folders: String,
     },
     /// The real path of the file is unknown.
-    #[error("nobody can say where {path} lies; check that its folder exists and may be read")]
+    #[error("cannot resolve {path}; check that its folder exists and may be read")]
     Unresolved {
         /// The file, as it was named.
         path: String,

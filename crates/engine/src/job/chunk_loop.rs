@@ -148,7 +148,7 @@ where
                 () = self.task.resources.lease.lost() => return Err(StepFailure::LeaseLost),
             };
             let Some(next) = next else {
-                return Err(StepFailure::failed(Code::ExecutionFailed, "the reader has ended in a panic"));
+                return Err(StepFailure::failed(Code::ExecutionFailed, "the reader panicked"));
             };
             let buffer = next?;
             let has_ended = buffer.read.has_ended;

@@ -297,7 +297,7 @@ where
             Ok(child) => supervise::to_the_end(child, group, spec.limits, &task.resources.stop, &mut output)
                 .await
                 .map_err(|error| {
-                    StepFailure::failed(Code::CommandFailed, format!("nobody can wait for it: {error}"))
+                    StepFailure::failed(Code::CommandFailed, format!("cannot wait for the command: {error}"))
                 })?,
             Err(error) => CommandEnd::NotStarted(error),
         };

@@ -210,7 +210,7 @@ impl Execution {
                 Node::Split(name, flows) => self.split(name, flows).await,
                 // Decisions are made in `along`, which knows the previous step.
                 Node::Decision(name, _) => {
-                    let text = format!("the decision {name:?} has nothing to decide about");
+                    let text = format!("the decision {name:?} has no previous step");
                     Ok(PartResult::of(Outcome::failed(Code::ExecutionFailed, text)))
                 }
             }

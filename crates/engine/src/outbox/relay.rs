@@ -78,7 +78,7 @@ impl RelayOptions {
 pub enum RelayError {
     #[error("this relay may not join: {0}")]
     Refused(#[from] JoinRefusal),
-    #[error("nobody takes events from {sink} any more; what was not published waits in the outbox")]
+    #[error("the reader of {sink} is gone; unpublished events wait in the outbox")]
     SinkGone { sink: String },
     #[error("{sink} does not take events of this outbox: {}", .refusal.what)]
     SinkRefused { sink: String, refusal: SinkRefusal },

@@ -58,7 +58,7 @@ pub(super) fn concerned(id: RenderId, concern: Concern) {
     match concern {
         Concern::Failure(failure) => {
             metrics::concern("failure");
-            tracing::error!(render.id = %id, "render {id}: {failure} does not mend itself; somebody has to see to it ({})", failure.code());
+            tracing::error!(render.id = %id, "render {id}: {failure} needs an operator ({})", failure.code());
         }
         Concern::Recovered { recoveries } => {
             metrics::concern("recovered");

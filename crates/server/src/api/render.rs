@@ -81,7 +81,7 @@ pub(crate) async fn data(Id(id): Id, Read(mut tx): Read) -> Answer<RenderData> {
     let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {
         let detail = "the data of the render is not JSON";
-        Problem::new(Code::BadRenderData, detail, "order it again with other data")
+        Problem::new(Code::BadRenderData, detail, "submit the render again with valid JSON")
     })?;
     Ok(Json(RenderData { gfx_data }))
 }

@@ -70,7 +70,8 @@ pub(crate) async fn create_by(
     request: &CreateToken,
 ) -> Result<(Response, Option<CreatedToken>), Problem> {
     let new = checked(request, &caller.principal)?;
-    let failed = |_| Problem::new(Code::Unexpected, "the system has no random bytes", "try again");
+    let failed =
+        |_| Problem::new(Code::Unexpected, "the operating system returned no random bytes", "try again");
     let secret = SystemIds.token().map_err(failed)?;
     let mut created = None;
     let what = format!("{origin} {}", json!(request));

@@ -97,7 +97,8 @@ async fn open_session(state: &State, text: &str) -> Result<Option<(TokenRecord, 
     let found = tx.tokens().authenticate(&token).await?;
     drop(tx);
     let Some(record) = found else { return Ok(None) };
-    let failed = |_| Problem::new(Code::Unexpected, "the system has no random bytes", "try again");
+    let failed =
+        |_| Problem::new(Code::Unexpected, "the operating system returned no random bytes", "try again");
     let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);
     let mut tx = state.store().begin().await?;
     tx.tokens().touch(&record.id).await?;

@@ -47,14 +47,14 @@ pub struct Examined {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    #[error("only PostgreSQL can have attached tables")]
+    #[error("attached tables need PostgreSQL")]
     Unsupported,
     /// Fix these first.
     #[error("{table} cannot be attached as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
     NotFit { table: TableName, faults: Vec<Fault> },
     #[error("{table} is not attached")]
     NotAttached { table: TableName },
-    #[error("somebody else makes or drops indexes of {table} right now")]
+    #[error("another process is creating or dropping indexes of {table}")]
     Busy { table: TableName },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -73,12 +73,10 @@ impl AttachError {
 
     pub fn fix(&self) -> String {
         match self {
-            Self::Unsupported => {
-                "SQLite cannot compute a slot in an index: move to PostgreSQL, or write events to outbox_event".to_owned()
-            }
+            Self::Unsupported => "use PostgreSQL, or write events to outbox_event".to_owned(),
             Self::NotFit { faults, .. } => match faults.as_slice() {
                 [only] => only.remedy.clone(),
-                _ => "mend each of them, and attach the table again".to_owned(),
+                _ => "fix all faults, then attach the table again".to_owned(),
             },
             Self::NotAttached { .. } => "see `tidemill outbox attached`; names are case-sensitive".to_owned(),
             Self::Busy { .. } => "wait until that is done, and try again".to_owned(),

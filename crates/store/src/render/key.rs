@@ -28,7 +28,7 @@ struct Ring {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKey {
-    #[error("{id:?} is no id of a key: write 1 to 32 letters, digits, '.', '_' and '-'")]
+    #[error("{id:?} is not a valid key id: write 1 to 32 letters, digits, '.', '_' and '-'")]
     Id {
         /// Truncated.
         id: String,

@@ -9,7 +9,7 @@ use tidemill_domain::code::{Code, Exit};
 /// Explain an error code, or list the exit codes
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// Error code such as TM0202, tm202 or 202; or exit-codes
+    /// Error code such as TM0202, tm202 or 202; or the word exit-codes
     code: String,
 }
 

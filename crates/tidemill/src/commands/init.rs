@@ -57,7 +57,7 @@ fn refuse_to_replace(folder: &Path, names: &[&str]) -> Result<(), Failure> {
     if existing.is_empty() {
         return Ok(());
     }
-    let what = format!("already exists in {}: {}", folder.display(), existing.join(", "));
+    let what = format!("files already exist in {}: {}", folder.display(), existing.join(", "));
     let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
     Err(Failure::new(Code::FileInTheWay, what, fix).because("nothing was written"))
 }

@@ -80,7 +80,7 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         folder: Folder,
     },
-    /// Run partitions for jobs of other processes and restart jobs whose process died, until stopped
+    /// Work for jobs of other processes until stopped: run their partitions, restart jobs whose process died
     Work {
         /// Maximum number of partitions at once
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -101,7 +101,7 @@ pub(crate) enum JobCommand {
     Abandon(ExecutionAction),
     /// Mark an execution whose process is gone as failed, so that it can be restarted
     Recover(ExecutionAction),
-    /// Delete instances that ended long ago, with their executions
+    /// Delete old instances and their executions
     #[command(alias = "purge")]
     Delete(delete::Delete),
     /// List executions, the newest first, or show one
@@ -176,7 +176,7 @@ pub(crate) struct Executions {
     /// Only executions of this instance
     #[arg(long, value_parser = instance_id, help_heading = "Filters")]
     instance: Option<InstanceId>,
-    /// Only executions before this id
+    /// Only executions with a lower id, for the next page
     #[arg(long, value_name = "ID", value_parser = execution_id)]
     before: Option<ExecutionId>,
     /// Maximum number of executions

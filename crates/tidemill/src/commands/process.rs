@@ -17,7 +17,7 @@ pub(crate) enum ProcessCommand {
     },
 }
 
-/// Leases: which process may do what
+/// Leases of processes
 #[derive(Subcommand, Debug)]
 pub(crate) enum LeaseCommand {
     /// List leases, held ones first

@@ -13,7 +13,7 @@ use tidemill_engine::job::JobError;
 use tidemill_server::api::schedule::find;
 use tidemill_store::schedule::ScheduleRecord;
 
-/// Launch jobs at set times
+/// List, pause and delete schedules
 #[derive(Subcommand, Debug)]
 pub(crate) enum ScheduleCommand {
     /// List schedules

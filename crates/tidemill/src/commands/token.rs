@@ -85,7 +85,7 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit> {
         let what = format!("a token has at most {SCOPES_MAX} scopes");
         return Err(Failure::new(Code::Usage, what, "use fewer scopes, or a prefix with *"));
     }
-    let failed = |error| Failure::unexpected("the system has no random bytes", &error);
+    let failed = |error| Failure::unexpected("the operating system returned no random bytes", &error);
     let token = SystemIds.token().map_err(failed)?;
     let new = NewToken {
         name: arguments.name,

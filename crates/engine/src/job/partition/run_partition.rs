@@ -18,9 +18,8 @@ use tokio::task::JoinSet;
 /// Maximum number of starts, so that a partition that crashes every process does not run forever.
 const BEGUN_MAX: i64 = 25;
 
-const WORN_OUT: &str =
-    "the partition was begun many times, and whoever ran it died or was stopped each time before its end";
-const NOT_UNDERSTOOD: &str = "what the partition remembers is not understood, so it cannot go on";
+const WORN_OUT: &str = "the partition was started many times, and its process died or stopped each time";
+const NOT_UNDERSTOOD: &str = "the context of the partition cannot be read";
 
 /// Claims partitions that are not running.
 pub(super) async fn claim(

@@ -84,7 +84,13 @@ pub(crate) struct LaunchAnswer {
 impl LaunchAnswer {
     /// The id of the new execution.
     pub(crate) fn id(&self) -> Result<i64, Problem> {
-        self.id.ok_or_else(|| Problem::new(Code::Unexpected, "the launch has no execution", "report it"))
+        self.id.ok_or_else(|| {
+            Problem::new(
+                Code::Unexpected,
+                "the server launched the job but returned no execution id",
+                "report it",
+            )
+        })
     }
 }
 

@@ -10,10 +10,10 @@ use tidemill_domain::code::Exit;
 
 #[derive(Args, Debug)]
 pub(crate) struct Stats {
-    /// List the 256 slots instead
+    /// List the 256 slots instead of totals
     #[arg(long)]
     slots: bool,
-    /// Stop counting at this number
+    /// Maximum number of events to count
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
 }

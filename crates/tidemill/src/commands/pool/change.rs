@@ -64,7 +64,7 @@ pub(crate) struct Changes {
     /// Heartbeat timeout
     #[arg(long, value_name = "DURATION", value_parser = period)]
     lease: Option<Duration>,
-    /// How long granted units wait for their holder
+    /// Time within which a holder must claim granted units
     #[arg(long, value_name = "DURATION", value_parser = period)]
     claim: Option<Duration>,
 }
@@ -114,7 +114,7 @@ pub(super) async fn create(name: PoolName, max: u32, changes: Changes, context: 
 pub(crate) struct Set {
     /// Name or external id of the pool
     pool: String,
-    /// Capacity in units; holders keep their units even if it is lower
+    /// Capacity in units; if you lower it, holders keep their units
     #[arg(long, value_name = "UNITS")]
     max: Option<u32>,
     /// Remove all capacity windows

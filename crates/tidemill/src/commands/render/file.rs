@@ -37,7 +37,7 @@ pub(super) fn read_table<T>(
     read: impl Fn(&Path, &[u8], Format) -> Result<Vec<T>, Diagnostics>,
 ) -> Result<Vec<T>> {
     let format = format.map(Format::from).or_else(|| Format::of(file)).ok_or_else(|| {
-        let what = format!("the name of {} does not tell whether it is CSV or YAML", file.display());
+        let what = format!("the name of {} does not say whether it is CSV or YAML", file.display());
         Failure::new(Code::Usage, what, "add --format csv or --format yaml")
     })?;
     let bytes = read_bytes(file, BYTES_MAX)?.ok_or_else(|| {

@@ -22,7 +22,7 @@ pub(crate) enum MappingCommand {
     Import {
         /// CSV or YAML file; - for standard input
         file: PathBuf,
-        /// Format of the file, if its name does not tell
+        /// Format of the file. Default: by its name
         #[arg(long)]
         format: Option<FileFormat>,
         /// Delete mappings of the same compositions that are not in the file

@@ -20,7 +20,7 @@ pub(crate) enum ProfileCommand {
     Import {
         /// CSV or YAML file; - for standard input
         file: PathBuf,
-        /// Format of the file, if its name does not tell
+        /// Format of the file. Default: by its name
         #[arg(long)]
         format: Option<FileFormat>,
         /// Show what would change, without changing it
