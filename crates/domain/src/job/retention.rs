@@ -19,6 +19,7 @@
 use super::BatchStatus;
 use crate::newtype::check_all;
 use crate::time::Timestamp;
+use crate::words::plural;
 use std::fmt;
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ impl fmt::Display for Retention {
         }
         if let Some(keep) = self.keep {
             let also = if self.older_than.is_some() { " and" } else { "" };
-            write!(f, "{also} the newest {keep} instances of each job")?;
+            write!(f, "{also} the newest {} of each job", plural(keep, "instance", "instances"))?;
         }
         match self.unfinished {
             Unfinished::Keep => Ok(()),

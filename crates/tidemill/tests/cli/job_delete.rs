@@ -38,8 +38,8 @@ fn a_dry_run_counts_and_a_deletion_is_in_the_audit_log() {
     let left = json(&program.run(&["executions", "-o", "json"]));
     assert_eq!((left["items"].as_array().unwrap().len(), &left["items"][0]["id"]), (1, &2.into()));
     let audit = program.run(&["audit", "list", "--object", "job/hello", "-o", "csv"]);
-    assert!(audit.succeeds().stdout.contains("keeps the newest 1 instances of each job"), "{audit:#?}");
-    assert!(audit.stdout.contains("\"1 instances, 1 executions, 1 steps\""), "{audit:#?}");
+    assert!(audit.succeeds().stdout.contains("keeps the newest 1 instance of each job"), "{audit:#?}");
+    assert!(audit.stdout.contains("\"1 instance, 1 execution, 1 step\""), "{audit:#?}");
     // It is forgotten that this was done, so it can be done again.
     std::fs::remove_file(program.stage.path("doubled.txt")).ok();
     program.run(&["job", "run", "hello", "-p", "day=1"]).succeeds();
