@@ -8,37 +8,36 @@ mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
 use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
+use crate::parse::Gaps;
 use std::path::Path;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::{
     PARAMETER_NAME_CHARS_MAX, ParameterProblem, check as check_parameters,
 };
 
-pub(crate) use call::files;
+pub(crate) use call::invalid_calls;
 pub(crate) use reference::mark;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
-    pub connections: &'a [String],
-    /// The jobs that can be called; may include the file itself.
-    pub jobs: &'a [JobFile],
+/// The files of the same folder, which jobs can call.
+pub(crate) struct Neighbours<'a> {
+    pub(crate) files: Vec<&'a JobFile>,
+    /// Jobs of files with mistakes: they exist, but their parameters may be unknown.
+    pub(crate) invalid: Vec<&'a str>,
 }
 
-/// Checks connections, called jobs and their parameters. Everything else was checked when the file was loaded.
-pub fn check(file: &JobFile, known: &Known<'_>) -> Result<(), Diagnostics> {
-    let mut checker = Checker::of(file);
+/// Checks connections, called jobs and their parameters.
+pub(crate) fn outside(
+    file: &JobFile,
+    gaps: &Gaps,
+    connections: &[String],
+    neighbours: &Neighbours<'_>,
+) -> Vec<Diagnostic> {
+    let mut checker = Checker { gaps: gaps.clone(), ..Checker::of(file) };
     for step in all_steps(&file.steps) {
-        checker.connections(step, known.connections);
+        checker.connections(step, connections);
     }
-    checker.calls(known.jobs);
-    Diagnostics::of(checker.problems).map_or(Ok(()), Err)
-}
-
-/// [`check`] for several files, which may call each other.
-pub fn check_all(files: &[JobFile], connections: &[String]) -> Result<(), Diagnostics> {
-    let known = Known { connections, jobs: files };
-    let wrong = files.iter().filter_map(|file| check(file, &known).err());
-    Diagnostics::of(wrong.flat_map(Diagnostics::into_problems).collect()).map_or(Ok(()), Err)
+    checker.calls(neighbours);
+    checker.problems
 }
 
 /// Refuses a launch without a parameter that a text of the file needs and that has no default.
@@ -51,10 +50,12 @@ pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<()
 }
 
 /// Everything that can be checked in the file alone.
-pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
-    let mut checker = Checker::of(file);
+pub(crate) fn alone(file: &JobFile, gaps: &Gaps) -> Vec<Diagnostic> {
+    let mut checker = Checker { gaps: gaps.clone(), ..Checker::of(file) };
     checker.parameters();
-    checker.schedule();
+    if !gaps.has_bad_parameters {
+        checker.schedule();
+    }
     checker.names_and_flow();
     for step in all_steps(&file.steps) {
         // More problems than a person reads, and finding their places takes time.
@@ -90,9 +91,10 @@ fn inner_flows(step: &StepFile) -> &[Vec<StepFile>] {
     }
 }
 
-struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     file: &'a JobFile,
-    problems: Vec<Diagnostic>,
+    gaps: Gaps,
+    pub(crate) problems: Vec<Diagnostic>,
 }
 
 impl<'a> Checker<'a> {
@@ -137,12 +139,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn of(file: &'a JobFile) -> Self {
-        Self { file, problems: Vec::new() }
+    pub(crate) fn of(file: &'a JobFile) -> Self {
+        Self { file, gaps: Gaps::default(), problems: Vec::new() }
     }
 
     /// A problem with a whole text.
-    fn wrong(
+    pub(crate) fn wrong(
         &mut self,
         text: &At<String>,
         what: impl Into<String>,

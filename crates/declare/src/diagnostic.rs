@@ -4,6 +4,7 @@
 use crate::Source;
 use crate::model::Place;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tidemill_domain::nearest::nearest;
@@ -169,8 +170,20 @@ impl Diagnostics {
         self.problems.iter().map(Diagnostic::json).collect()
     }
 
-    pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
-        self.problems
+    /// The problems of several files; none if there are none.
+    pub fn join(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let (mut problems, mut left_out) = (Vec::new(), 0);
+        for one in all {
+            left_out += one.left_out;
+            problems.extend(one.problems);
+        }
+        let joined = Self::of(problems)?;
+        Some(Self { left_out: joined.left_out + left_out, ..joined })
+    }
+
+    /// Number of files that have problems.
+    pub fn files(&self) -> usize {
+        self.problems.iter().map(|problem| &problem.path).collect::<BTreeSet<_>>().len()
     }
 }
 

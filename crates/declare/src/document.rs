@@ -4,7 +4,7 @@
 //! that are too large or too deep are refused.
 
 use crate::Source;
-use crate::diagnostic::{Diagnostic, Diagnostics, excerpt};
+use crate::diagnostic::{Diagnostic, excerpt};
 use crate::model::Place;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::collections::BTreeMap;
@@ -61,24 +61,23 @@ pub(crate) struct Remedies {
     pub(crate) second: &'static str,
 }
 
-const OF_JOB: Remedies = Remedies {
+pub(crate) const OF_JOB: Remedies = Remedies {
     empty: "begin with `job: NAME`, `steps:` and a list of steps",
     large: "divide the job, or keep data out of its definition",
     deep: "put the inner steps into a job of their own",
     second: "keep one job in each file, and put the other into a file of its own",
 };
 
-pub(crate) fn read(source: &Source) -> Result<Node, Diagnostics> {
-    read_as(source, OF_JOB)
-}
-
-pub(crate) fn read_as(source: &Source, remedies: Remedies) -> Result<Node, Diagnostics> {
+/// The tree, if the file is valid YAML, and all problems.
+pub(crate) fn read(source: &Source, remedies: Remedies) -> (Option<Node>, Vec<Diagnostic>) {
     if source.text().len() > BYTES_MAX {
         let what = format!("the file is larger than {} KiB", BYTES_MAX / 1024);
-        return Err(Diagnostics::one(Diagnostic::of_file(source.path(), what, remedies.large)));
+        return (None, vec![Diagnostic::of_file(source.path(), what, remedies.large)]);
     }
-    let mut tree = Tree { source, remedies, parser: Parser::new_from_str(source.text()) };
-    tree.document().map_err(|problem| Diagnostics::one(*problem))
+    let parser = Parser::new_from_str(source.text());
+    let mut tree = Tree { source, remedies, parser, problems: Vec::new() };
+    let root = tree.document().map_err(|problem| tree.problems.push(*problem)).ok();
+    (root, tree.problems)
 }
 
 type Read<T> = Result<T, Box<Diagnostic>>;
@@ -87,6 +86,8 @@ struct Tree<'a> {
     source: &'a Source,
     remedies: Remedies,
     parser: Parser<'a, StrInput<'a>>,
+    /// Problems after which the rest can still be read.
+    problems: Vec<Diagnostic>,
 }
 
 impl<'a> Tree<'a> {
@@ -178,9 +179,7 @@ impl<'a> Tree<'a> {
                 let what = format!("the key {:?} is there twice", excerpt(&key.name));
                 let why = format!("it stands in line {} already, and only one of them can count", first.line);
                 let fix = "take one of them out";
-                return Err(Box::new(
-                    Diagnostic::at(self.source, key.place, key.chars, what, fix).because(why),
-                ));
+                self.problems.push(Diagnostic::at(self.source, key.place, key.chars, what, fix).because(why));
             }
             let (event, span) = self.next()?;
             let value = self.node(event, span, depth + 1)?;
@@ -274,9 +273,11 @@ fn is_null(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Diagnostics;
 
     fn tree(text: &str) -> Result<Node, Diagnostics> {
-        read(&Source::new("a.yaml", text))
+        let (root, problems) = read(&Source::new("a.yaml", text), OF_JOB);
+        Diagnostics::of(problems).map_or_else(|| Ok(root.unwrap()), Err)
     }
 
     fn refusal(text: &str) -> String {

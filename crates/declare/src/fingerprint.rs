@@ -75,7 +75,7 @@ mod tests {
     use crate::source::Source;
 
     fn of(text: &str) -> String {
-        fingerprint(&document::read(&Source::new("x", text)).unwrap())
+        fingerprint(&document::read(&Source::new("x", text), document::OF_JOB).0.unwrap())
     }
 
     #[test]

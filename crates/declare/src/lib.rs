@@ -20,7 +20,7 @@ pub mod build;
 
 pub mod render;
 
-pub use check::{Known, check, check_all, check_given};
+pub use check::check_given;
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use load::{load, load_beside, load_folder, read};
+pub use load::{Folder, FolderState, InvalidFile, Known, folder_state, load, load_beside, load_folder, read};
 pub use source::Source;

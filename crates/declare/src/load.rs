@@ -1,52 +1,44 @@
 //! Loading job files: one, one with its neighbours, or a whole folder.
 
+use crate::check::{Checker, Neighbours};
 use crate::document::BYTES_MAX;
 use crate::model::{JobFile, Place};
+use crate::parse::Gaps;
 use crate::{Diagnostic, Diagnostics, Source, check, document, parse};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What the program and its configuration have besides the files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    pub connections: &'a [String],
+    /// Names of the program's own jobs, which files must not declare again.
+    pub own_jobs: &'a [String],
+}
+
+/// The job files of a folder, sorted by name.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    pub files: Vec<JobFile>,
+    pub invalid: Vec<InvalidFile>,
+}
+
+/// A job file that cannot be used.
+#[derive(Clone, Debug)]
+pub struct InvalidFile {
+    pub path: PathBuf,
+    /// The job that it declares, if that can be read.
+    pub job: Option<String>,
+    pub problems: Diagnostics,
+    /// Whether its only problem is that it calls a job of another invalid file.
+    pub is_caller: bool,
+}
 
 /// Parses a job file and checks it by itself.
 pub fn load(path: impl AsRef<Path>) -> Result<JobFile, Diagnostics> {
-    let path = path.as_ref();
-    read(path, &text(path)?)
-}
-
-/// Loads the `*.yaml` and `*.yml` files of a folder, sorted by name, without subfolders, and checks each by itself and
-/// all together.
-pub fn load_folder(folder: impl AsRef<Path>) -> Result<Vec<JobFile>, Diagnostics> {
-    let folder = folder.as_ref();
-    let paths = paths(folder)?;
-    if paths.is_empty() {
-        let fix = "put files with the ending .yaml into it, or name another folder";
-        return Err(Diagnostics::one(Diagnostic::of_file(folder, "the folder has no job files", fix)));
-    }
-    let (mut files, mut problems) = (Vec::new(), Vec::new());
-    for path in paths {
-        match load(&path) {
-            Ok(file) => files.push(file),
-            Err(wrong) => problems.extend(wrong.into_problems()),
-        }
-    }
-    // What is missing may be in a file that could not be parsed.
-    if problems.is_empty() {
-        problems = check::files(&files);
-    }
-    Diagnostics::of(problems).map_or(Ok(files), Err)
-}
-
-/// Loads a job file and the others of its folder, which its job steps may call. Invalid others are left out.
-pub fn load_beside(path: impl AsRef<Path>) -> Result<(JobFile, Vec<JobFile>), Diagnostics> {
-    let path = path.as_ref();
-    let file = load(path)?;
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let others = paths(folder)?.into_iter().filter(|other| other.file_name() != path.file_name());
-    let others = others.filter_map(|other| load(other).ok()).collect();
-    Ok((file, others))
+    Draft::load(path.as_ref()).finish()
 }
 
 /// Parses the text of a job file and checks it by itself.
@@ -57,31 +49,188 @@ pub fn load_beside(path: impl AsRef<Path>) -> Result<(JobFile, Vec<JobFile>), Di
 /// assert_eq!(wrong.problems()[1].fix, "did you mean steps?");
 /// ```
 pub fn read(path: impl Into<PathBuf>, text: &str) -> Result<JobFile, Diagnostics> {
-    let source = Source::new(path, text);
-    let root = document::read(&source)?;
-    let (mut file, mut problems) = parse::job(&source, &root);
-    file.iter_mut().for_each(check::mark);
-    // A misspelt key would cause follow-up problems.
-    if let Some(file) = &file
-        && !parse::has_strangers(&root)
-    {
-        problems.extend(check::alone(file));
+    Draft::read(path.into(), text).finish()
+}
+
+/// Loads the `*.yaml` and `*.yml` files of a folder, without subfolders, and checks each by itself and all together.
+/// The error means that the folder cannot be read.
+pub fn load_folder(folder: impl AsRef<Path>, known: &Known<'_>) -> Result<Folder, Diagnostics> {
+    let mut drafts: Vec<Draft> = paths(folder.as_ref())?.iter().map(|path| Draft::load(path)).collect();
+    refuse_duplicates(&mut drafts, known);
+    check_together(&mut drafts, known);
+    let mut loaded = Folder::default();
+    for draft in drafts {
+        let (path, job, is_caller) = (draft.path.clone(), draft.job.clone(), draft.is_caller);
+        match draft.finish() {
+            Ok(file) => loaded.files.push(file),
+            Err(problems) => loaded.invalid.push(InvalidFile { path, job, problems, is_caller }),
+        }
     }
-    match (file, Diagnostics::of(problems)) {
-        (Some(file), None) => Ok(file),
-        (_, Some(problems)) => Err(problems),
-        (None, None) => {
-            let fix = "report this as a fault of the program, with the file";
-            Err(Diagnostics::one(Diagnostic::of_file(source.path(), "the file cannot be understood", fix)))
+    Ok(loaded)
+}
+
+/// Loads a job file and the others of its folder, which its job steps may call. Invalid others are left out.
+pub fn load_beside(
+    path: impl AsRef<Path>,
+    known: &Known<'_>,
+) -> Result<(JobFile, Vec<JobFile>), Diagnostics> {
+    let path = path.as_ref();
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut drafts = vec![Draft::load(path)];
+    // If the folder cannot be read, neither can the file, and its own message is better.
+    let others = paths(folder).unwrap_or_default();
+    drafts.extend(
+        others.iter().filter(|other| other.file_name() != path.file_name()).map(|other| Draft::load(other)),
+    );
+    check_together(&mut drafts, known);
+    let mut finished = drafts.into_iter().map(Draft::finish);
+    let file = finished.next().unwrap_or_else(|| Err(not_understood(path)))?;
+    Ok((file, finished.filter_map(Result::ok).collect()))
+}
+
+/// Path, size and time of change of each job file.
+pub type FolderState = Vec<(PathBuf, u64, Option<SystemTime>)>;
+
+/// Changes whenever a job file of the folder is added, removed or written.
+pub fn folder_state(folder: impl AsRef<Path>) -> io::Result<FolderState> {
+    let mut state = Vec::new();
+    for path in job_paths(folder.as_ref())? {
+        // A file that has just been removed is missing the next time, too.
+        if let Ok(found) = fs::metadata(&path) {
+            state.push((path, found.len(), found.modified().ok()));
+        }
+    }
+    Ok(state)
+}
+
+/// A job file with everything that was found wrong so far.
+struct Draft {
+    path: PathBuf,
+    job: Option<String>,
+    /// As far as it could be parsed.
+    file: Option<JobFile>,
+    gaps: Gaps,
+    problems: Vec<Diagnostic>,
+    is_caller: bool,
+}
+
+impl Draft {
+    fn load(path: &Path) -> Self {
+        match text(path) {
+            Ok(text) => Self::read(path.to_owned(), &text),
+            Err(problem) => Self::unreadable(path.to_owned(), None, vec![*problem]),
+        }
+    }
+
+    fn read(path: PathBuf, text: &str) -> Self {
+        let source = Source::new(&path, text);
+        let job = declared_name(text);
+        let (root, mut problems) = document::read(&source, document::OF_JOB);
+        let Some(root) = root else { return Self::unreadable(path, job, problems) };
+        let mut parsed = parse::job(&source, &root);
+        problems.append(&mut parsed.problems);
+        if let Some(file) = &mut parsed.file {
+            check::mark(file);
+            problems.extend(check::alone(file, &parsed.gaps));
+        }
+        Self { path, job, file: parsed.file, gaps: parsed.gaps, problems, is_caller: false }
+    }
+
+    fn unreadable(path: PathBuf, job: Option<String>, problems: Vec<Diagnostic>) -> Self {
+        Self { path, job, file: None, gaps: Gaps::default(), problems, is_caller: false }
+    }
+
+    fn finish(self) -> Result<JobFile, Diagnostics> {
+        match (self.file, Diagnostics::of(self.problems)) {
+            (Some(file), None) => Ok(file),
+            (_, Some(problems)) => Err(problems),
+            (None, None) => Err(not_understood(&self.path)),
         }
     }
 }
 
+fn not_understood(path: &Path) -> Diagnostics {
+    let fix = "report this as a fault of the program, with the file";
+    Diagnostics::one(Diagnostic::of_file(path, "the file cannot be understood", fix))
+}
+
+/// The value of the key `job`, also in a file that is not valid YAML.
+fn declared_name(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("job:"))?;
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    Some(value.trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Refuses all files that declare the same job: which one is meant is not known.
+fn refuse_duplicates(drafts: &mut [Draft], known: &Known<'_>) {
+    let declared: Vec<(PathBuf, Option<String>)> =
+        drafts.iter().map(|draft| (draft.path.clone(), draft.job.clone())).collect();
+    for Draft { file, problems, .. } in drafts {
+        let Some(file) = file else { continue };
+        let is_same = |(path, job): &&(PathBuf, Option<String>)| {
+            *path != file.path && job.as_ref() == Some(&file.name.value)
+        };
+        let mut checker = Checker::of(file);
+        if let Some((other, _)) = declared.iter().find(is_same) {
+            let what = format!("two files declare the job {:?}", file.name.value);
+            let why = format!("the other one is {}", other.display());
+            checker.wrong(&file.name, what, "give one of the jobs another name").why = Some(why);
+        }
+        if known.own_jobs.contains(&file.name.value) {
+            let what = format!("the program itself has a job {:?}", file.name.value);
+            checker.wrong(&file.name, what, "give the job of the file another name");
+        }
+        problems.append(&mut checker.problems);
+    }
+}
+
+/// Checks what each file refers to: connections, and jobs of the other files.
+fn check_together(drafts: &mut [Draft], known: &Known<'_>) {
+    let neighbours = Neighbours {
+        files: drafts.iter().filter_map(|draft| draft.file.as_ref()).collect(),
+        invalid: invalid_jobs(drafts),
+    };
+    let found: Vec<Vec<Diagnostic>> = drafts
+        .iter()
+        .map(|Draft { file, gaps, .. }| match file {
+            Some(file) => check::outside(file, gaps, known.connections, &neighbours),
+            None => Vec::new(),
+        })
+        .collect();
+    for (draft, found) in drafts.iter_mut().zip(found) {
+        draft.problems.extend(found);
+    }
+    // A job that calls a job of an invalid file cannot run either, nor can its own callers.
+    loop {
+        let invalid: Vec<String> = invalid_jobs(drafts).into_iter().map(str::to_owned).collect();
+        let mut is_last = true;
+        for draft in drafts.iter_mut().filter(|draft| draft.problems.is_empty()) {
+            draft.problems.extend(draft.file.iter().flat_map(|file| check::invalid_calls(file, &invalid)));
+            draft.is_caller = !draft.problems.is_empty();
+            is_last &= !draft.is_caller;
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// The jobs that files with mistakes declare.
+fn invalid_jobs(drafts: &[Draft]) -> Vec<&str> {
+    drafts
+        .iter()
+        .filter(|draft| !draft.problems.is_empty())
+        .filter_map(|draft| draft.job.as_deref())
+        .collect()
+}
+
 /// Reads no more than a job file may have.
-fn text(path: &Path) -> Result<String, Diagnostics> {
+fn text(path: &Path) -> Result<String, Box<Diagnostic>> {
     let unreadable = |why: String, fix: &str| {
-        let problem = Diagnostic::of_file(path, "the file cannot be read", fix).because(why);
-        Diagnostics::one(problem)
+        Box::new(Diagnostic::of_file(path, "the file cannot be read", fix).because(why))
     };
     let failed = |error: io::Error| {
         let fix = match error.kind() {
@@ -105,19 +254,22 @@ fn text(path: &Path) -> Result<String, Diagnostics> {
         let source = Source::new(path, &before);
         let what = "the byte at this place is not UTF-8";
         let place = Place { line: if before.ends_with('\n') { line + 1 } else { line }, column };
-        Diagnostics::one(Diagnostic::at(&source, place, 1, what, "save the file as UTF-8"))
+        Box::new(Diagnostic::at(&source, place, 1, what, "save the file as UTF-8"))
     })
 }
 
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Diagnostics> {
-    let failed = |error: io::Error| {
+    job_paths(folder).map_err(|error| {
         let fix = "correct the path, or let this user read the folder";
         let problem = Diagnostic::of_file(folder, "the folder cannot be read", fix);
         Diagnostics::one(problem.because(error.to_string()))
-    };
+    })
+}
+
+fn job_paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
         let is_job = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
         if is_job && !path.is_dir() {
             // A file of the current folder is shown as the user would write it.

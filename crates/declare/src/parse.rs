@@ -26,41 +26,61 @@ const JOB: Table = Table {
     example: "job: NAME, steps: and a list of steps",
 };
 
-/// The job, as far as it can be parsed, and all problems.
-pub(crate) fn job(source: &Source, root: &Node) -> (Option<JobFile>, Vec<Diagnostic>) {
-    let mut reader = Reader { source, problems: Vec::new(), steps: 0 };
-    let job = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
-    (job, reader.problems)
+/// A job as far as it could be parsed. It is complete if there are no problems.
+pub(crate) struct Parsed {
+    pub(crate) file: Option<JobFile>,
+    pub(crate) problems: Vec<Diagnostic>,
+    pub(crate) gaps: Gaps,
 }
 
-/// Whether the job itself has unknown keys.
-pub(crate) fn has_strangers(root: &Node) -> bool {
-    matches!(&root.content, Content::Map(entries) if entries.iter().any(|(key, _)| !JOB.keys.contains(&key.name.as_str())))
+/// What could not be parsed, so that later checks do not report what only follows from that.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Gaps {
+    /// Whether names of parameters may be missing.
+    pub(crate) has_unknown_parameters: bool,
+    /// Whether types or defaults of parameters may be wrong.
+    pub(crate) has_bad_parameters: bool,
+    /// The steps that could not be parsed; by name, if that could.
+    pub(crate) steps: Vec<Option<String>>,
+}
+
+pub(crate) fn job(source: &Source, root: &Node) -> Parsed {
+    let mut reader = Reader { source, problems: Vec::new(), steps: 0, gaps: Gaps::default() };
+    let file = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
+    Parsed { file, problems: reader.problems, gaps: reader.gaps }
 }
 
 fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<JobFile> {
     let name = reader.required_text(fields, "job");
     let description = reader.text_of(fields, "description").map(|text| text.value);
+    let before = reader.problems.len();
     let parameters = match fields.get("parameters") {
         Some(node) => reader.parameters(node),
+        // An unknown key may be a misspelt `parameters`.
+        None if fields.entries.iter().any(|(key, _)| !JOB.keys.contains(&key.name.as_str())) => None,
         None => Some(Vec::new()),
     };
+    reader.gaps.has_unknown_parameters = parameters.is_none();
+    reader.gaps.has_bad_parameters = parameters.is_none() || reader.problems.len() > before;
     let is_restartable = reader.truth_of(fields, "restartable", Truth::Yes);
     let on_crash = fields.get("on_crash").map_or(Some(OnCrash::Fail), |node| on_crash(reader, node));
     let schedule = match (fields.get("schedule"), &name) {
-        (Some(node), Some(name)) => Some(reader.schedule(node, &name.value)?),
+        (Some(node), Some(name)) => reader.schedule(node, &name.value),
         _ => None,
     };
     let steps = reader.required(fields, "steps").and_then(|node| reader.steps(node, "steps"));
+    if steps.is_none() {
+        reader.gaps.steps.push(None);
+    }
     Some(JobFile {
         path: reader.source.path().to_owned(),
         name: name?,
         description,
-        parameters: parameters?,
+        parameters: parameters.unwrap_or_default(),
         is_restartable,
-        on_crash: on_crash?,
+        on_crash: on_crash.unwrap_or(OnCrash::Fail),
         schedule,
-        steps: steps?,
+        steps: steps.unwrap_or_default(),
         fingerprint: fingerprint(root),
         source: reader.source.clone(),
     })

@@ -42,6 +42,7 @@ mod prepare_chunk;
 
 pub mod purge;
 pub mod recovery;
+pub mod reload;
 
 use chunk_buffer::{Ahead, ChunkBuffer, ReadChunk, ReadError, kind_of};
 use execution::{Execution, step_seed};
@@ -57,7 +58,7 @@ pub use chunk_step::ChunkStep;
 pub use command::CommandSpec;
 pub use command::log::{LogFolder, LogPart, LogPlace};
 pub use component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
-pub use definition::{Job, JobRegistry};
+pub use definition::{InvalidJobFile, Job, JobRegistry};
 pub use error::JobError;
 pub use graph::{Decision, StepFlow};
 pub use launch::Launching;

@@ -220,7 +220,8 @@ async fn make(
     up: Tick<'_>,
 ) -> Result<Result<ExecutionId, String>, JobError> {
     let refused = |code: Code, why: &dyn std::fmt::Display| Ok(Err(format!("{code}: {why}")));
-    let specs = launcher.jobs().get(up.job)?.parameters();
+    let jobs = launcher.jobs();
+    let specs = jobs.get(up.job)?.parameters();
     let mut parameters = match up.plan.parameters_at(up.tick, specs) {
         Ok(parameters) => parameters,
         Err(why) => return refused(Code::BadJobParameters, &why),

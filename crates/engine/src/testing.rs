@@ -101,7 +101,7 @@ impl JobBench {
         launcher: &Launcher,
         schedules: impl IntoIterator<Item = Schedule>,
     ) -> Result<(), JobError> {
-        let schedules = ScheduleRegistry::new(schedules, launcher.jobs())?;
+        let schedules = ScheduleRegistry::new(schedules, &launcher.jobs())?;
         schedule::register(&self.store, &schedules, &Actor::system()).await
     }
 

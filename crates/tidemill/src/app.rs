@@ -3,7 +3,7 @@
 use crate::commands::{self, Command, Flag};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
 use crate::context::Context;
-use crate::declared::Definitions;
+use crate::declared::{Definitions, JobFolder};
 use crate::output::show_wide;
 use crate::report::{self, Failure};
 use crate::{telemetry, usage, watch};
@@ -187,19 +187,15 @@ impl App {
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
         tidemill_engine::environment::withhold(loaded.secret_variables.iter().cloned());
-        let mut definitions = Definitions::of(jobs);
-        if cli.command.needs_jobs()
-            && let Some(folder) = &loaded.settings.jobs.folder
-        {
-            definitions = definitions
-                .with_folder(folder, &loaded.settings, cli.command.parameters())
-                .map_err(|failure| (failure, output))?;
-        }
-        let all = schedules.iter().cloned().chain(definitions.schedules());
-        let schedules =
-            ScheduleRegistry::new(all, &definitions.jobs).map_err(|error| (error.into(), output))?;
+        let late = |failure| (failure, output);
+        let own = Definitions::of(jobs, schedules);
+        let folder = match cli.command.needs_jobs() {
+            true => JobFolder::of(own.clone(), &loaded, cli.command.parameters()).map_err(late)?,
+            false => None,
+        };
+        let definitions = folder.as_ref().map_or(Ok(own), JobFolder::load).map_err(late)?;
         let program = arguments.first().map(PathBuf::from).unwrap_or_default();
-        let context = Context::new(loaded, definitions, schedules, &program);
+        let context = Context::new(loaded, definitions, folder, &program);
         let again = || match parse(arguments) {
             Ok((cli, _)) => Ok(cli.command),
             Err(error) => Err(Failure::unexpected("the arguments cannot be parsed again", &error)),

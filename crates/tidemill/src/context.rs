@@ -1,14 +1,14 @@
 //! The context of a command: settings, jobs, database and output.
 
 use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
-use crate::declared::Definitions;
+use crate::declared::{Definitions, JobFolder};
 use crate::output::{Listing, print_view};
 use crate::report::{Failure, Result, printable};
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_api::View;
 use tidemill_domain::audit::{Actor, Role};
@@ -20,7 +20,6 @@ use tidemill_domain::process::Identity;
 use tidemill_engine::ProcessOptions;
 use tidemill_engine::job::{JobRegistry, LogFolder};
 use tidemill_engine::pool::PoolOptions;
-use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_store::pool::ViewName;
 use tidemill_store::render::Keys;
@@ -36,7 +35,7 @@ const LOG_FOLDER: &str = "tidemill-logs";
 pub(crate) struct Context {
     loaded: Loaded,
     definitions: Definitions,
-    schedules: ScheduleRegistry,
+    job_folder: Option<Arc<JobFolder>>,
     program: String,
     /// Stores to close at the end.
     stores: Mutex<Vec<Store>>,
@@ -46,12 +45,13 @@ impl Context {
     pub(crate) fn new(
         loaded: Loaded,
         definitions: Definitions,
-        schedules: ScheduleRegistry,
+        job_folder: Option<JobFolder>,
         program: &Path,
     ) -> Self {
         let program =
             program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
-        Self { loaded, definitions, schedules, program, stores: Mutex::default() }
+        let job_folder = job_folder.map(Arc::new);
+        Self { loaded, definitions, job_folder, program, stores: Mutex::default() }
     }
 
     /// The same program with default settings and without jobs; only the log level stays. Paths are relative to `folder`.
@@ -65,9 +65,7 @@ impl Context {
             user_folder: None,
             system_file: folder.join("system.toml"),
         })?;
-        let definitions = Definitions::default();
-        let schedules = ScheduleRegistry::new([], &definitions.jobs)?;
-        Ok(Self { loaded, definitions, schedules, program: self.program.clone(), stores: Mutex::default() })
+        Ok(Self::new(loaded, Definitions::default(), None, Path::new(&self.program)))
     }
 
     /// The jobs of this program, and those of the job files if the command needs them.
@@ -79,8 +77,9 @@ impl Context {
         &self.definitions.jobs
     }
 
-    pub(crate) fn schedules(&self) -> &ScheduleRegistry {
-        &self.schedules
+    /// None if no folder is configured, or the command needs no jobs.
+    pub(crate) fn job_folder(&self) -> Option<&Arc<JobFolder>> {
+        self.job_folder.as_ref()
     }
 
     /// Name of this program, for hints at commands that need its jobs.
@@ -105,6 +104,10 @@ impl Context {
         if self.settings().log.level != LogLevel::Error {
             let _ignored = writeln!(anstream::stderr(), "{}", printable(text));
         }
+    }
+
+    pub(crate) fn warn_of_invalid_files(&self) {
+        self.definitions.warnings().for_each(|warning| self.note(&format!("warning: {warning}")));
     }
 
     /// Prints records as their view `V`: a table has the columns that `columns` names, separated by

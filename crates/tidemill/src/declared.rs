@@ -1,68 +1,74 @@
-//! Jobs that are declared in files: read, checked with what the configuration says, and built. The database is not
-//! touched.
+//! Loads jobs from files: reads them, checks them with the configuration, and builds them. Does not use the database.
 
 use crate::commands::relay::sink::kafka_options;
-use crate::config::Settings;
+use crate::config::{Loaded, Origin, Settings, Value};
 use crate::report::Failure;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidemill_declare::build::{Building, Reach, job};
 use tidemill_declare::model::JobFile;
-use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_folder};
+use tidemill_declare::{
+    Diagnostic, Diagnostics, Folder, FolderState, InvalidFile, Known, check_given, folder_state, load_beside,
+    load_folder,
+};
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::{JobParameters, parameter};
-use tidemill_engine::job::{Job, JobError, JobRegistry};
-use tidemill_engine::schedule::Schedule;
+use tidemill_engine::job::{InvalidJobFile, Job, JobError, JobRegistry};
+use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
 
-/// So many places tell that a parameter is needed.
+/// Maximum number of places to show where a parameter is needed.
 const PLACES_SHOWN: usize = 5;
 
 /// The jobs that a command can run, and how another command finds the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Definitions {
     pub(crate) jobs: JobRegistry,
-    /// The files of those that are declared.
+    pub(crate) schedules: ScheduleRegistry,
     files: Vec<JobFile>,
-    /// What `job restart` needs behind the id, a blank before it; nothing for jobs of the program itself.
+    /// The files that were not loaded.
+    invalid: Vec<InvalidFile>,
+    /// What `job restart` needs after the id, with a space before it; empty for jobs of the program itself.
     flag: String,
 }
 
 impl Definitions {
-    pub(crate) fn of(jobs: JobRegistry) -> Self {
-        Self { jobs, ..Self::default() }
-    }
-
-    /// These, and those of all files of a folder. All that is wrong with them is told at once.
-    pub(crate) fn with_folder(
-        self,
-        folder: &Path,
-        settings: &Settings,
-        origin: Parameters,
-    ) -> Result<Self, Failure> {
-        let files = load_folder(folder)?;
-        let connections = Connections::of(settings, origin)?;
-        check_all(&files, &connections.names())?;
-        let jobs = files.iter().map(|file| connections.build(file, &files)).collect::<Result<Vec<_>, _>>()?;
-        let jobs = JobRegistry::new(self.jobs.iter().cloned().chain(jobs))?;
-        Ok(Self { jobs, files, flag: format!(" --jobs {}", shown(folder)) })
+    /// The jobs and schedules of the program itself.
+    pub(crate) fn of(jobs: JobRegistry, schedules: ScheduleRegistry) -> Self {
+        Self { jobs, schedules, ..Self::default() }
     }
 
     /// The job of one file; it may run those of the other files of its folder.
     pub(crate) fn of_file(path: &Path, settings: &Settings, origin: Parameters) -> Result<Self, Failure> {
-        let (file, others) = load_beside(path)?;
         let connections = Connections::of(settings, origin)?;
-        check(&file, &Known { connections: &connections.names(), jobs: &others })?;
-        let job = connections.build(&file, &others)?;
-        let jobs = JobRegistry::new([job])?;
-        Ok(Self { jobs, files: vec![file], flag: format!(" --file {}", shown(path)) })
+        let known = Known { connections: &connections.names(), own_jobs: &[] };
+        let (file, others) = load_beside(path, &known)?;
+        let jobs = JobRegistry::new([connections.build(&file, &others)?])?;
+        Ok(Self { jobs, files: vec![file], flag: format!(" --file {}", shown(path)), ..Self::default() })
     }
 
-    /// When the declared jobs are launched by themselves.
-    pub(crate) fn schedules(&self) -> impl Iterator<Item = Schedule> {
-        let of_files = self.files.iter().filter_map(|file| file.schedule.as_ref());
-        of_files.map(|schedule| schedule.value.schedule.clone())
+    /// The job of this name. If its file is invalid, the error lists all mistakes.
+    pub(crate) fn job(&self, name: &str) -> Result<&Job, Failure> {
+        let is_declared = |file: &&InvalidFile| file.job.as_deref() == Some(name);
+        match (self.jobs.get(name), self.invalid.iter().find(is_declared)) {
+            (Err(JobError::InvalidFile { .. }), Some(file)) => Err(file.problems.clone().into()),
+            (found, _) => Ok(found?),
+        }
+    }
+
+    /// One line for each file that was not loaded.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.jobs.invalid().iter().map(|InvalidJobFile { path, problems, .. }| {
+            let more = match problems.len() {
+                0 | 1 => String::new(),
+                count => format!(" (and {} more)", count - 1),
+            };
+            let first = problems.first().map_or("", String::as_str);
+            format!("job file {path} was not loaded: {first}{more}; see `tidemill job check {path}`")
+        })
     }
 
     /// Refuses a launch of a declared job with other parameters than it asks for. One that it only turns out to need is
@@ -89,9 +95,97 @@ impl Definitions {
         (names.len() == 1).then(|| names.remove(0))
     }
 
-    /// What `job restart` needs behind the id, a blank before it.
     pub(crate) fn flag(&self) -> &str {
         &self.flag
+    }
+}
+
+/// A folder of job files, and what is needed to build their jobs.
+#[derive(Debug)]
+pub(crate) struct JobFolder {
+    path: PathBuf,
+    /// The jobs and schedules of the program itself.
+    own: Definitions,
+    connections: Connections,
+    flag: String,
+    /// The state of the folder at the last load, and at the last look.
+    seen: Mutex<[FolderState; 2]>,
+}
+
+impl JobFolder {
+    /// None if no folder is configured.
+    pub(crate) fn of(own: Definitions, loaded: &Loaded, origin: Parameters) -> Result<Option<Self>, Failure> {
+        let Some(path) = loaded.settings.jobs.folder.clone() else { return Ok(None) };
+        let connections = Connections::of(&loaded.settings, origin)?;
+        let is_flag = |value: &Value| value.path == "jobs.folder" && matches!(value.origin, Origin::Flag(_));
+        let flag = match loaded.values.iter().any(is_flag) {
+            true => format!(" --jobs {}", shown(&path)),
+            false => String::new(),
+        };
+        Ok(Some(Self { path, own, connections, flag, seen: Mutex::default() }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The jobs of the program and of all valid files. Invalid files are left out and listed.
+    pub(crate) fn load(&self) -> Result<Definitions, Failure> {
+        // Before the files are read, so that a later change is noticed.
+        let state = folder_state(&self.path).unwrap_or_default();
+        let own_jobs = self.own.jobs.names();
+        let known = Known { connections: &self.connections.names(), own_jobs: &own_jobs };
+        let Folder { mut files, mut invalid } = load_folder(&self.path, &known)?;
+        let mut jobs: Vec<Job> = self.own.jobs.iter().cloned().collect();
+        let all = files.clone();
+        files.retain(|file| match self.connections.build(file, &all) {
+            Ok(job) => {
+                jobs.push(job);
+                true
+            }
+            Err(problems) => {
+                let (path, job) = (file.path.clone(), Some(file.name.value.clone()));
+                invalid.push(InvalidFile { path, job, problems, is_caller: false });
+                false
+            }
+        });
+        let jobs = JobRegistry::new(jobs)?.with_invalid(invalid.iter().map(invalid_job_file));
+        let of_files = files.iter().filter_map(|file| Some(file.schedule.as_ref()?.value.schedule.clone()));
+        let schedules = ScheduleRegistry::new(self.own.schedules.iter().cloned().chain(of_files), &jobs)?;
+        *self.seen() = [state.clone(), state];
+        Ok(Definitions { jobs, schedules, files, invalid, flag: self.flag.clone() })
+    }
+
+    /// All jobs and schedules if a file was added, removed or written. A file that is just being written is left for
+    /// the next look.
+    pub(crate) fn reload(&self) -> io::Result<Option<(JobRegistry, ScheduleRegistry)>> {
+        let state = folder_state(&self.path)?;
+        let is_due = {
+            let [loaded, last] = &mut *self.seen();
+            let is_due = state == *last && state != *loaded;
+            *last = state;
+            is_due
+        };
+        if !is_due {
+            return Ok(None);
+        }
+        let definitions = self.load().map_err(|failure| io::Error::other(failure.summary()))?;
+        let count = definitions.jobs.names().len();
+        tracing::info!("job files have changed; {count} jobs are loaded from {}", self.path.display());
+        definitions.warnings().for_each(|warning| tracing::error!("{warning}"));
+        Ok(Some((definitions.jobs, definitions.schedules)))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, [FolderState; 2]> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn invalid_job_file(file: &InvalidFile) -> InvalidJobFile {
+    InvalidJobFile {
+        path: file.path.display().to_string(),
+        job: file.job.clone(),
+        problems: file.problems.problems().iter().map(Diagnostic::headline).collect(),
     }
 }
 
@@ -120,6 +214,7 @@ pub(crate) enum Parameters {
 }
 
 /// The databases that files name, and Kafka.
+#[derive(Debug)]
 struct Connections {
     databases: BTreeMap<String, Database>,
     /// Only those who read a topic have to care.
@@ -146,9 +241,9 @@ impl Connections {
         self.databases.keys().cloned().collect()
     }
 
-    fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Failure> {
+    fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Diagnostics> {
         let (kafka, reach) = (self.kafka.as_ref(), &self.reach);
-        Ok(job(file, &Building { connections: &self.databases, kafka, jobs, reach })?)
+        job(file, &Building { connections: &self.databases, kafka, jobs, reach })
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Failure {
     exit: Option<Exit>,
     /// The exit code, if it is not one of [`Exit`].
     number: Option<u8>,
+    /// A last line for people, after all of `others`.
+    total: Option<String>,
     /// File, line and column, for programs.
     at: Option<Box<serde_json::Value>>,
 }
@@ -34,7 +36,17 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
-        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, number: None, at: None }
+        Self {
+            code,
+            what,
+            why: Vec::new(),
+            fix,
+            others: Vec::new(),
+            exit: None,
+            number: None,
+            total: None,
+            at: None,
+        }
     }
 
     /// With the reason; several lines stay several lines.
@@ -86,6 +98,11 @@ impl Failure {
     pub(crate) fn ending(mut self, exit: Exit) -> Self {
         self.exit = Some(exit);
         self
+    }
+
+    /// Ends with this line when it is printed for people.
+    pub(crate) fn totalling(self, total: String) -> Self {
+        Self { total: Some(total), ..self }
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -143,11 +160,14 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Prints a failure to standard error. An error while printing is ignored: the exit code still tells.
 pub(crate) fn print(failure: &Failure, output: Output) {
-    let text = match output {
+    let mut text = match output {
         Output::Json | Output::Jsonl => format!("{}\n", failure.json()),
         Output::Table | Output::Csv if failure.others.is_empty() => failure.text(),
         Output::Table | Output::Csv => failure.others.iter().map(Failure::text).collect(),
     };
+    if let (Some(total), Output::Table | Output::Csv) = (&failure.total, output) {
+        text.push_str(&format!("{total}\n"));
+    }
     let _exit_code_tells = anstream::stderr().write_all(text.as_bytes());
 }
 

@@ -1,37 +1,35 @@
 //! Jobs that call jobs: they must exist, not form a cycle, and get the right parameters.
 
-use super::{Checker, all_steps};
+use super::{Checker, Neighbours, all_steps};
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
 use crate::template::Template;
 use std::collections::BTreeSet;
 
-/// Checks the files of a folder against each other.
-pub(crate) fn files(files: &[JobFile]) -> Vec<Diagnostic> {
-    let mut problems = Vec::new();
-    for (index, file) in files.iter().enumerate() {
-        let mut checker = Checker::of(file);
-        if let Some(other) = files[..index].iter().find(|other| other.name.value == file.name.value) {
-            let what = format!("two files declare the job {:?}", file.name.value);
-            let why = format!("the other one is {}", other.path.display());
-            checker.wrong(&file.name, what, "give one of the jobs another name").why = Some(why);
-        }
-        checker.calls(files);
-        problems.extend(checker.problems);
+/// Reports calls of jobs whose file has mistakes.
+pub(crate) fn invalid_calls(file: &JobFile, invalid: &[String]) -> Vec<Diagnostic> {
+    let mut checker = Checker::of(file);
+    for call in calls(file).into_iter().filter(|call| invalid.contains(&call.job.value)) {
+        let what = format!("the file of the job {:?} has mistakes", call.job.value);
+        checker.wrong(&call.job, what, "correct the file of that job");
     }
-    problems
+    checker.problems
 }
 
 impl Checker<'_> {
-    pub(super) fn calls(&mut self, jobs: &[JobFile]) {
+    pub(super) fn calls(&mut self, neighbours: &Neighbours<'_>) {
+        let jobs = &neighbours.files;
         for call in calls(self.file) {
             if call.job.value == self.file.name.value {
                 let what = format!("the job {:?} would run itself, without end", call.job.value);
                 self.wrong(&call.job, what, "name another job, or take the step out");
                 continue;
             }
+            let is_invalid = neighbours.invalid.contains(&call.job.value.as_str());
             let Some(called) = jobs.iter().find(|job| job.name.value == call.job.value) else {
-                self.unknown_job(call, jobs);
+                if !is_invalid {
+                    self.unknown_job(call, jobs);
+                }
                 continue;
             };
             if let Some(circle) = self.circle(called, jobs) {
@@ -39,18 +37,20 @@ impl Checker<'_> {
                 self.wrong(&call.job, what, "take one of the steps out").why = Some(circle);
             }
             match &call.parameters {
+                _ if is_invalid => {}
                 Some(given) => {
                     for (name, text) in given {
                         self.passed(name, text, called);
                     }
                     self.left_out(call, called, |name| given.contains_key(name));
                 }
+                None if self.gaps.has_unknown_parameters => {}
                 None => self.passed_on(call, called),
             }
         }
     }
 
-    fn unknown_job(&mut self, call: &JobCall, jobs: &[JobFile]) {
+    fn unknown_job(&mut self, call: &JobCall, jobs: &[&JobFile]) {
         let others: Vec<&str> = jobs.iter().map(|job| job.name.value.as_str()).collect();
         let others: Vec<&str> = others.into_iter().filter(|name| *name != self.file.name.value).collect();
         let fix = did_you_mean(&call.job.value, others.iter().copied(), || {
@@ -65,7 +65,7 @@ impl Checker<'_> {
     }
 
     /// The path of calls from a job back to this one.
-    fn circle(&self, called: &JobFile, jobs: &[JobFile]) -> Option<String> {
+    fn circle(&self, called: &JobFile, jobs: &[&JobFile]) -> Option<String> {
         let home = self.file.name.value.as_str();
         let mut seen = BTreeSet::new();
         let mut open = vec![vec![home, called.name.value.as_str()]];

@@ -14,7 +14,9 @@ impl<'a> Checker<'a> {
         let mut seen = BTreeMap::new();
         self.flow(&file.steps, &mut seen);
         let all = super::all_steps(&file.steps);
-        if all.iter().all(|step| matches!(step.work, Work::Decide(_) | Work::Flow(_) | Work::Split(_))) {
+        if self.gaps.steps.is_empty()
+            && all.iter().all(|step| matches!(step.work, Work::Decide(_) | Work::Flow(_) | Work::Split(_)))
+        {
             let what = "the job only decides, and has no step that does something";
             self.wrong(&file.name, what, "add a step with chunk, command, sql, spark or job");
         }
@@ -43,7 +45,7 @@ impl<'a> Checker<'a> {
             }
             self.transitions(step, steps);
         }
-        if self.problems.len() == before {
+        if self.problems.len() == before && self.gaps.steps.is_empty() {
             self.way(steps);
         }
         for step in steps {
@@ -63,9 +65,12 @@ impl<'a> Checker<'a> {
         for (_, target) in &step.on {
             let (Target::To(to) | Target::Stop(Some(to))) = &target.value else { continue };
             let mut known: Vec<&str> = steps.iter().map(|step| step.name.value.as_str()).collect();
-            if known.contains(&to.as_str()) {
+            // A step that could not be parsed may be the target, above all if it has no name.
+            let may_be = |name: &Option<String>| name.as_ref().is_none_or(|name| name == to);
+            if known.contains(&to.as_str()) || self.gaps.steps.iter().any(may_be) {
                 continue;
             }
+            known.extend(self.gaps.steps.iter().flatten().map(String::as_str));
             known.dedup();
             let fix = did_you_mean(to, known.iter().copied(), || format!("name one of {}", known.join(", ")));
             let is_elsewhere = super::all_steps(&self.file.steps).iter().any(|step| step.name.value == *to);

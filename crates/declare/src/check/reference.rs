@@ -205,6 +205,9 @@ impl Checker<'_> {
                 return;
             }
         };
+        if self.gaps.has_unknown_parameters {
+            return;
+        }
         let file = self.file;
         for (name, offset) in template.names() {
             let mut known: Vec<&str> = own.to_vec();
@@ -234,8 +237,10 @@ impl Checker<'_> {
                 self.variable(text, &expression, &variable, allowed);
             }
         }
-        let parameters = self.declared().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        self.fields(text, &expression, "parameters", "parameter", &parameters);
+        if !self.gaps.has_unknown_parameters {
+            let parameters = self.declared().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            self.fields(text, &expression, "parameters", "parameter", &parameters);
+        }
         if let Some(columns) = columns {
             self.fields(text, &expression, "row", "column", columns);
         }

@@ -69,24 +69,24 @@ impl Reader<'_> {
         let fields = &Fields { table: CHUNK, ..*fields };
         let size = self.number(size, "chunk", 1..=CHUNK_MAX);
         let partitions = fields.get("partitions").map_or(Some(None), |node| self.partitions(node).map(Some));
-        let threads =
-            fields.get("threads").map_or(Some(1), |node| self.number(node, "threads", 1..=THREADS_MAX));
+        let threads = self.number_of(fields, "threads", 1..=THREADS_MAX);
         let read = self.required(fields, "read").and_then(|node| self.read(node));
         let process = fields.get("process").map_or(Some((None, Vec::new())), |node| self.process(node));
         let write = self.required(fields, "write").and_then(|node| self.write(node));
-        let skip = fields.get("skip").map_or(Some(None), |node| self.skip(node).map(Some));
-        let retry = fields.get("retry").map_or(Some(None), |node| self.retry(node).map(Some));
+        let skip = fields.get("skip").and_then(|node| self.skip(node));
+        let retry = fields.get("retry").and_then(|node| self.retry(node));
         let (filter, map) = process?;
+        // A wrong number or policy does not keep the rest from being checked.
         Some(ChunkFile {
-            size: size?,
+            size: size.unwrap_or(1),
             partitions: partitions?,
-            threads: threads?,
+            threads: threads.unwrap_or(1),
             read: read?,
             filter,
             map,
             write: write?,
-            skip: skip?,
-            retry: retry?,
+            skip,
+            retry,
         })
     }
 

@@ -4,6 +4,7 @@ use crate::Source;
 use crate::diagnostic::{Diagnostic, did_you_mean, excerpt};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, Place};
+use crate::parse::Gaps;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
@@ -60,6 +61,7 @@ pub(super) struct Reader<'a> {
     pub(super) source: &'a Source,
     pub(super) problems: Vec<Diagnostic>,
     pub(super) steps: usize,
+    pub(super) gaps: Gaps,
 }
 
 impl Reader<'_> {

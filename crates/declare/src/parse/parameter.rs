@@ -26,7 +26,13 @@ impl Reader<'_> {
         }
         let example = "parameters: { date: { type: date, required: true } }";
         let entries = self.named(node, "parameters is a table by name", example)?;
-        all(entries.iter().map(|(key, value)| self.parameter(key, value)))
+        // Steps may name a parameter whose declaration is wrong.
+        let untyped = |key: &Key| {
+            let spec = ParameterSpec::required(key.name.clone(), ParameterType::Text);
+            At { value: ParameterFile { spec, default: None, allows: Vec::new() }, place: key.place }
+        };
+        let read = |(key, value): &(Key, Node)| self.parameter(key, value).unwrap_or_else(|| untyped(key));
+        Some(entries.iter().map(read).collect())
     }
 
     fn parameter(&mut self, key: &Key, node: &Node) -> Option<At<ParameterFile>> {

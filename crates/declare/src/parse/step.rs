@@ -57,7 +57,7 @@ const STEPS_MAX: usize = 1000;
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 impl Reader<'_> {
-    /// None if one of them cannot be parsed.
+    /// Those that can be parsed; the others are noted as gaps.
     pub(super) fn steps(&mut self, node: &Node, name: &str) -> Option<Vec<StepFile>> {
         let Content::List(items) = &node.content else {
             let what = format!("{name} is a list of steps, and here is {}", node.type_words());
@@ -74,7 +74,14 @@ impl Reader<'_> {
             self.wrong(node, what, "divide it into several jobs, which a job step can run");
             return None;
         }
-        all(items.iter().map(|item| self.step(item)))
+        let mut steps = Vec::new();
+        for item in items {
+            match self.step(item) {
+                Some(step) => steps.push(step),
+                None => self.gaps.steps.push(name_of(item)),
+            }
+        }
+        Some(steps)
     }
 
     fn step(&mut self, node: &Node) -> Option<StepFile> {
@@ -301,5 +308,15 @@ impl Reader<'_> {
             return None;
         }
         all(flows.iter().map(|flow| self.steps(flow, "a flow of split")))
+    }
+}
+
+/// The name of a step that could not be parsed.
+fn name_of(node: &Node) -> Option<String> {
+    let Content::Map(entries) = &node.content else { return None };
+    let (_, name) = entries.iter().find(|(key, _)| key.name == "name")?;
+    match &name.content {
+        Content::Scalar(name) => Some(name.clone()),
+        _ => None,
     }
 }

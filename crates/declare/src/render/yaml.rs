@@ -15,7 +15,7 @@ const REMEDIES: Remedies = Remedies {
 };
 
 pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
-    let root = document::read_as(source, REMEDIES)?;
+    let (root, mut problems) = document::read(source, REMEDIES);
     let wrong = |node: &Node, what: &str| {
         Diagnostic::at(
             source,
@@ -25,10 +25,14 @@ pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
             REMEDIES.empty,
         )
     };
-    let Content::List(items) = &root.content else {
-        return Err(Diagnostics::one(wrong(&root, "the file is a list of tables")));
+    let items = match &root {
+        Some(Node { content: Content::List(items), .. }) => items.as_slice(),
+        other => {
+            problems.extend(other.iter().map(|root| wrong(root, "the file is a list of tables")));
+            &[]
+        }
     };
-    let (mut records, mut problems) = (Vec::new(), Vec::new());
+    let mut records = Vec::new();
     for item in items {
         match &item.content {
             Content::Map(entries) => {

@@ -3,18 +3,26 @@
 use crate::workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tidemill_declare::{Diagnostics, Known, check, load, load_folder};
+use tempfile::TempDir;
+use tidemill_declare::{Diagnostics, Known, load_beside, load_folder};
 
 /// Fewer are not enough to say that messages are looked after.
 const FILES_MIN: usize = 25;
 
-/// What is wrong with a file or folder.
-fn refusal(path: &Path) -> Option<Diagnostics> {
-    if path.is_dir() {
-        return load_folder(path).err();
-    }
+/// All problems of a file or folder. A file is copied to `folder`, which has no other job files.
+fn refusal(path: &Path, folder: &TempDir) -> Option<Diagnostics> {
     let connections = ["warehouse".to_owned(), "shop".to_owned()];
-    load(path).and_then(|file| check(&file, &Known { connections: &connections, jobs: &[] })).err()
+    let known = Known { connections: &connections, own_jobs: &[] };
+    if path.is_dir() {
+        let invalid = load_folder(path, &known).unwrap().invalid;
+        return Diagnostics::join(invalid.into_iter().map(|file| file.problems));
+    }
+    let copy = folder.path().join(path.file_name().unwrap());
+    fs::copy(path, &copy).unwrap();
+    let problems = load_beside(&copy, &known).err();
+    // Its problems are shown with the path of the copy.
+    fs::rename(&copy, copy.with_extension("checked")).unwrap();
+    problems
 }
 
 fn cases() -> Vec<PathBuf> {
@@ -30,13 +38,15 @@ fn every_bad_file_has_its_message() {
     let cases = cases();
     assert!(cases.len() >= FILES_MIN, "only {} files were found", cases.len());
     let root = format!("{}/", workspace().display());
+    let folder = tempfile::tempdir().unwrap();
+    let copies = format!("{}/", folder.path().display());
     let mut wrong = Vec::new();
     for case in &cases {
-        let Some(refusal) = refusal(case) else {
+        let Some(refusal) = refusal(case, &folder) else {
             wrong.push(format!("{} is accepted", case.display()));
             continue;
         };
-        let told = refusal.to_string().replace(&root, "");
+        let told = refusal.to_string().replace(&root, "").replace(&copies, "tests/bad_jobs/");
         let expected = case.with_extension("expected");
         if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
             fs::write(&expected, &told).unwrap();
@@ -60,13 +70,15 @@ fn no_message_is_left_without_its_file() {
 
 #[test]
 fn every_problem_has_a_place_in_its_file_and_a_fix() {
+    let folder = tempfile::tempdir().unwrap();
     for case in cases() {
-        let Some(refusal) = refusal(&case) else { continue };
+        let Some(refusal) = refusal(&case, &folder) else { continue };
         for problem in refusal.problems() {
             assert!(!problem.fix.is_empty() && !problem.fix.ends_with('.'), "{problem}");
             assert!(!problem.what.ends_with('.'), "{problem}");
             if let Some(place) = problem.place {
-                let text = fs::read_to_string(&problem.path).unwrap();
+                let path = if case.is_dir() { &problem.path } else { &case };
+                let text = fs::read_to_string(path).unwrap();
                 let line = text.lines().nth(place.line - 1).unwrap_or_default();
                 assert!(place.column <= line.chars().count() + 1, "{problem}");
             }

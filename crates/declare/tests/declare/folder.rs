@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
-use tidemill_declare::{Known, check, load, load_beside, load_folder};
+use tidemill_declare::{Folder, InvalidFile, Known, folder_state, load, load_beside, load_folder};
 
 fn job(name: &str, called: Option<&str>) -> String {
     let work = called.map_or("command: [\"true\"]".to_owned(), |called| format!("job: {called}"));
@@ -32,10 +32,96 @@ fn a_folder_is_read_in_the_order_of_names_and_other_files_are_left_alone() {
     ]);
     fs::create_dir(folder.path().join("deep.yaml")).unwrap();
 
-    let files = load_folder(folder.path()).unwrap();
+    let loaded = load_folder(folder.path(), &Known::default()).unwrap();
 
-    let names: Vec<&str> = files.iter().map(|file| file.name.value.as_str()).collect();
-    assert_eq!(names, ["first", "second"]);
+    assert_eq!(names(&loaded), ["first", "second"]);
+    assert!(loaded.invalid.is_empty());
+}
+
+fn names(loaded: &Folder) -> Vec<&str> {
+    loaded.files.iter().map(|file| file.name.value.as_str()).collect()
+}
+
+/// File, job and headlines of the invalid files.
+fn invalid(loaded: &Folder, folder: &Path) -> Vec<(String, Option<String>, Vec<String>)> {
+    let of = |file: &InvalidFile| {
+        let name = file.path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, file.job.clone(), headlines(&file.problems, folder))
+    };
+    loaded.invalid.iter().map(of).collect()
+}
+
+#[test]
+fn an_invalid_file_does_not_keep_the_others_from_being_loaded() {
+    let folder = folder(&[
+        ("a.yaml", "job: a # with a comment\nsteps: [\n"),
+        ("b.yaml", "steps: []\n"),
+        ("c.yaml", &job("c", None)),
+    ]);
+
+    let loaded = load_folder(folder.path(), &Known::default()).unwrap();
+
+    assert_eq!(names(&loaded), ["c"]);
+    let invalid = invalid(&loaded, folder.path());
+    assert_eq!((&*invalid[0].0, invalid[0].1.as_deref()), ("a.yaml", Some("a")));
+    assert!(invalid[0].2[0].starts_with("a.yaml:2:"), "{invalid:?}");
+    assert_eq!((&*invalid[1].0, &invalid[1].1), ("b.yaml", &None));
+}
+
+#[test]
+fn all_files_that_declare_the_same_job_are_invalid() {
+    let folder = folder(&[
+        ("a-old.yaml", &job("a", None)),
+        ("a.yaml", &job("a", None)),
+        ("b.yaml", &job("b", None)),
+        ("c.yaml", &job("c", None)),
+    ]);
+    let known = Known { connections: &[], own_jobs: &["c".to_owned()] };
+
+    let loaded = load_folder(folder.path(), &known).unwrap();
+
+    assert_eq!(names(&loaded), ["b"]);
+    let told: Vec<String> = invalid(&loaded, folder.path()).into_iter().flat_map(|file| file.2).collect();
+    assert_eq!(
+        told,
+        [
+            "a-old.yaml:1:6: two files declare the job \"a\"",
+            "a.yaml:1:6: two files declare the job \"a\"",
+            "c.yaml:1:6: the program itself has a job \"c\"",
+        ]
+    );
+}
+
+#[test]
+fn a_job_that_calls_a_job_of_an_invalid_file_is_invalid_too() {
+    let folder = folder(&[
+        ("a.yaml", &job("a", Some("b"))),
+        ("b.yaml", &job("b", Some("c"))),
+        ("c.yaml", "job: c\nsteps: [\n"),
+        ("d.yaml", &job("d", None)),
+    ]);
+
+    let loaded = load_folder(folder.path(), &Known::default()).unwrap();
+
+    assert_eq!(names(&loaded), ["d"]);
+    let callers: Vec<bool> = loaded.invalid.iter().map(|file| file.is_caller).collect();
+    assert_eq!(callers, [true, true, false]);
+    let told = invalid(&loaded, folder.path());
+    assert_eq!(told[0].2, ["a.yaml:4:10: the file of the job \"b\" has mistakes"]);
+}
+
+#[test]
+fn the_state_of_a_folder_changes_with_its_job_files_only() {
+    let folder = folder(&[("a.yaml", "job: a\n"), ("notes.txt", "")]);
+    let state = || folder_state(folder.path()).unwrap();
+    let before = state();
+
+    fs::write(folder.path().join("notes.txt"), "more").unwrap();
+    assert_eq!(state(), before);
+    fs::write(folder.path().join("a.yaml"), "job: ab\n").unwrap();
+    assert_ne!(state(), before);
+    fs::remove_file(folder.path().join("a.yaml")).unwrap();
+    assert!(state().is_empty());
 }
 
 #[test]
@@ -43,9 +129,9 @@ fn everything_that_is_wrong_in_a_folder_is_told_at_once() {
     let folder =
         folder(&[("a.yaml", "job: a\n"), ("b.yaml", "job: b\nstepps: []\n"), ("c.yaml", &job("c", None))]);
 
-    let wrong = load_folder(folder.path()).unwrap_err();
+    let loaded = load_folder(folder.path(), &Known::default()).unwrap();
 
-    let told = headlines(&wrong, folder.path());
+    let told: Vec<String> = invalid(&loaded, folder.path()).into_iter().flat_map(|file| file.2).collect();
     assert_eq!(
         told,
         [
@@ -57,11 +143,13 @@ fn everything_that_is_wrong_in_a_folder_is_told_at_once() {
 }
 
 #[test]
-fn a_folder_without_job_files_is_refused() {
+fn a_folder_without_job_files_is_empty_and_one_that_does_not_exist_is_refused() {
     let empty = folder(&[("notes.txt", "")]);
+    let load = |path: &Path| load_folder(path, &Known::default());
 
-    assert!(load_folder(empty.path()).unwrap_err().to_string().contains("has no job files"));
-    assert!(load_folder(empty.path().join("nowhere")).unwrap_err().to_string().contains("cannot be read"));
+    assert!(names(&load(empty.path()).unwrap()).is_empty());
+    let missing = load(&empty.path().join("nowhere")).unwrap_err();
+    assert!(missing.to_string().contains("cannot be read"));
 }
 
 #[test]
@@ -69,11 +157,11 @@ fn a_file_runs_although_another_of_its_folder_is_broken() {
     let folder =
         folder(&[("a.yaml", &job("a", Some("b"))), ("b.yaml", &job("b", None)), ("broken.yaml", "job: [\n")]);
 
-    let (file, others) = load_beside(folder.path().join("a.yaml")).unwrap();
+    let load = || load_beside(folder.path().join("a.yaml"), &Known::default());
 
-    assert_eq!(others.len(), 1);
-    assert_eq!(check(&file, &Known { connections: &[], jobs: &others }), Ok(()));
-    assert!(check(&file, &Known::default()).unwrap_err().to_string().contains("there is no job \"b\""));
+    assert_eq!(load().unwrap().1.len(), 1);
+    fs::remove_file(folder.path().join("b.yaml")).unwrap();
+    assert!(load().unwrap_err().to_string().contains("there is no job \"b\""));
 }
 
 #[test]

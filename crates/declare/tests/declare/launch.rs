@@ -1,10 +1,9 @@
 //! Parameters that a launch did not give, and connections that the configuration does not have.
 
 use tidemill_declare::model::JobFile;
-use tidemill_declare::{Known, check, check_given, read};
+use tidemill_declare::{Known, check_given, load_beside, read};
 
-fn job() -> JobFile {
-    let text = r#"job: a
+const JOB: &str = r#"job: a
 parameters:
   day: { type: date, required: true }
   file: { type: string }
@@ -20,7 +19,9 @@ steps:
     read: { jsonl: { path: "${file}" } }
     write: { jsonl: { path: "${file}.out" } }
 "#;
-    read("a.yaml", text).unwrap()
+
+fn job() -> JobFile {
+    read("a.yaml", JOB).unwrap()
 }
 
 #[test]
@@ -37,7 +38,11 @@ fn a_launch_without_a_parameter_that_a_text_needs_is_refused_with_its_place() {
 fn a_connection_that_the_configuration_does_not_have_is_refused() {
     let connections = ["shop".to_owned()];
 
-    assert_eq!(check(&job(), &Known { connections: &connections, jobs: &[] }), Ok(()));
-    let wrong = check(&job(), &Known::default()).unwrap_err();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.yaml");
+    std::fs::write(&path, JOB).unwrap();
+
+    assert!(load_beside(&path, &Known { connections: &connections, own_jobs: &[] }).is_ok());
+    let wrong = load_beside(&path, &Known::default()).unwrap_err();
     assert_eq!(wrong.problems()[0].fix, "add [connections.shop] with its url to the configuration");
 }

@@ -206,10 +206,22 @@ impl fmt::Debug for Job {
     }
 }
 
-/// The jobs of a program, by name.
+/// A job file that was not loaded because of its mistakes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidJobFile {
+    /// Path of the file.
+    pub path: String,
+    /// The job that it declares, if that can be read.
+    pub job: Option<String>,
+    /// The mistakes, each as `FILE:LINE:COLUMN: WHAT`; never empty.
+    pub problems: Vec<String>,
+}
+
+/// The jobs of a program, by name, and the job files that were not loaded. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct JobRegistry {
     jobs: Arc<BTreeMap<String, Job>>,
+    invalid: Arc<[InvalidJobFile]>,
 }
 
 impl JobRegistry {
@@ -223,12 +235,32 @@ impl JobRegistry {
                 return Err(JobError::BadDefinition { job: name, why: "two jobs have this name".into() });
             }
         }
-        Ok(Self { jobs: Arc::new(known) })
+        Ok(Self { jobs: Arc::new(known), invalid: Arc::default() })
+    }
+
+    /// Adds files that were not loaded. A launch of their jobs fails with their first mistake.
+    #[must_use]
+    pub fn with_invalid(self, files: impl IntoIterator<Item = InvalidJobFile>) -> Self {
+        Self { invalid: files.into_iter().collect(), ..self }
+    }
+
+    /// The job files that were not loaded.
+    pub fn invalid(&self) -> &[InvalidJobFile] {
+        &self.invalid
     }
 
     /// The job of this name.
     pub fn get(&self, name: &str) -> Result<&Job, JobError> {
-        self.jobs.get(name).ok_or_else(|| JobError::UnknownJob { name: name.to_owned(), known: self.names() })
+        self.jobs.get(name).ok_or_else(|| {
+            let name = name.to_owned();
+            match self.invalid.iter().find(|file| file.job.as_ref() == Some(&name)) {
+                Some(InvalidJobFile { path, problems, .. }) => {
+                    let problem = problems.first().cloned().unwrap_or_default();
+                    JobError::InvalidFile { job: name, path: path.clone(), problem }
+                }
+                None => JobError::UnknownJob { name, known: self.names() },
+            }
+        })
     }
 
     /// All names, sorted.

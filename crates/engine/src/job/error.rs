@@ -25,6 +25,16 @@ pub enum JobError {
         /// The registered jobs.
         known: Vec<String>,
     },
+    /// The file that declares the job has mistakes, so it was not loaded.
+    #[error("the file of job {job:?} was not loaded: {problem}")]
+    InvalidFile {
+        /// The name.
+        job: String,
+        /// Path of the file.
+        path: String,
+        /// The first mistake, with its place.
+        problem: String,
+    },
     /// There is no such execution.
     #[error("there is no execution {0}")]
     UnknownExecution(ExecutionId),
@@ -96,6 +106,7 @@ impl JobError {
         match self {
             Self::Engine(error) => error.code(),
             Self::UnknownJob { .. } => Code::UnknownJob,
+            Self::InvalidFile { .. } => Code::BadJobFile,
             Self::UnknownExecution(_) => Code::UnknownExecution,
             Self::Refused { refusal, .. } => refusal.code(),
             Self::NoNext { .. } => Code::BadJobParameters,
@@ -118,6 +129,7 @@ impl JobError {
             Self::UnknownJob { name, known } => {
                 format!("{}there are: {}", did_you_mean(name, known), known.join(", "))
             }
+            Self::InvalidFile { path, .. } => format!("correct the file; `tidemill job check {path}` lists all mistakes"),
             Self::UnknownExecution(_) => "see `tidemill executions`, or /api/v1/executions of the server".into(),
             Self::Refused { refusal, .. } => refusal.fix().into(),
             Self::NoNext { .. } => "give other parameters, or the number itself and not --next".into(),

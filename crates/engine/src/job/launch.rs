@@ -75,8 +75,9 @@ impl Launcher {
 
     /// Restarts one execution of our jobs that is due after its process died.
     pub(crate) async fn restart_due(&self) -> Result<Option<Running>, JobError> {
+        let jobs = self.jobs();
         let names: Vec<(&str, Option<&str>)> =
-            self.jobs().iter().map(|job| (job.name(), job.definition())).collect();
+            jobs.iter().map(|job| (job.name(), job.definition())).collect();
         if names.is_empty() {
             return Ok(None);
         }
@@ -111,7 +112,8 @@ impl Launcher {
     /// that the limit of this process is not checked.
     #[crate::boxed]
     pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
-        let job = self.jobs().get(&found.execution.job)?;
+        let jobs = self.jobs();
+        let job = jobs.get(&found.execution.job)?;
         let parameters = found.job_parameters()?;
         let rules = LaunchRules {
             is_restartable: job.is_restartable(),

@@ -54,7 +54,7 @@ struct Inner {
     store: Store,
     process: Process,
     clock: Arc<dyn Clock>,
-    jobs: JobRegistry,
+    jobs: Mutex<JobRegistry>,
     running: Mutex<HashMap<ExecutionId, StopSwitch>>,
     /// Stops partitions of other processes' executions that run here.
     partition_stop: StopSwitch,
@@ -70,7 +70,7 @@ impl Launcher {
             store,
             process,
             clock,
-            jobs,
+            jobs: Mutex::new(jobs),
             running: Mutex::default(),
             partition_stop: StopSwitch::default(),
             partitions: Arc::default(),
@@ -111,9 +111,14 @@ impl Launcher {
         self
     }
 
-    /// The jobs that it can start.
-    pub fn jobs(&self) -> &JobRegistry {
-        &self.inner.jobs
+    /// The jobs that it can start now.
+    pub fn jobs(&self) -> JobRegistry {
+        locked(&self.inner.jobs).clone()
+    }
+
+    /// Replaces the jobs. Running executions keep the definition they began with.
+    pub fn set_jobs(&self, jobs: JobRegistry) {
+        *locked(&self.inner.jobs) = jobs;
     }
 
     /// The database.

@@ -27,7 +27,7 @@ pub(crate) async fn list(
 ) -> List<Job> {
     let limit = limit(query.limit)?;
     let records = tx.jobs().list(limit).await?;
-    let all = with_registered(records, state.launcher().jobs());
+    let all = with_registered(records, &state.launcher().jobs());
     Ok(Json(Page::whole(all.into_iter().take(limit as usize))))
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Read(mut tx): Read,
 ) -> Answer<JobDetail> {
-    Ok(Json(detail(&mut tx, checked(&name)?, state.launcher().jobs()).await?))
+    Ok(Json(detail(&mut tx, checked(&name)?, &state.launcher().jobs()).await?))
 }
 
 /// List the instances of a job, the newest first.

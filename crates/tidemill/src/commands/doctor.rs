@@ -5,6 +5,7 @@ mod service;
 
 use crate::config::Output;
 use crate::context::Context;
+use crate::declared::{JobFolder, Parameters};
 use crate::output::{Listing, write_stdout};
 use crate::report::{Failure, printable};
 use serde_json::json;
@@ -15,6 +16,7 @@ use tidemill_store::StoreError;
 #[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = vec![configuration(context)];
+    checks.extend(job_files(context));
     checks.extend(database::look(context).await);
     checks.extend(service::kafka(context).await);
     checks.extend(service::renders(context).await);
@@ -30,6 +32,28 @@ fn configuration(context: &Context) -> Check {
         files => files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     Check { name: "configuration", verdict: Verdict::Good(read) }
+}
+
+/// None without a folder of job files.
+fn job_files(context: &Context) -> Option<Check> {
+    let own = context.definitions().clone();
+    let loaded = JobFolder::of(own, context.loaded(), Parameters::Stored)
+        .and_then(|folder| folder.map(|folder| Ok((folder.load()?, folder))).transpose());
+    let verdict = match loaded {
+        Ok(None) => return None,
+        Ok(Some((definitions, folder))) => {
+            let (count, path) = (definitions.jobs.names().len(), folder.path().display());
+            match definitions.warnings().collect::<Vec<_>>().as_slice() {
+                [] => Verdict::Good(format!("{count} jobs in {path}")),
+                warnings => Verdict::bad(
+                    warnings.join("; "),
+                    format!("`tidemill job check {path}` lists all mistakes"),
+                ),
+            }
+        }
+        Err(failure) => Verdict::of(&failure),
+    };
+    Some(Check { name: "job files", verdict })
 }
 
 struct Check {

@@ -63,8 +63,9 @@ pub(crate) enum JobCommand {
     Backfill(backfill::BackfillArguments),
     /// Check job files: print what they would run, or all errors; runs nothing
     Check {
-        /// A job file, or a folder of .yaml and .yml files
-        path: PathBuf,
+        /// Job files, or folders of .yaml and .yml files
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
     },
     /// Restart an execution that failed or was stopped, in this process, and wait until it ends
     Restart {
@@ -214,8 +215,9 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
             let launched = run::launch(&job, &parameters, options, context).await;
             launched.map_err(|failure| suggest_file(failure, &job))
         }
-        JobCommand::Check { path } => {
-            check::run(&path, context).map_err(|failure| suggest_file(failure, &path.to_string_lossy()))
+        JobCommand::Check { paths } => {
+            let first = paths.first().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+            check::run(&paths, context).map_err(|failure| suggest_file(failure, &first))
         }
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
         JobCommand::Restart { execution, accept_change, file, .. } => {

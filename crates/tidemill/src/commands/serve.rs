@@ -142,6 +142,7 @@ impl Serving {
         let policy = Setup::policy(&context.settings().render)?;
         let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
         let jobs = context.jobs().clone();
+        context.definitions().warnings().for_each(|warning| tracing::error!("{warning}"));
         // A server may work without being allowed to make views; who migrates is told.
         if let Err(failure) = context.make_pool_views(store).await {
             tracing::warn!(code = %failure.code(), ?failure, "the views of the pools were not made");
@@ -181,7 +182,7 @@ impl Serving {
             lambda: lambda(context),
         };
         let bound = match Server::bind(options, parts).await {
-            Ok(server) => schedule::register(store, context.schedules(), &Actor::system())
+            Ok(server) => schedule::register(store, &context.definitions().schedules, &Actor::system())
                 .await
                 .map(|()| server)
                 .map_err(Failure::from),

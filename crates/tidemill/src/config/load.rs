@@ -60,6 +60,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     read_files(sources, &mut layers);
     env::read(&sources.environment, &sources.working_folder, &mut layers);
     read_flags(sources, &mut layers);
+    find_jobs_folder(sources, &mut layers);
 
     let Layers { values: given, files, mut secret_variables, problems } = layers;
     secret_variables.extend(env::secrets(&sources.environment));
@@ -128,6 +129,18 @@ fn project_file(sources: &Sources) -> (PathBuf, Origin) {
     match env::find(&sources.environment, env::CONFIG) {
         Some(path) => (folder.join(path), Origin::Env(env::CONFIG.to_owned())),
         None => (folder.join("tidemill.toml"), Origin::Default),
+    }
+}
+
+/// Without a setting, the folder `jobs` is used if it exists.
+fn find_jobs_folder(sources: &Sources, layers: &mut Layers) {
+    const PATH: &str = "jobs.folder";
+    if !layers.values.contains_key(PATH)
+        && sources.working_folder.join("jobs").is_dir()
+        && let Some(key) = key::find(PATH)
+    {
+        let (text, form, origin) = (Secret::new("jobs"), Form::Plain, Origin::Default);
+        layers.give(PATH.to_owned(), Given { key, text, form, origin });
     }
 }
 

@@ -86,7 +86,7 @@ tables! {
             "Maximum number of executions that a server runs at once.";
         max_partitions: u32 = "4", Number(0, 1000) =>
             "Maximum number of partitions that a server runs at once for other processes.";
-        folder: Option<PathBuf> => "Folder with job files.";
+        folder: Option<PathBuf> => "Folder with job files. If it is not set, `jobs` is used if that folder exists.";
         roots: Option<Vec<PathBuf>> => "Folders that job files may read and write, separated by semicolons.";
         log_dir: Option<PathBuf> =>
             "Folder for the output of command and Spark steps; tidemill-logs beside the SQLite file or in the working folder if not set.";

@@ -87,6 +87,26 @@ fn every_fault_is_told_at_once_with_its_place_and_its_line() {
     assert!(ran.stderr.contains("jobs/transfers.yaml:8:5: unknown key \"chnk\""), "{}", ran.stderr);
     assert!(ran.stderr.contains("\n  8 |     chnk: 1000\n    |     ^^^^\n"), "{}", ran.stderr);
     assert!(ran.stderr.contains("fix: did you mean chunk?"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("jobs/transfers.yaml:14:31: ${dat} names no parameter"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("\n3 problems in 1 file\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn several_paths_are_checked_at_once() {
+    let stage = stage();
+    fs::create_dir(stage.path("more")).unwrap();
+    fs::write(stage.path("more/caller.yaml"), "job: caller\nsteps:\n  - name: one\n    job: broken\n")
+        .unwrap();
+    fs::write(stage.path("more/broken.yaml"), "job: broken\nstepps: []\nsteps: 5\n").unwrap();
+    fs::write(stage.path("alone.yaml"), "job: alone\nsteps:\n  - name: one\n    sql: \"${x}\"\n").unwrap();
+
+    let ran = check(&stage, &["jobs/transfers.yaml", "more", "alone.yaml"]);
+
+    ran.fails("TM1020", 2);
+    assert!(ran.stderr.contains("alone.yaml:4:11: ${x} names no parameter"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("more/broken.yaml:2:1: unknown key"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("more/broken.yaml:3:8: steps is a list of steps"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("\n3 problems in 2 files\n"), "{}", ran.stderr);
 }
 
 #[test]
@@ -95,13 +115,17 @@ fn faults_are_told_for_programs_too() {
     let wrong = JOB.replace("connection: shop", "connection: shpo").replace("row.id", "rwo.id");
     fs::write(stage.path("jobs/transfers.yaml"), wrong).unwrap();
 
-    // What is wrong with a file by itself comes first; what it needs from outside is looked at afterwards.
     let ran = check(&stage, &["jobs/transfers.yaml", "-o", "json"]);
 
     let told: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert_eq!((ran.code, &told["code"]), (Some(2), &"TM1020".into()));
-    assert_eq!(told["at"], serde_json::json!({ "file": "jobs/transfers.yaml", "line": 10, "column": 28 }));
-    assert_eq!(told["remedy"], "did you mean row?");
+    let [connection, variable] = told["errors"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    assert_eq!((&connection["at"]["line"], &connection["remedy"]), (&9.into(), &"did you mean shop?".into()));
+    assert_eq!(
+        variable["at"],
+        serde_json::json!({ "file": "jobs/transfers.yaml", "line": 10, "column": 28 })
+    );
+    assert_eq!(variable["remedy"], "did you mean row?");
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod job_file;
 mod job_kafka;
 mod job_reach;
 mod logs;
+mod job_reload;
 mod manual;
 mod metrics;
 mod openapi;

@@ -23,9 +23,7 @@ pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(100), max: Durat
 /// it has to let go of are handed back at the end of their chunk.
 #[crate::boxed]
 pub async fn run(launcher: Launcher, slots: usize) {
-    let divided = |job: &&Job| job.steps().iter().any(|step| step.worker().is_some());
-    let jobs: Vec<Job> = launcher.jobs().iter().filter(divided).cloned().collect();
-    if jobs.is_empty() || slots == 0 {
+    if slots == 0 {
         return;
     }
     let process = launcher.process().clone();
@@ -44,7 +42,7 @@ pub async fn run(launcher: Launcher, slots: usize) {
             _is_due = service.is_due(), if running.len() < slots => {}
         }
         let room = slots - running.len();
-        service.ended(take(&launcher, &jobs, room, &mut running, &mut executions).await);
+        service.ended(take(&launcher, room, &mut running, &mut executions).await);
     }
     while running.join_next().await.is_some() {}
 }
@@ -52,12 +50,15 @@ pub async fn run(launcher: Launcher, slots: usize) {
 /// Claims as many partitions as there is room for, and runs them.
 async fn take(
     launcher: &Launcher,
-    jobs: &[Job],
     room: usize,
     running: &mut JoinSet<()>,
     executions: &mut Executions,
 ) -> Result<Next, StoreError> {
+    let jobs = launcher.jobs();
     let known: Vec<KnownWorker<'_>> = jobs.iter().flat_map(workers).collect();
+    if known.is_empty() {
+        return Ok(Next::Rest);
+    }
     let claim = Claim {
         by: launcher.process().id(),
         known: &known,
@@ -68,8 +69,7 @@ async fn take(
     let next = if claimed.is_empty() { Next::Rest } else { Next::Soon };
     executions.retain(|_, run| run.strong_count() > 0);
     for (claimed, lease) in claimed {
-        let worker =
-            jobs.iter().find(|job| job.name() == claimed.job).and_then(|job| job.worker(&claimed.worker));
+        let worker = jobs.get(&claimed.job).ok().and_then(|job| job.worker(&claimed.worker));
         let run = match executions.get(&claimed.execution).and_then(Weak::upgrade) {
             Some(run) => Some(run),
             None => match look(launcher, &claimed).await {

@@ -37,8 +37,8 @@ pub(crate) async fn launch(
     Path(name): Path<String>,
     Body(body): Body<LaunchJob>,
 ) -> Result<Response, Problem> {
-    let specs = caller.state.launcher().jobs().get(checked(&name)?)?.parameters();
-    let parameters = parameters(&body.parameters, specs)?;
+    let jobs = caller.state.launcher().jobs();
+    let parameters = parameters(&body.parameters, jobs.get(checked(&name)?)?.parameters())?;
     respond(LaunchRequest {
         what: format!("POST /api/v1/jobs/{name}/executions {}", json!(body)),
         caller,

@@ -19,6 +19,9 @@ use serde::Deserialize;
 use tidemill_engine::job::JobError;
 use tidemill_store::schedule::ScheduleRecord;
 
+const NOT_HERE: &str =
+    "This server does not have the job. It shows the executions in the database but cannot run the job.";
+
 /// Filters of the lists of the page. Empty fields of the form count as missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct JobPageQuery {
@@ -51,20 +54,21 @@ pub(super) async fn show(
     let instances = instance::Instances::read(&mut tx, name, query).await?;
     let mut schedules: Vec<ScheduleRecord> = tx.schedules().list(SCHEDULES_MAX).await?;
     schedules.retain(|record| record.schedule.job == name);
-    let defined = visit.state.launcher().jobs().get(name);
+    let jobs = visit.state.launcher().jobs();
     let is_known = !runs.is_empty() || !instances.is_empty() || !schedules.is_empty();
-    let defined = match defined {
-        Ok(defined) => Some(defined),
-        Err(_) if is_known => None,
+    let (defined, banner) = match jobs.get(name) {
+        Ok(defined) => (Some(defined), String::new()),
+        Err(invalid @ JobError::InvalidFile { .. }) if is_known => {
+            (None, format!("{invalid}. Fix: {}.", invalid.fix()))
+        }
+        Err(_) if is_known => (None, NOT_HERE.to_owned()),
         Err(unknown @ JobError::UnknownJob { .. }) => return Err(Problem::from(unknown).as_missing()),
         Err(other) => return Err(other.into()),
     };
     let times = visit.times(common.now);
     let content = html! {
         h1 { (name) }
-        @if defined.is_none() {
-            p.banner { "This server does not have the job. It shows the executions in the database but cannot run the job." }
-        }
+        @if defined.is_none() { p.banner { (banner) } }
         (plain_panel("executions", "Executions", &html! {
             (chart::durations(&runs))
             (executions.markup(&visit.state, &times))

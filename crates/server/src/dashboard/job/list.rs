@@ -9,7 +9,9 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::page_context::PageContext;
 use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, empty_row, encoded, first_line, panel, plural, table};
+use crate::dashboard::part::{
+    Health, command, empty_row, encoded, first_line, panel, plural, state as state_word, table,
+};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::problem::Problem;
 use crate::state::State;
@@ -21,6 +23,7 @@ use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::track::{Outcomes, median};
 use tidemill_domain::schedule::possible;
 use tidemill_domain::time::Timestamp;
+use tidemill_engine::job::InvalidJobFile;
 use tidemill_store::job::{JobRecord, LastExecution, RunRecord};
 use tidemill_store::schedule::ScheduleRecord;
 use tidemill_store::{StoreError, Tx};
@@ -110,6 +113,8 @@ fn filter(visit: &PageContext, view: &JobsView) -> Markup {
 pub(crate) struct Jobs {
     view: JobsView,
     rows: Vec<Job>,
+    /// Job files that were not loaded. The filter does not hide them.
+    invalid: Vec<InvalidJobFile>,
     /// Number of jobs that the filter includes; there can be fewer rows.
     found: usize,
     /// Whether there is any job at all.
@@ -127,8 +132,10 @@ impl Jobs {
     ) -> Result<Self, StoreError> {
         let known = tx.jobs().latest_executions(JOBS_MAX).await?;
         let is_cut = known.len() >= JOBS_MAX as usize;
-        let all = with_registered(known, state.launcher().jobs());
+        let jobs = state.launcher().jobs();
+        let all = with_registered(known, &jobs);
         let is_any = !all.is_empty();
+        let invalid = jobs.invalid().to_vec();
         let job = |(record, is_registered): (JobRecord, bool)| Job {
             name: record.name,
             is_registered,
@@ -143,7 +150,7 @@ impl Jobs {
         rows.sort_by_key(Job::state);
         let found = rows.len();
         rows.truncate(SHOWN);
-        let mut jobs = Self { view: view.clone(), rows, found, is_any, is_cut };
+        let mut jobs = Self { view: view.clone(), rows, invalid, found, is_any, is_cut };
         jobs.add_history(tx, now).await?;
         Ok(jobs)
     }
@@ -165,7 +172,8 @@ impl Jobs {
     }
 
     pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
-        let rows = self.rows.iter().map(|job| row(job, state, times)).collect();
+        let invalid = self.invalid.iter().map(file_row);
+        let rows = invalid.chain(self.rows.iter().map(|job| row(job, state, times))).collect();
         let below = html! {
             @if self.found > self.rows.len() {
                 tr { td.soft colspan=(COLUMNS.len()) {
@@ -196,6 +204,19 @@ impl Jobs {
 /// The address of the page of a job.
 pub(crate) fn address(state: &State, job: &str) -> String {
     state.path(&format!("/jobs/{}", encoded(job)))
+}
+
+/// A job file that was not loaded, with its mistakes.
+fn file_row(file: &InvalidJobFile) -> Row {
+    let cells = html! {
+        td { (state_word(Health::Bad, "not loaded")) }
+        th.long scope="row" colspan=(COLUMNS.len() - 1) {
+            "Job file " (file.path)
+            @for problem in &file.problems { div.fault.brief { (problem) } }
+            div.soft { "Correct the file. It is loaded again within seconds." }
+        }
+    };
+    Row::of(format!("file:{}", file.path), &cells)
 }
 
 fn row(job: &Job, state: &State, times: &Times) -> Row {

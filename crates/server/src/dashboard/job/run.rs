@@ -149,8 +149,7 @@ pub(crate) async fn run(
 }
 
 async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) -> Result<i64, Problem> {
-    let specs = visit.state.launcher().jobs().get(name)?.parameters();
-    let parameters = form_parameters(fields, specs)?;
+    let parameters = form_parameters(fields, visit.state.launcher().jobs().get(name)?.parameters())?;
     // The idempotency key covers what was typed, not the key itself or the form token.
     let typed: Vec<&(String, String)> =
         fields.iter().filter(|(name, _)| name != "form_token" && name != "key").collect();

@@ -13,6 +13,7 @@ use tidemill_domain::alert::{Severity, Subject};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
+use tidemill_engine::job::InvalidJobFile;
 use tidemill_store::alert::AlertRecord;
 use tidemill_store::job::Failure;
 use tidemill_store::pool::PoolLevel;
@@ -119,6 +120,7 @@ fn concerns(state: &State, sources: &Sources<'_>) -> Vec<Concern> {
     let mut found = alerts(state, sources.common);
     found.extend(processes(state, sources.common));
     found.extend(leases(state, sources.common));
+    found.extend(state.launcher().jobs().invalid().iter().map(|file| invalid(state, file)));
     found.extend(sources.failures.iter().map(|failure| failed(state, failure)));
     found.extend(sources.pools.iter().filter_map(|pool| full(state, pool)));
     found.extend(undelivered(state, sources));
@@ -171,6 +173,14 @@ fn leases(state: &State, common: &PageSnapshot) -> Vec<Concern> {
             Concern::new(Weight::Info, object, problem, address).since(lease.acquired_at)
         })
         .collect()
+}
+
+fn invalid(state: &State, file: &InvalidJobFile) -> Concern {
+    let problem = match file.problems.as_slice() {
+        [first, others @ ..] if !others.is_empty() => format!("{first} (and {} more)", others.len()),
+        problems => problems.concat(),
+    };
+    Concern::new(Weight::Critical, format!("Job file {} not loaded", file.path), problem, state.path("/jobs"))
 }
 
 fn failed(state: &State, failure: &Failure) -> Concern {

@@ -6,28 +6,44 @@ use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tidemill_api::job::on_crash_text;
 use tidemill_declare::model::{
     At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile, WriteMode,
 };
-use tidemill_declare::{Known, check, check_all, load_beside, load_folder};
-use tidemill_domain::code::Exit;
+use tidemill_declare::{Diagnostics, Folder, Known, load_beside, load_folder};
+use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::words::plural;
 use tidemill_engine::schedule::Schedule;
 
-pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
+pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit, Failure> {
     let connections: Vec<String> = context.settings().connections.keys().cloned().collect();
-    let files = if path.is_dir() {
-        let files = load_folder(path)?;
-        check_all(&files, &connections)?;
-        files
-    } else {
-        let (file, others) = load_beside(path)?;
-        check(&file, &Known { connections: &connections, jobs: &others })?;
-        vec![file]
-    };
+    let own_jobs = context.jobs().names();
+    let known = Known { connections: &connections, own_jobs: &own_jobs };
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        if path.is_dir() {
+            let Folder { files: valid, invalid } = load_folder(path, &known)?;
+            if valid.is_empty() && invalid.is_empty() {
+                return Err(no_job_files(path));
+            }
+            files.extend(valid);
+            // The mistakes that make a caller invalid are listed with the job that it calls.
+            problems.extend(invalid.into_iter().filter(|file| !file.is_caller).map(|file| file.problems));
+        } else {
+            match load_beside(path, &known) {
+                Ok((file, _)) => files.push(file),
+                Err(found) => problems.push(found),
+            }
+        }
+    }
+    if let Some(problems) = Diagnostics::join(problems) {
+        let count = problems.problems().len() + problems.left_out();
+        let files = plural(problems.files(), "file", "files");
+        let total = format!("{} in {files}", plural(count, "problem", "problems"));
+        return Err(Failure::from(problems).totalling(total));
+    }
     match context.output() {
         Output::Table => {
             let text: Vec<String> = files.iter().map(about).collect();
@@ -35,6 +51,12 @@ pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
         }
         output => listing(&files).print(output),
     }
+}
+
+fn no_job_files(folder: &Path) -> Failure {
+    let what = format!("{}: the folder has no job files", folder.display());
+    let fix = "put files with the ending .yaml into it, or name another folder";
+    Failure::new(Code::BadJobFile, what, fix)
 }
 
 fn listing(files: &[JobFile]) -> Listing {

@@ -13,6 +13,7 @@ use tidemill_server::api::job::{detail, with_registered};
 use tidemill_store::job::ExecutionFilter;
 
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit> {
+    context.warn_of_invalid_files();
     let mut tx = context.read().await?;
     let all = with_registered(tx.jobs().list(limit + 1).await?, context.jobs());
     let empty =

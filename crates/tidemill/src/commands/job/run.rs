@@ -17,7 +17,7 @@ use tidemill_domain::job::parameter::{
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running, recovery};
+use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running, recovery, reload};
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
 use tokio::task::JoinSet;
@@ -68,7 +68,7 @@ impl SelectedJob {
             Some(_) => definitions.only().unwrap_or_default(),
             None => job.to_owned(),
         };
-        definitions.jobs.get(&job)?;
+        definitions.job(&job)?;
         Ok(Self { definitions, job })
     }
 
@@ -226,7 +226,11 @@ pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure>
     let mut loops = JoinSet::new();
     loops.spawn(reaper::run(process.clone()));
     let restarting = loops.spawn(recovery::run(launcher.clone()));
+    if let Some(folder) = context.job_folder().cloned() {
+        loops.spawn(reload::run(launcher.clone(), Arc::new(move || folder.reload())));
+    }
     loops.spawn(run_worker(launcher.clone(), slots as usize));
+    context.warn_of_invalid_files();
     context.note("working; a signal stops it after the current chunks");
     let is_signal = tokio::select! {
         () = signals.next() => true,

@@ -2,6 +2,7 @@
 
 use super::rules;
 use crate::context::Context;
+use crate::declared::JobFolder;
 use crate::report::Failure;
 use crate::telemetry;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::command::log::sweep_hourly;
 use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{Launcher, purge, recovery};
+use tidemill_engine::job::{Launcher, purge, recovery, reload};
 use tidemill_engine::pool::{self, Pools, Probe, keeper, probe};
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
 use tidemill_server::webhook::Webhook;
@@ -26,6 +27,7 @@ pub(super) struct Background {
     pub(super) prints_emf: bool,
     probes: Vec<Probe>,
     history: Duration,
+    job_folder: Option<Arc<JobFolder>>,
 }
 
 impl Background {
@@ -38,6 +40,7 @@ impl Background {
             prints_emf: settings.server.emf,
             probes: settings.probes.clone(),
             history: settings.pools.history,
+            job_folder: context.job_folder().cloned(),
         })
     }
 
@@ -60,6 +63,9 @@ impl Background {
         all.spawn(keeper::run(process.clone(), self.history));
         for probe in self.probes {
             all.spawn(probe::run(process.clone(), pools.clone(), probe));
+        }
+        if let Some(folder) = self.job_folder {
+            all.spawn(reload::run(launcher.clone(), Arc::new(move || folder.reload())));
         }
         all.spawn(run_worker(launcher.clone(), self.partitions_max));
         let restarting = all.spawn(recovery::run(launcher.clone()));

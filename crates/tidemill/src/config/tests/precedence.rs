@@ -76,6 +76,23 @@ fn nothing_at_all_gives_the_defaults() {
 }
 
 #[test]
+fn without_a_setting_the_folder_jobs_is_used_if_it_exists() {
+    let stage = Stage::new();
+    std::fs::create_dir(stage.sources.working_folder.join("jobs")).unwrap();
+    let folder = |stage: Stage| {
+        let loaded = stage.load().unwrap();
+        let value = loaded.values.into_iter().find(|value| value.path == "jobs.folder").unwrap();
+        (value.shown, value.origin == Origin::Default)
+    };
+
+    assert_eq!(folder(stage), ("jobs".to_owned(), true));
+    assert_eq!(folder(Stage::new()), (String::new(), true));
+    let other = Stage::new().project("[jobs]\nfolder = \"other\"\n");
+    std::fs::create_dir(other.sources.working_folder.join("jobs")).unwrap();
+    assert_eq!(folder(other), ("other".to_owned(), false));
+}
+
+#[test]
 fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     let stage = Stage::new().env("SECRET", "pw").project(
         r#"
