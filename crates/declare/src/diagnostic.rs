@@ -4,7 +4,6 @@
 use crate::Source;
 use crate::model::Place;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tidemill_domain::nearest::nearest;
@@ -179,11 +178,6 @@ impl Diagnostics {
         }
         let joined = Self::of(problems)?;
         Some(Self { left_out: joined.left_out + left_out, ..joined })
-    }
-
-    /// Number of files that have problems.
-    pub fn files(&self) -> usize {
-        self.problems.iter().map(|problem| &problem.path).collect::<BTreeSet<_>>().len()
     }
 }
 

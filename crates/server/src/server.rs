@@ -96,7 +96,7 @@ pub struct Server {
 
 impl Server {
     /// Listens. Connections queue until [`run`](Self::run).
-    pub async fn bind(options: ServerOptions, parts: Parts) -> Result<Self, ServerError> {
+    pub async fn bind(options: ServerOptions, mut parts: Parts) -> Result<Self, ServerError> {
         let address = options.listen;
         if matches!(options.authentication, Authentication::None) && !address.ip().is_loopback() {
             return Err(ServerError::OpenListener { address });
@@ -105,6 +105,10 @@ impl Server {
             .await
             .map_err(|source| ServerError::CannotListen { address, source })?;
         let address = listener.local_addr().unwrap_or(address);
+        // The port may have been 0, for any.
+        if let Some(line) = parts.configuration.iter_mut().find(|line| line.key == "server.listen") {
+            line.value = address.to_string();
+        }
         let bounds = connection::bounds_of_this_process(options.connections_per_address);
         Ok(Self { listener, address, bounds, state: state(options, parts) })
     }

@@ -1,6 +1,6 @@
 //! The context of a command: settings, jobs, database and output.
 
-use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
+use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Origin, Output, Settings, Sources};
 use crate::declared::{Definitions, JobFolder};
 use crate::output::{Listing, print_view};
 use crate::report::{Failure, Result, printable};
@@ -54,17 +54,31 @@ impl Context {
         Self { loaded, definitions, job_folder, program, stores: Mutex::default() }
     }
 
-    /// The same program with default settings and without jobs; only the log level stays. Paths are relative to `folder`.
-    pub(crate) fn unconfigured(&self, folder: &Path) -> Result<Self> {
-        let level = self.settings().log.level.as_str().to_owned();
-        let loaded = config::load(&Sources {
-            flags: vec![("log.level", "--verbose", level)],
+    /// The same program without configuration and without jobs, except for its log level and what the demo sets. Paths
+    /// are relative to `folder`.
+    pub(crate) fn for_demo(
+        &self,
+        folder: &Path,
+        set: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<Self> {
+        let level = ("log.level", self.settings().log.level.as_str().to_owned());
+        let set = set.into_iter().chain([level]);
+        let mut loaded = config::load(&Sources {
+            flags: set.map(|(key, value)| (key, "demo", value)).collect(),
             environment: Vec::new(),
             config_file: None,
             working_folder: folder.to_owned(),
             user_folder: None,
             system_file: folder.join("system.toml"),
         })?;
+        for value in &mut loaded.values {
+            let own = self.loaded.values.iter().find(|own| own.path == value.path && own.path == "log.level");
+            match (own, &value.origin) {
+                (Some(own), _) => value.origin = own.origin.clone(),
+                (None, Origin::Flag(_)) => value.origin = Origin::Demo,
+                _ => {}
+            }
+        }
         Ok(Self::new(loaded, Definitions::default(), None, Path::new(&self.program)))
     }
 

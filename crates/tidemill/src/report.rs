@@ -2,6 +2,7 @@
 
 use crate::config::{ConfigError, Output};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{self, Write};
 use tidemill_declare::{Diagnostic, Diagnostics};
@@ -27,8 +28,6 @@ pub(crate) struct Failure {
     exit: Option<Exit>,
     /// The exit code, if it is not one of [`Exit`].
     number: Option<u8>,
-    /// A last line for people, after all of `others`.
-    total: Option<String>,
     /// File, line and column, for programs.
     at: Option<Box<serde_json::Value>>,
 }
@@ -36,17 +35,7 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
-        Self {
-            code,
-            what,
-            why: Vec::new(),
-            fix,
-            others: Vec::new(),
-            exit: None,
-            number: None,
-            total: None,
-            at: None,
-        }
+        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, number: None, at: None }
     }
 
     /// With the reason; several lines stay several lines.
@@ -100,11 +89,6 @@ impl Failure {
         self
     }
 
-    /// Ends with this line when it is printed for people.
-    pub(crate) fn totalling(self, total: String) -> Self {
-        Self { total: Some(total), ..self }
-    }
-
     pub(crate) fn exit(&self) -> Exit {
         self.exit.unwrap_or_else(|| self.code.exit())
     }
@@ -129,6 +113,19 @@ impl Failure {
         }
         text.push_str(&format!("  {bold}fix:{off} {}\n", printable(&self.fix)));
         text
+    }
+
+    /// The number of mistakes in job files.
+    fn total(&self) -> Option<String> {
+        let places: Vec<&serde_json::Value> =
+            std::iter::once(self).chain(&self.others).filter_map(|one| one.at.as_deref()).collect();
+        if self.code != Code::BadJobFile || places.is_empty() {
+            return None;
+        }
+        let files: BTreeSet<String> = places.iter().map(|at| at["file"].to_string()).collect();
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let (problems, files) = (places.len(), files.len());
+        Some(format!("{problems} problem{} in {files} file{}", plural(problems), plural(files)))
     }
 
     fn json(&self) -> serde_json::Value {
@@ -165,7 +162,7 @@ pub(crate) fn print(failure: &Failure, output: Output) {
         Output::Table | Output::Csv if failure.others.is_empty() => failure.text(),
         Output::Table | Output::Csv => failure.others.iter().map(Failure::text).collect(),
     };
-    if let (Some(total), Output::Table | Output::Csv) = (&failure.total, output) {
+    if let (Some(total), Output::Table | Output::Csv) = (failure.total(), output) {
         text.push_str(&format!("{total}\n"));
     }
     let _exit_code_tells = anstream::stderr().write_all(text.as_bytes());

@@ -57,8 +57,13 @@ const THINGS: u32 = 6;
 pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir().map_err(unexpected)?;
     // The demo must not notify your receivers or fire your schedules.
-    let context = &context.unconfigured(folder.path())?;
     let url = format!("sqlite://{}/tidemill.db", folder.path().display());
+    let set = [
+        ("database.url", url.clone()),
+        ("server.listen", arguments.listen.to_string()),
+        ("server.auth", "none".to_owned()),
+    ];
+    let context = &context.for_demo(folder.path(), set)?;
     let store = Store::connect(&url).await?;
     let log_level = context.settings().log.level;
     let setup = Arc::new(Setup { url, folder: folder.path().to_owned(), log_level });

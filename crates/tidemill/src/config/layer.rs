@@ -24,6 +24,8 @@ pub enum Origin {
     EnvFile(String, PathBuf),
     /// A flag of the command line, as it is written.
     Flag(&'static str),
+    /// `tidemill demo`, which ignores all other origins.
+    Demo,
 }
 
 impl Origin {
@@ -41,6 +43,7 @@ impl fmt::Display for Origin {
             Self::Env(name) => write!(f, "environment variable {name}"),
             Self::EnvFile(name, path) => write!(f, "environment variable {name}: {}", path.display()),
             Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Demo => f.write_str("set by demo"),
         }
     }
 }

@@ -139,6 +139,15 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
         page.contains("disabled>Kill a worker (kill -9)") && page.contains("There is no worker yet"),
         "{page}"
     );
+    let page = ask(&demo.address, "GET", "/settings/configuration", "", "").1;
+    let shows = |key: &str, value: &str, origin: &str| {
+        let row = page.split("<tr>").find(|row| row.contains(&format!(">{key}<"))).unwrap();
+        assert!(row.contains(value) && row.contains(origin), "{row}");
+    };
+    shows("server.listen", &demo.address, "set by demo");
+    shows("server.auth", "none", "set by demo");
+    shows("database.url", "/tidemill.db", "set by demo");
+    shows("process.lease", "15s", "default");
     demo.until_told("the demo continues");
     until("a button that can be used", || {
         let page = ask(&demo.address, "GET", "/", "", "").1;

@@ -39,10 +39,7 @@ pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit, Failure>
         }
     }
     if let Some(problems) = Diagnostics::join(problems) {
-        let count = problems.problems().len() + problems.left_out();
-        let files = plural(problems.files(), "file", "files");
-        let total = format!("{} in {files}", plural(count, "problem", "problems"));
-        return Err(Failure::from(problems).totalling(total));
+        return Err(problems.into());
     }
     match context.output() {
         Output::Table => {
