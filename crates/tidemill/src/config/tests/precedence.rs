@@ -123,6 +123,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         max_partitions = 0
         folder = "jobs"
         roots = "in; /data/out;"
+        log_dir = "/var/log/tidemill"
         keep_for = "90d"
         keep_instances = 100
         events = "on"

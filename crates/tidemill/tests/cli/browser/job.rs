@@ -94,7 +94,7 @@ fn a_job_that_fails_is_restarted_by_its_button_and_the_open_page_tells_it() {
         "return [...document.querySelectorAll('[data-live=actions] details.cli')].map((part) => part.open)";
     assert_eq!(
         page.execute(unfolded).unwrap(),
-        serde_json::json!([false, true, false]),
+        serde_json::json!([false, true, false, false]),
         "what was unfolded stays so"
     );
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());

@@ -98,7 +98,7 @@ fn what_has_to_be_published_is_seen_as_it_comes() {
 
     runtime.block_on(write(&store, "a", "orders"));
 
-    page.wait_until(SOON, |page| Ok(page.text("#status")?.contains("1 events"))).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("#status")?.contains("1 event"))).unwrap();
     page.wait_until(SOON, |page| has_row(page, "#slots tbody tr", &["no owner", "256", "0–255", "1", "min"]))
         .unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);

@@ -72,8 +72,13 @@ const STOPS: &[Stop] = &[
 ];
 
 /// What browsers fetch and do not show as a page.
-const FILES: [&str; 4] =
-    ["/executions/{id}/download", "/render/{id}/json", "/render/{id}/poster", "/assets/{name}"];
+const FILES: [&str; 5] = [
+    "/executions/{id}/download",
+    "/executions/{id}/logs",
+    "/render/{id}/json",
+    "/render/{id}/poster",
+    "/assets/{name}",
+];
 
 /// Goes through a page as the tab key does; returns what then lies below the upper edge of the status line.
 const HIDDEN_AT_FOCUS: &str = "
