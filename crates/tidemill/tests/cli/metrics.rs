@@ -59,10 +59,20 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The text without its comments and without the tests at its end.
+/// The text without its comments, without the macro that declares metrics, and without the tests at its end.
 fn product_code(text: &str) -> String {
     let code = text.split("#[cfg(test)]").next().unwrap();
-    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.contains("$name");
+    let lines = code.lines().filter(is_code).map(|line| declared(line).unwrap_or_else(|| line.to_owned()));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A line of `metric_names!`, such as `counter NAME = "tidemill_…", "About.";`, as the code that it becomes.
+fn declared(line: &str) -> Option<String> {
+    let (kind, rest) = line.trim().split_once(' ')?;
+    let (name, value) = rest.split_once(" = ").filter(|_| KINDS.contains(&kind))?;
+    let (text, about) = value.split_once(", ")?;
+    Some(format!("const {name}: &str = {text};\ndescribe_{kind}!({name}, {});", about.trim_end_matches(';')))
 }
 
 fn is_word(c: char) -> bool {
