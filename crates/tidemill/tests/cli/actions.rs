@@ -15,6 +15,8 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let stage = known(Stage::new());
+        std::fs::create_dir_all(stage.path("jobs")).unwrap();
+        std::fs::write(stage.path("jobs/hello.yaml"), HELLO).unwrap();
         let served = Served::start(&stage, &[]);
         Self { stage, served }
     }
@@ -171,9 +173,7 @@ fn every_action_is_on_api_command_line_and_page_and_refuses_what_does_not_exist_
 #[test]
 fn every_surface_refuses_an_impossible_action_alike() {
     let site = Site::new();
-    std::fs::create_dir_all(site.stage.path("jobs")).unwrap();
-    std::fs::write(site.stage.path("jobs/hello.yaml"), HELLO).unwrap();
-    site.stage.run(&["job", "run", "jobs/hello.yaml"]).succeeds();
+    site.stage.run(&["job", "run", "hello", "-p", "day=1"]).succeeds();
     site.stage.run(&["pool", "create", "etl", "--max", "8"]).succeeds();
     let request = json!({ "pools": [{ "pool": "etl" }], "holder": { "dag_id": "d", "run_id": "r" } });
     let (status, granted) = site.served.post("/api/v1/requests", &request.to_string());
@@ -201,6 +201,8 @@ fn every_surface_refuses_an_impossible_action_alike() {
 
 const HELLO: &str = "\
 job: hello
+parameters:
+  day: { type: string }
 steps:
   - name: say
     command: [\"true\"]

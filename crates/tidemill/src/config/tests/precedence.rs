@@ -245,6 +245,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "0",
             "jobs",
             "in; /data/out;",
+            "/var/log/tidemill",
             "90d",
             "100",
             "on",
