@@ -13,8 +13,8 @@ const PAGE: &str = "docs/reference/commands.md";
 
 const HEAD: &str = "# Every command
 
-What each command says of itself with `--help`, without the flags that every command has; a test makes this page and
-compares it. What the commands are for, what they answer and how they end is told under [command line](cli.md).
+The `--help` text of every command, without the flags that every command has. A test generates and checks this page. For
+examples, output and exit codes, see [command line](cli.md).
 ";
 
 /// What the program says of a command and of all below it, in their order.

@@ -16,7 +16,7 @@ use tidemill_store::job::{StepRecord, StoredContext};
 use tidemill_store::{StoreError, Tx};
 
 /// Print the output of the command and Spark steps of an execution, at most 16 MiB: the last lines of each step.
-#[utoipa::path(get, path = "/api/v1/executions/{id}/logs", params(("id" = i64, Path, description = "Id of the execution"), ReadLogs), responses((status = 200, body = String, content_type = "text/plain")))]
+#[utoipa::path(get, path = "/api/v1/executions/{id}/logs", operation_id = "get_execution_logs", params(("id" = i64, Path, description = "Id of the execution"), ReadLogs), responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn logs(
     Given(state): Given<State>,
     Path(text): Path<String>,
