@@ -48,7 +48,11 @@ impl Store {
         // Each in its own transaction, so that finished ones stay.
         for _ in 0..ahead {
             let mut tx = self.begin().await?;
-            let Some(range) = tx.outbox().next_partition(rows, ahead).await? else { break };
+            let Some(range) = tx.outbox().next_partition(rows, ahead).await? else {
+                // At once, because others do not wait for the lock.
+                tx.rollback().await?;
+                break;
+            };
             match tx.outbox().make_partition(range).await {
                 Ok(()) => {
                     tx.commit().await?;
