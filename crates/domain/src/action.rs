@@ -3,38 +3,85 @@
 //! Whether an action is possible now is a rule of its noun.
 
 use crate::access::Permission::{self, Administer, Operate};
+use Confirmation::{Click, Number, Sheet};
+use Reason::{Optional, Required};
 use std::fmt::Display;
 
 crate::words! {
     /// Its word is the verb of the audit log. Actions on many objects are recorded there one by one.
     #[derive(Hash)]
-    pub enum Action {
-        ExecutionRestart = "execution.restart",
-        ExecutionStop = "execution.stop",
-        ExecutionAbandon = "execution.abandon",
-        ExecutionRecover = "execution.recover",
-        SchedulePause = "schedule.pause",
-        ScheduleResume = "schedule.resume",
-        PoolPause = "pool.pause",
-        PoolResume = "pool.resume",
-        PoolDelete = "pool.delete",
-        LeaseRelease = "pool.release",
-        EventReplay = "event.replay",
-        EventSkip = "event.skip",
-        EventRedirect = "event.redirect",
-        EventEdit = "event.edit",
-        EventsReplay = "events.replay",
-        EventsSkip = "events.skip",
-        EventsRedirect = "events.redirect",
-        RowsReplay = "rows.replay",
-        RowsSkip = "rows.skip",
-        RenderCancel = "render.cancel",
-        RenderRetry = "render.retry",
-        RenderRecover = "render.recover",
-        RendersPoll = "renders.poll",
-        AlertSilence = "alert.silence",
-        AlertUnsilence = "alert.unsilence",
-        TokenDelete = "token.delete",
+    pub enum Action => declaration: Declaration {
+        ExecutionRestart = "execution.restart" => post(Operate, Optional, "/api/v1/executions/{id}/restart", "job restart")
+            .on_page("/executions/{id}/restart", Click)
+            .about("Restarts a failed or stopped execution: this server runs a new execution of the same instance."),
+        ExecutionStop = "execution.stop" => post(Operate, Optional, "/api/v1/executions/{id}/stop", "job stop")
+            .on_page("/executions/{id}/stop", Sheet)
+            .about("Stops an execution at the end of its chunk, on whichever host it runs."),
+        ExecutionAbandon = "execution.abandon" => post(Operate, Required, "/api/v1/executions/{id}/abandon", "job abandon")
+            .on_page("/executions/{id}/abandon", Number)
+            .about("Abandons a failed or stopped execution. Its instance can never be restarted."),
+        ExecutionRecover = "execution.recover" => post(Operate, Required, "/api/v1/executions/{id}/recover", "job recover")
+            .about("Marks an execution as failed whose process has disappeared, so that you can restart it."),
+        SchedulePause = "schedule.pause" => post(Operate, Required, "/api/v1/schedules/{name}/pause", "schedule pause")
+            .on_page("/schedules/{name}/pause", Sheet)
+            .about("Pauses a schedule. Ticks that it misses are not made up for."),
+        ScheduleResume = "schedule.resume" => post(Operate, Optional, "/api/v1/schedules/{name}/resume", "schedule resume")
+            .on_page("/schedules/{name}/resume", Click)
+            .about("Resumes a paused schedule with its next tick."),
+        PoolPause = "pool.pause" => post(Operate, Required, "/api/v1/pools/{name}/pause", "pool pause")
+            .on_page("/pools/{name}/pause", Click)
+            .about("Pauses a pool: it grants no units until you resume it. Current holders keep theirs."),
+        PoolResume = "pool.resume" => post(Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
+            .on_page("/pools/{name}/resume", Click)
+            .about("Resumes a paused pool."),
+        PoolDelete = "pool.delete" => delete(Administer, Reason::None, "/api/v1/pools/{name}", "pool delete")
+            .about("Deletes a pool that has no leases and no waiting requests."),
+        LeaseRelease = "pool.release" => post(Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
+            .on_page("/pools/{name}/tickets/{id}/release", Sheet)
+            .about("Releases a lease on behalf of its holder. Use it when the holder is gone."),
+        EventReplay = "event.replay" => post(Operate, Required, "/api/v1/outbox/failed/{id}/replay", "outbox replay")
+            .on_page("/outbox/failed/{id}/replay", Sheet)
+            .about("Publishes a failed event again at once."),
+        EventSkip = "event.skip" => post(Operate, Required, "/api/v1/outbox/failed/{id}/skip", "outbox skip")
+            .on_page("/outbox/failed/{id}/skip", Number)
+            .about("Skips a failed event for good. Later events of the aggregate continue."),
+        EventRedirect = "event.redirect" => post(Operate, Required, "/api/v1/outbox/failed/{id}/redirect", "outbox redirect")
+            .about("Publishes a failed event to another topic."),
+        // It writes the payload.
+        EventEdit = "event.edit" => post(Administer, Required, "/api/v1/outbox/failed/{id}/edit", "outbox edit")
+            .about("Replaces the content of a failed event and publishes it."),
+        EventsReplay = "events.replay" => post(Operate, Required, "/api/v1/outbox/failed/replay", "outbox replay")
+            .on_page("/outbox/failed/replay", Sheet)
+            .about("Publishes the selected failed events again at once."),
+        EventsSkip = "events.skip" => post(Operate, Required, "/api/v1/outbox/failed/skip", "outbox skip")
+            .on_page("/outbox/failed/skip", Sheet)
+            .about("Skips the selected failed events for good. Later events of their aggregates continue."),
+        EventsRedirect = "events.redirect" => post(Operate, Required, "/api/v1/outbox/failed/redirect", "outbox redirect")
+            .about("Publishes the selected failed events to another topic."),
+        RowsReplay = "rows.replay" => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/replay", "outbox replay")
+            .about("Publishes FAILED rows of an attached table again at once."),
+        RowsSkip = "rows.skip" => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/skip", "outbox skip")
+            .about("Skips FAILED rows of an attached table for good. Later rows continue."),
+        RenderCancel = "render.cancel" => post(Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
+            .on_page("/render/{id}/cancel", Sheet)
+            .about("Cancels a render. A node that has started finishes its work, and the file is discarded."),
+        RenderRetry = "render.retry" => post(Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
+            .on_page("/render/{id}/retry", Sheet)
+            .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
+        RenderRecover = "render.recover" => post(Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
+            .on_page("/render/{id}/recover", Sheet)
+            .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
+        RendersPoll = "renders.poll" => post(Operate, Optional, "/api/v1/renders/poll", "render poll")
+            .about("Wakes all render workers."),
+        AlertSilence = "alert.silence" => post(Operate, Required, "/api/v1/alerts/silences", "alert silence")
+            .on_page("/alerts/silence", Click)
+            .about("Silences an alert for a while. Notifications resume when the silence ends."),
+        AlertUnsilence = "alert.unsilence" => delete(Operate, Reason::None, "/api/v1/alerts/silences", "alert unsilence")
+            .on_page("/alerts/unsilence", Click)
+            .about("Ends a silence early."),
+        TokenDelete = "token.delete" => delete(Administer, Reason::None, "/api/v1/tokens/{id}", "token delete")
+            .on_page("/settings/tokens/{id}/delete", Sheet)
+            .about("Deletes a token and every session that was opened with it."),
     }
 }
 
@@ -121,84 +168,6 @@ impl Action {
         let declared = self.declaration();
         let reason = if declared.reason == Reason::Required { " --reason WHY" } else { "" };
         format!("tidemill {} {object}{reason}", declared.command)
-    }
-
-    pub const fn declaration(self) -> Declaration {
-        use Confirmation::{Click, Number, Sheet};
-        use Reason::{None, Optional, Required};
-        match self {
-            Self::ExecutionRestart => post(Operate, Optional, "/api/v1/executions/{id}/restart", "job restart")
-                .on_page("/executions/{id}/restart", Click)
-                .about("Restarts a failed or stopped execution: this server runs a new execution of the same instance."),
-            Self::ExecutionStop => post(Operate, Optional, "/api/v1/executions/{id}/stop", "job stop")
-                .on_page("/executions/{id}/stop", Sheet)
-                .about("Stops an execution at the end of its chunk, on whichever host it runs."),
-            Self::ExecutionAbandon => post(Operate, Required, "/api/v1/executions/{id}/abandon", "job abandon")
-                .on_page("/executions/{id}/abandon", Number)
-                .about("Abandons a failed or stopped execution. Its instance can never be restarted."),
-            Self::ExecutionRecover => post(Operate, Required, "/api/v1/executions/{id}/recover", "job recover")
-                .about("Marks an execution as failed whose process has disappeared, so that you can restart it."),
-            Self::SchedulePause => post(Operate, Required, "/api/v1/schedules/{name}/pause", "schedule pause")
-                .on_page("/schedules/{name}/pause", Sheet)
-                .about("Pauses a schedule. Ticks that it misses are not made up for."),
-            Self::ScheduleResume => post(Operate, Optional, "/api/v1/schedules/{name}/resume", "schedule resume")
-                .on_page("/schedules/{name}/resume", Click)
-                .about("Resumes a paused schedule with its next tick."),
-            Self::PoolPause => post(Operate, Required, "/api/v1/pools/{name}/pause", "pool pause")
-                .on_page("/pools/{name}/pause", Click)
-                .about("Pauses a pool: it grants no units until you resume it. Current holders keep theirs."),
-            Self::PoolResume => post(Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
-                .on_page("/pools/{name}/resume", Click)
-                .about("Resumes a paused pool."),
-            Self::PoolDelete => delete(Administer, None, "/api/v1/pools/{name}", "pool delete")
-                .about("Deletes a pool that has no leases and no waiting requests."),
-            Self::LeaseRelease => post(Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
-                .on_page("/pools/{name}/tickets/{id}/release", Sheet)
-                .about("Releases a lease on behalf of its holder. Use it when the holder is gone."),
-            Self::EventReplay => post(Operate, Required, "/api/v1/outbox/failed/{id}/replay", "outbox replay")
-                .on_page("/outbox/failed/{id}/replay", Sheet)
-                .about("Publishes a failed event again at once."),
-            Self::EventSkip => post(Operate, Required, "/api/v1/outbox/failed/{id}/skip", "outbox skip")
-                .on_page("/outbox/failed/{id}/skip", Number)
-                .about("Skips a failed event for good. Later events of the aggregate continue."),
-            Self::EventRedirect => post(Operate, Required, "/api/v1/outbox/failed/{id}/redirect", "outbox redirect")
-                .about("Publishes a failed event to another topic."),
-            // It writes the payload.
-            Self::EventEdit => post(Administer, Required, "/api/v1/outbox/failed/{id}/edit", "outbox edit")
-                .about("Replaces the content of a failed event and publishes it."),
-            Self::EventsReplay => post(Operate, Required, "/api/v1/outbox/failed/replay", "outbox replay")
-                .on_page("/outbox/failed/replay", Sheet)
-                .about("Publishes the selected failed events again at once."),
-            Self::EventsSkip => post(Operate, Required, "/api/v1/outbox/failed/skip", "outbox skip")
-                .on_page("/outbox/failed/skip", Sheet)
-                .about("Skips the selected failed events for good. Later events of their aggregates continue."),
-            Self::EventsRedirect => post(Operate, Required, "/api/v1/outbox/failed/redirect", "outbox redirect")
-                .about("Publishes the selected failed events to another topic."),
-            Self::RowsReplay => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/replay", "outbox replay")
-                .about("Publishes FAILED rows of an attached table again at once."),
-            Self::RowsSkip => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/skip", "outbox skip")
-                .about("Skips FAILED rows of an attached table for good. Later rows continue."),
-            Self::RenderCancel => post(Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
-                .on_page("/render/{id}/cancel", Sheet)
-                .about("Cancels a render. A node that has started finishes its work, and the file is discarded."),
-            Self::RenderRetry => post(Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
-                .on_page("/render/{id}/retry", Sheet)
-                .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
-            Self::RenderRecover => post(Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
-                .on_page("/render/{id}/recover", Sheet)
-                .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
-            Self::RendersPoll => post(Operate, Optional, "/api/v1/renders/poll", "render poll")
-                .about("Wakes all render workers."),
-            Self::AlertSilence => post(Operate, Required, "/api/v1/alerts/silences", "alert silence")
-                .on_page("/alerts/silence", Click)
-                .about("Silences an alert for a while. Notifications resume when the silence ends."),
-            Self::AlertUnsilence => delete(Operate, None, "/api/v1/alerts/silences", "alert unsilence")
-                .on_page("/alerts/unsilence", Click)
-                .about("Ends a silence early."),
-            Self::TokenDelete => delete(Administer, None, "/api/v1/tokens/{id}", "token delete")
-                .on_page("/settings/tokens/{id}/delete", Sheet)
-                .about("Deletes a token and every session that was opened with it."),
-        }
     }
 }
 

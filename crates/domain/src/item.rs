@@ -57,21 +57,10 @@ crate::newtype::display!(ErrorKind, kind => "{}", kind.0);
 
 crate::words! {
     #[derive(Hash)]
-    pub enum Phase {
-        Read = "read",
-        Process = "process",
-        Write = "write",
-    }
-}
-
-impl Phase {
-    /// The kind of an error in this phase that has none.
-    pub const fn kind(self) -> ErrorKind {
-        match self {
-            Self::Read => ErrorKind::READ,
-            Self::Process => ErrorKind::PROCESS,
-            Self::Write => ErrorKind::WRITE,
-        }
+    pub enum Phase => kind: ErrorKind {
+        Read = "read" => ErrorKind::READ,
+        Process = "process" => ErrorKind::PROCESS,
+        Write = "write" => ErrorKind::WRITE,
     }
 }
 

@@ -35,7 +35,8 @@ pub struct UnknownWord(pub &'static str);
 ///
 /// An unknown word fails with [`UnknownWord`](crate::words::UnknownWord): "not one of …", or the text after the colon.
 /// With `any_case`, declare words in upper case; `FromStr` accepts any case. `FromStr` also accepts an older name:
-/// `Sweet = "sweet" or "sugary"`. The compiler refuses a repeated word.
+/// `Sweet = "sweet" or "sugary"`. The compiler refuses a repeated word. `=> label: &'static str` after the name of the
+/// enum adds a method `label`, which returns the value after the word.
 ///
 /// ```
 /// tidemill_domain::words! {
@@ -47,9 +48,9 @@ pub struct UnknownWord(pub &'static str);
 ///         VeryBitter = "very_bitter",
 ///     }
 ///
-///     enum Size any_case: "a size is S or L" {
-///         Small = "S",
-///         Large = "L",
+///     enum Size any_case: "a size is S or L" => centimetres: u32 {
+///         Small = "S" => 10,
+///         Large = "L" => 30,
 ///     }
 /// }
 ///
@@ -57,6 +58,7 @@ pub struct UnknownWord(pub &'static str);
 /// assert_eq!("very_bitter".parse(), Ok(Taste::VeryBitter));
 /// assert_eq!("SWEET".parse::<Taste>().unwrap_err().to_string(), "not one of sweet, very_bitter");
 /// assert_eq!("l".parse::<Size>().unwrap().to_string(), "L");
+/// assert_eq!(Size::Small.centimetres(), 10);
 /// assert_eq!("m".parse::<Size>().unwrap_err().to_string(), "a size is S or L");
 /// ```
 #[macro_export]
@@ -65,10 +67,18 @@ macro_rules! words {
     (@read $text:ident any_case) => { &*$text.to_ascii_uppercase() };
     (@unknown $error:literal; $($word:literal)+) => { $error };
     (@unknown; $first:literal $($word:literal)*) => { concat!("not one of ", $first $(, ", ", $word)*) };
+    (@column $vis:vis $name:ident [] $($rest:tt)+) => {};
+    (@column $vis:vis $name:ident [$method:ident $type:ty] $($variant:ident [$value:expr])+) => {
+        impl $name {
+            $vis const fn $method(self) -> $type {
+                match self { $(Self::$variant => $value,)+ }
+            }
+        }
+    };
     ($(
         $(#[$about:meta])*
-        $vis:vis enum $name:ident $($any_case:ident)? $(: $error:literal)? {
-            $($(#[$doc:meta])* $variant:ident = $word:literal $(or $old:literal)?,)+
+        $vis:vis enum $name:ident $($any_case:ident)? $(: $error:literal)? $(=> $method:ident: $type:ty)? {
+            $($(#[$doc:meta])* $variant:ident = $word:literal $(or $old:literal)? $(=> $value:expr)?,)+
         }
     )+) => {$(
         $(#[$about])*
@@ -88,6 +98,8 @@ macro_rules! words {
                 match self { $(Self::$variant => $word,)+ }
             }
         }
+
+        $crate::words!(@column $vis $name [$($method $type)?] $($variant [$($value)?])+);
 
         impl ::std::fmt::Display for $name {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {

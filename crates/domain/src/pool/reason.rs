@@ -2,18 +2,18 @@
 
 crate::words! {
     #[derive(Hash)]
-    pub enum Reason {
-        PoolFull = "pool_full",
-        BehindInQueue = "behind_in_queue",
-        LargerRequestReserved = "larger_request_reserved",
-        OtherPool = "other_pool",
-        PoolPaused = "pool_paused",
-        OutsideWindow = "outside_window",
-        CapacityShrunk = "capacity_shrunk",
-        ExceedsPool = "exceeds_pool",
-        UnknownPool = "unknown_pool",
-        QueueFull = "queue_full",
-        PartialCapacity = "partial_capacity_available",
+    pub enum Reason => sentence: &'static str {
+        PoolFull = "pool_full" => "the pool does not have enough free units, and this request is the first in the queue",
+        BehindInQueue = "behind_in_queue" => "other requests are ahead of it in the queue",
+        LargerRequestReserved = "larger_request_reserved" => "the free units are reserved for a larger request that came before",
+        OtherPool = "other_pool" => "it needs several pools at once, and another of them has no room now",
+        PoolPaused = "pool_paused" => "the pool is paused",
+        OutsideWindow = "outside_window" => "the pool has fewer units at this time of day",
+        CapacityShrunk = "capacity_shrunk" => "the limit was lowered below the usage; nothing starts until enough units are released",
+        ExceedsPool = "exceeds_pool" => "the minimum of this request is larger than the pool",
+        UnknownPool = "unknown_pool" => "there is no such pool",
+        QueueFull = "queue_full" => "too many requests are waiting",
+        PartialCapacity = "partial_capacity_available" => "it got fewer units than requested, because more did not fit",
     }
 }
 
@@ -37,27 +37,5 @@ impl Reason {
 
     pub const fn passes(self) -> bool {
         !matches!(self, Self::ExceedsPool | Self::UnknownPool)
-    }
-
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::PoolFull => {
-                "the pool does not have enough free units, and this request is the first in the queue"
-            }
-            Self::BehindInQueue => "other requests are ahead of it in the queue",
-            Self::LargerRequestReserved => {
-                "the free units are reserved for a larger request that came before"
-            }
-            Self::OtherPool => "it needs several pools at once, and another of them has no room now",
-            Self::PoolPaused => "the pool is paused",
-            Self::OutsideWindow => "the pool has fewer units at this time of day",
-            Self::CapacityShrunk => {
-                "the limit was lowered below the usage; nothing starts until enough units are released"
-            }
-            Self::ExceedsPool => "the minimum of this request is larger than the pool",
-            Self::UnknownPool => "there is no such pool",
-            Self::QueueFull => "too many requests are waiting",
-            Self::PartialCapacity => "it got fewer units than requested, because more did not fit",
-        }
     }
 }

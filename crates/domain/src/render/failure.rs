@@ -4,69 +4,38 @@ use crate::code::Code;
 
 crate::words! {
     #[derive(PartialOrd, Ord, Hash)]
-    pub enum Failure {
+    pub enum Failure => code: Code {
         /// Our own rules refuse the data, the mapping or a name.
-        Refused = "refused",
-        TemplateMissing = "template_missing",
-        AssetMissing = "asset_missing",
+        Refused = "refused" => Code::BadRenderData,
+        TemplateMissing = "template_missing" => Code::TemplateMissing,
+        AssetMissing = "asset_missing" => Code::AssetMissing,
         /// The template has no such composition, layer or property, or cannot be read.
-        TemplateNotFit = "template_not_fit",
-        Rejected = "rejected",
+        TemplateNotFit = "template_not_fit" => Code::TemplateNotFit,
+        Rejected = "rejected" => Code::RenderRejected,
         /// Another queue has a job of this name.
-        NameTaken = "name_taken",
+        NameTaken = "name_taken" => Code::RenderNameTaken,
         /// nexrender does not answer, or with a server error.
-        NexrenderDown = "nexrender_down",
-        Lost = "lost",
-        NotPicked = "not_picked",
+        NexrenderDown = "nexrender_down" => Code::NexrenderDown,
+        Lost = "lost" => Code::RenderLost,
+        NotPicked = "not_picked" => Code::RenderNotPicked,
         /// The node reports an error that may be temporary.
-        RenderFailed = "render_failed",
-        TimedOut = "timed_out",
-        Stalled = "stalled",
-        RemoteCancelled = "remote_cancelled",
+        RenderFailed = "render_failed" => Code::RenderFailed,
+        TimedOut = "timed_out" => Code::RenderTimedOut,
+        Stalled = "stalled" => Code::RenderStalled,
+        RemoteCancelled = "remote_cancelled" => Code::RenderRemoteCancelled,
         /// The file is missing, damaged or does not match the profile.
-        OutputInvalid = "output_invalid",
-        NasFailed = "nas_failed",
-        NasRefused = "nas_refused",
-        OutputConflict = "output_conflict",
-        WorkerLost = "worker_lost",
-        WrongSecret = "wrong_secret",
-        NotNexrender = "not_nexrender",
-        PathNotMapped = "path_not_mapped",
+        OutputInvalid = "output_invalid" => Code::OutputInvalid,
+        NasFailed = "nas_failed" => Code::NasFailed,
+        NasRefused = "nas_refused" => Code::NasRefused,
+        OutputConflict = "output_conflict" => Code::OutputConflict,
+        WorkerLost = "worker_lost" => Code::RenderWorkerLost,
+        WrongSecret = "wrong_secret" => Code::NexrenderSecretRefused,
+        NotNexrender = "not_nexrender" => Code::NotNexrender,
+        PathNotMapped = "path_not_mapped" => Code::PathNotMapped,
         /// There is an empty folder in place of the NAS.
-        NasNotMounted = "nas_not_mounted",
-        ToolMissing = "tool_missing",
-        Unexpected = "unexpected",
-    }
-}
-
-impl Failure {
-    pub const fn code(self) -> Code {
-        match self {
-            Self::Refused => Code::BadRenderData,
-            Self::TemplateMissing => Code::TemplateMissing,
-            Self::AssetMissing => Code::AssetMissing,
-            Self::TemplateNotFit => Code::TemplateNotFit,
-            Self::Rejected => Code::RenderRejected,
-            Self::NameTaken => Code::RenderNameTaken,
-            Self::NexrenderDown => Code::NexrenderDown,
-            Self::Lost => Code::RenderLost,
-            Self::NotPicked => Code::RenderNotPicked,
-            Self::RenderFailed => Code::RenderFailed,
-            Self::TimedOut => Code::RenderTimedOut,
-            Self::Stalled => Code::RenderStalled,
-            Self::RemoteCancelled => Code::RenderRemoteCancelled,
-            Self::OutputInvalid => Code::OutputInvalid,
-            Self::NasFailed => Code::NasFailed,
-            Self::NasRefused => Code::NasRefused,
-            Self::OutputConflict => Code::OutputConflict,
-            Self::WorkerLost => Code::RenderWorkerLost,
-            Self::WrongSecret => Code::NexrenderSecretRefused,
-            Self::NotNexrender => Code::NotNexrender,
-            Self::PathNotMapped => Code::PathNotMapped,
-            Self::NasNotMounted => Code::NasNotMounted,
-            Self::ToolMissing => Code::RenderToolMissing,
-            Self::Unexpected => Code::Unexpected,
-        }
+        NasNotMounted = "nas_not_mounted" => Code::NasNotMounted,
+        ToolMissing = "tool_missing" => Code::RenderToolMissing,
+        Unexpected = "unexpected" => Code::Unexpected,
     }
 }
 

@@ -4,44 +4,28 @@
 crate::words! {
     /// In order.
     #[derive(PartialOrd, Ord, Hash)]
-    pub enum Phase {
-        Queued = "queued",
+    pub enum Phase => label: &'static str {
+        Queued = "queued" => "waiting for a worker",
         /// A worker has it and checks what exists.
-        Claimed = "claimed",
+        Claimed = "claimed" => "claimed",
         /// The name of the job is stored, and nexrender is about to get it.
-        Submitting = "submitting",
+        Submitting = "submitting" => "being submitted to nexrender",
         /// nexrender has it, but no node yet.
-        WaitingForNode = "waiting_for_node",
-        NodePreparing = "node_preparing",
-        Rendering = "rendering",
+        WaitingForNode = "waiting_for_node" => "waiting for a render node",
+        NodePreparing = "node_preparing" => "being prepared on the node",
+        Rendering = "rendering" => "rendering",
         /// The node encodes, copies or cleans up.
-        Encoding = "encoding",
-        Validating = "validating",
+        Encoding = "encoding" => "encoding",
+        Validating = "validating" => "being validated",
         /// The file is copied next to its final place.
-        Copying = "copying",
+        Copying = "copying" => "being copied",
         /// From here on the file may have its final name.
-        Publishing = "publishing",
-        Published = "published",
+        Publishing = "publishing" => "being published",
+        Published = "published" => "published",
     }
 }
 
 impl Phase {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Queued => "waiting for a worker",
-            Self::Claimed => "claimed",
-            Self::Submitting => "being submitted to nexrender",
-            Self::WaitingForNode => "waiting for a render node",
-            Self::NodePreparing => "being prepared on the node",
-            Self::Rendering => "rendering",
-            Self::Encoding => "encoding",
-            Self::Validating => "being validated",
-            Self::Copying => "being copied",
-            Self::Publishing => "being published",
-            Self::Published => "published",
-        }
-    }
-
     /// The status of a render in this phase, unless it has ended.
     pub const fn status(self) -> Status {
         match self {

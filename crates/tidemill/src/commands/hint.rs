@@ -111,7 +111,7 @@ fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
         text.push_str(&format!("{}: {written} ({})\n", directive.level.as_str(), directive.degree));
     }
     for warning in hint.warnings() {
-        text.push_str(&format!("warning: {warning}\n"));
+        text.push_str(&format!("warning: {}\n", warning.text()));
     }
     text
 }
