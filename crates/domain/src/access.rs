@@ -3,7 +3,6 @@
 use crate::audit::Role;
 use crate::time::Timestamp;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 crate::words! {
@@ -119,10 +118,6 @@ pub struct Token {
 
 crate::getters!(Token { &id: str, &secret: str });
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not an API token")]
-pub struct NotAToken;
-
 impl Token {
     pub fn from_random(id: &[u8; 16], secret: &[u8; 32]) -> Self {
         Self { id: base62(id, ID_CHARS), secret: base62(secret, SECRET_CHARS) }
@@ -131,6 +126,14 @@ impl Token {
     /// The whole token, shown once, to its new owner.
     pub fn expose(&self) -> String {
         format!("tm_{}_{}", self.id, self.secret)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix("tm_")?.split_once('_')?;
+        let is_made_of =
+            |part: &str, length| part.len() == length && part.bytes().all(|b| ALPHABET.contains(&b));
+        let is_token = is_made_of(id, ID_CHARS) && is_made_of(secret, SECRET_CHARS);
+        is_token.then(|| Self { id: id.to_owned(), secret: secret.to_owned() })
     }
 }
 
@@ -141,19 +144,7 @@ impl fmt::Debug for Token {
     }
 }
 
-impl FromStr for Token {
-    type Err = NotAToken;
-
-    fn from_str(text: &str) -> Result<Self, NotAToken> {
-        let (id, secret) = text.strip_prefix("tm_").and_then(|rest| rest.split_once('_')).ok_or(NotAToken)?;
-        let is_made_of =
-            |part: &str, length| part.len() == length && part.bytes().all(|b| ALPHABET.contains(&b));
-        if !is_made_of(id, ID_CHARS) || !is_made_of(secret, SECRET_CHARS) {
-            return Err(NotAToken);
-        }
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
-    }
-}
+crate::newtype::parsed!(Token, Token::read, NotAToken: "not an API token");
 
 /// The last `length` digits of the number in base 62.
 fn base62(bytes: &[u8], length: usize) -> String {

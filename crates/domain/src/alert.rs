@@ -139,24 +139,15 @@ fn pend_or_fire(since: Timestamp, hold: Duration, now: Timestamp) -> (AlertState
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoticeDelivery {
-    Free,
-    Silenced,
-}
-
 /// The notice that is still due. `announced` is the last firing that was announced, by its instant; none if its end was
 /// announced too. A firing that began in a silence is announced when the silence ends. Total.
-pub fn owed(state: AlertState, announced: Option<Timestamp>, voice: NoticeDelivery) -> Option<Notice> {
-    match (voice, state) {
-        (NoticeDelivery::Silenced, _) => None,
-        (NoticeDelivery::Free, AlertState::Firing { fired_at, .. }) => {
-            (announced != Some(fired_at)).then_some(Notice::Fired)
+pub fn owed(state: AlertState, announced: Option<Timestamp>, silence: Option<&Silence>) -> Option<Notice> {
+    match state {
+        _ if silence.is_some() => None,
+        AlertState::Firing { fired_at, .. } => (announced != Some(fired_at)).then_some(Notice::Fired),
+        AlertState::Inactive | AlertState::Pending { .. } | AlertState::Resolved { .. } => {
+            announced.is_some().then_some(Notice::Resolved)
         }
-        (
-            NoticeDelivery::Free,
-            AlertState::Inactive | AlertState::Pending { .. } | AlertState::Resolved { .. },
-        ) => announced.is_some().then_some(Notice::Resolved),
     }
 }
 

@@ -6,8 +6,6 @@
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
 //! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox, 15xx renders.
 
-use std::str::FromStr;
-
 macro_rules! exits {
     ($($number:literal $name:ident $meaning:literal;)+) => {
         /// Exit codes of `tidemill`. Scripts depend on these numbers.
@@ -219,7 +217,7 @@ codes! {
     1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
 }
 
-/// Gives all variants of an error one code.
+/// Gives an error a code: the same for all variants, or by a table, which may also have a fix for each.
 macro_rules! coded {
     ($error:ident, $code:ident) => {
         impl $error {
@@ -228,35 +226,51 @@ macro_rules! coded {
             }
         }
     };
+    ($error:ident { $($variant:ident $(| $other:ident)* => $code:ident;)+ }) => {
+        impl $error {
+            pub const fn code(&self) -> $crate::code::Code {
+                match self { $(Self::$variant { .. } $(| Self::$other { .. })* => $crate::code::Code::$code,)+ }
+            }
+        }
+    };
+    ($error:ident { $($variant:ident $(| $other:ident)* => $code:ident, $fix:literal;)+ }) => {
+        $crate::code::coded!($error { $($variant $(| $other)* => $code;)+ });
+        $crate::code::fixes!($error { $($variant $(| $other)* => $fix;)+ });
+    };
 }
 
-pub(crate) use coded;
+/// Says for each variant of an error what to do about it.
+macro_rules! fixes {
+    ($error:ident { $($variant:ident $(| $other:ident)* => $fix:literal;)+ }) => {
+        impl $error {
+            pub const fn fix(&self) -> &'static str {
+                match self { $(Self::$variant { .. } $(| Self::$other { .. })* => $fix,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use {coded, fixes};
 
 impl Code {
     pub const fn number(self) -> u16 {
         self as u16
     }
-}
 
-crate::newtype::display!(Code, code => "TM{:04}", code.number());
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not an error code of Tidemill")]
-pub struct NotACode;
-
-/// Accepts `TM0101`, `tm101` and `101`.
-impl FromStr for Code {
-    type Err = NotACode;
-
-    fn from_str(text: &str) -> Result<Self, NotACode> {
+    /// Accepts `TM0101`, `tm101` and `101`.
+    fn read(text: &str) -> Option<Self> {
         let digits = match text.get(..2) {
             Some(prefix) if prefix.eq_ignore_ascii_case("TM") => &text[2..],
             _ => text,
         };
-        let number: u16 = digits.parse().map_err(|_| NotACode)?;
-        Self::ALL.iter().copied().find(|code| code.number() == number).ok_or(NotACode)
+        let number: u16 = digits.parse().ok()?;
+        Self::ALL.iter().copied().find(|code| code.number() == number)
     }
 }
+
+crate::newtype::display!(Code, code => "TM{:04}", code.number());
+
+crate::newtype::parsed!(Code, Code::read, NotACode: "not an error code of Tidemill");
 
 #[cfg(test)]
 mod tests {

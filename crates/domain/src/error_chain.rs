@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-pub(crate) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
-    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join("; ")
+pub(crate) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
+    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(separator)
 }
 
 /// The text of an error and of those causes that add something.

@@ -9,6 +9,8 @@ pub struct Message<'a> {
     id: &'a str,
 }
 
+crate::getters!(Message<'_> { &consumer: str, &id: str });
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadMessage {
     #[error("the name of a consumer is 1 to {CONSUMER_BYTES_MAX} bytes without control characters")]
@@ -18,17 +20,10 @@ pub enum BadMessage {
 }
 
 crate::code::coded!(BadMessage, BadMessageId);
-
-impl BadMessage {
-    pub const fn fix(self) -> &'static str {
-        match self {
-            Self::Consumer => "give the consumer a short name that never changes, such as billing",
-            Self::Id => {
-                "use the producer's id of the message, such as the header tidemill-event-id, or a hash of it"
-            }
-        }
-    }
-}
+crate::code::fixes!(BadMessage {
+    Consumer => "give the consumer a short name that never changes, such as billing";
+    Id => "use the producer's id of the message, such as the header tidemill-event-id, or a hash of it";
+});
 
 impl<'a> Message<'a> {
     pub fn new(consumer: &'a str, id: &'a str) -> Result<Self, BadMessage> {
@@ -39,14 +34,6 @@ impl<'a> Message<'a> {
             (is_fit(id, MESSAGE_ID_BYTES_MAX), BadMessage::Id),
         ])?;
         Ok(Self { consumer, id })
-    }
-
-    pub const fn consumer(self) -> &'a str {
-        self.consumer
-    }
-
-    pub const fn id(self) -> &'a str {
-        self.id
     }
 }
 

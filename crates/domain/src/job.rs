@@ -31,7 +31,7 @@ pub use exit::ExitStatus;
 pub use parameter::{JobParameter, JobParameters, ParameterValue};
 pub use status::BatchStatus;
 
-crate::newtype::numbers! {
+crate::newtype::ids! {
     /// One job with one set of identifying parameters.
     pub struct InstanceId(i64);
 

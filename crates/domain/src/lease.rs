@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-crate::newtype::numbers! {
+crate::newtype::ids! {
     /// Counts the owners of a lease. A write with an old epoch comes from a former owner.
     #[derive(Serialize, Deserialize)]
     #[serde(transparent)]

@@ -1,7 +1,7 @@
 //! Macros for newtypes, enums and builders, and small helpers.
 
-/// Declares newtypes around a number, with `new`, `get` and `Display`.
-macro_rules! numbers {
+/// Declares newtypes around a number or a UUID, with `new`, `get` and `Display`.
+macro_rules! ids {
     ($($(#[$about:meta])* pub struct $name:ident($number:ty);)+) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,52 +25,49 @@ macro_rules! numbers {
     )+};
 }
 
-/// Declares newtypes around a UUID. With an error after `else` they also have `FromStr`.
-macro_rules! uuids {
-    ($($(#[$about:meta])* pub struct $name:ident $(else $bad:ident: $error:literal)?;)+) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(::uuid::Uuid);
+/// Implements `FromStr` with a function that returns none for a bad text, and declares the error for that. With `(text)`
+/// after its name the error has the beginning of the text.
+macro_rules! parsed {
+    ($type:ident, $read:expr, $bad:ident: $error:literal) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+        #[error($error)]
+        pub struct $bad;
 
-        impl $name {
-            pub const fn new(id: ::uuid::Uuid) -> Self {
-                Self(id)
-            }
+        $crate::newtype::parsed!(@impl $type, $read, $bad, |_| $bad);
+    };
+    ($type:ident, $read:expr, $bad:ident(text): $error:literal) => {
+        #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+        #[error($error)]
+        pub struct $bad(String);
 
-            pub const fn as_uuid(self) -> ::uuid::Uuid {
-                self.0
+        $crate::newtype::parsed!(@impl $type, $read, $bad, |text| $bad(text.chars().take(64).collect()));
+    };
+    (@impl $type:ident, $read:expr, $bad:ident, $refuse:expr) => {
+        impl ::std::str::FromStr for $type {
+            type Err = $bad;
+
+            fn from_str(text: &str) -> Result<Self, $bad> {
+                let (read, refuse): (fn(&str) -> Option<Self>, fn(&str) -> $bad) = ($read, $refuse);
+                read(text).ok_or_else(|| refuse(text))
             }
         }
-
-        impl ::std::fmt::Display for $name {
-            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-
-        $(
-            #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-            #[error($error)]
-            pub struct $bad;
-
-            impl ::std::str::FromStr for $name {
-                type Err = $bad;
-
-                fn from_str(text: &str) -> Result<Self, $bad> {
-                    ::uuid::Uuid::try_parse(text).map(Self).map_err(|_| $bad)
-                }
-            }
-        )?
-    )+};
+    };
 }
 
-/// Implements `Display` with the arguments of `format!`. The name before the arrow is the value.
+/// Implements `Display` with the arguments of `format!`, or by a table. The value is before the arrow.
 macro_rules! display {
     ($type:ident, $value:pat => $($text:tt)+) => {
         impl ::std::fmt::Display for $type {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 let $value = self;
                 write!(f, $($text)+)
+            }
+        }
+    };
+    ($type:ident { $($value:pat => $text:literal;)+ }) => {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                match self { $($value => write!(f, $text),)+ }
             }
         }
     };
@@ -171,4 +168,4 @@ macro_rules! conversions {
     };
 }
 
-pub(crate) use {conversions, display, numbers, serde_as_text, uuids};
+pub(crate) use {conversions, display, ids, parsed, serde_as_text};

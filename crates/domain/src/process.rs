@@ -12,9 +12,9 @@
 use crate::time::{Monotonic, Timestamp};
 use std::time::Duration;
 
-crate::newtype::uuids! {
+crate::newtype::ids! {
     /// One run of a process. A restarted program has a new id.
-    pub struct ProcessId;
+    pub struct ProcessId(uuid::Uuid);
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -165,7 +165,7 @@ mod tests {
             let ttl = Duration::from_micros(ttl);
             let sent = Duration::from_micros(sent);
             let database_counts_from = sent + Duration::from_micros(delay);
-            let trusted = trusted_until(Monotonic::from_origin(sent), ttl).since_origin();
+            let trusted = trusted_until(Monotonic::from_origin(sent), ttl).since(Monotonic::from_origin(Duration::ZERO));
             prop_assert!(trusted <= database_counts_from + ttl);
             prop_assert!(ttl < Duration::from_micros(5) || trusted < database_counts_from + ttl);
         }

@@ -2,7 +2,6 @@
 
 use crate::duration::span;
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -64,20 +63,10 @@ impl fmt::Display for Timestamp {
 
 crate::newtype::serde_as_text!(Timestamp);
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
-pub struct NotAnInstant(String);
-
-impl FromStr for Timestamp {
-    type Err = NotAnInstant;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.parse::<jiff::Timestamp>() {
-            Ok(instant) => Ok(Self(instant.as_microsecond())),
-            Err(_) => Err(NotAnInstant(text.chars().take(64).collect())),
-        }
-    }
-}
+crate::newtype::parsed!(
+    Timestamp, |text| text.parse::<jiff::Timestamp>().ok().map(|instant| Self(instant.as_microsecond())),
+    NotAnInstant(text): "{0:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z"
+);
 
 /// A reading of a monotonic clock. Comparable only within one process; never stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -86,10 +75,6 @@ pub struct Monotonic(Duration);
 impl Monotonic {
     pub const fn from_origin(elapsed: Duration) -> Self {
         Self(elapsed)
-    }
-
-    pub const fn since_origin(self) -> Duration {
-        self.0
     }
 
     #[must_use]

@@ -14,7 +14,7 @@ use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::{self, SilenceRequest, quietest};
 use tidemill_domain::alert::{
-    self, AlertState, BadSilence, Notice, NoticeDelivery, Reading, Severity, Silence, Subject,
+    self, AlertState, BadSilence, Notice, Reading, Severity, Silence, Subject,
 };
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
@@ -85,7 +85,7 @@ impl Alerts<'_> {
         let known = found.as_ref().and_then(|found| found.announced_at);
         let (after, notice) = alert::next(before, judging.reading, judging.hold, now);
         let silence = self.silence_of(judging.rule, judging.subject, now).await?;
-        let told = alert::owed(after, known, NoticeDelivery::from(silence.as_ref()));
+        let told = alert::owed(after, known, silence.as_ref());
         let value = judging.reading.value().or_else(|| found.and_then(|found| found.value));
         let judgement = Judgement { before, after, notice, told, silence, value, at: now };
         if after != before || told.is_some() || (after.is_active() && judging.reading != Reading::Unknown) {

@@ -144,7 +144,7 @@ macro_rules! stored_as_id {
     ($($id:ty),+) => { $(
         impl From<$id> for DbId {
             fn from(id: $id) -> Self {
-                Self(id.as_uuid())
+                Self(id.get())
             }
         }
 

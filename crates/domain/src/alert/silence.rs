@@ -1,7 +1,7 @@
 //! A silence holds back notifications for a while, for a stated reason. Alerts change their state as usual.
 
+use super::Subject;
 use super::rule::is_name;
-use super::{NoticeDelivery, Subject};
 use crate::audit::Actor;
 use crate::newtype::check_all;
 use crate::time::Timestamp;
@@ -47,12 +47,6 @@ pub fn quietest<'a>(
     let in_force =
         silences.iter().filter(|silence| silence.is_in_force(now) && silence.covers(rule, subject));
     in_force.max_by_key(|silence| silence.until)
-}
-
-impl From<Option<&Silence>> for NoticeDelivery {
-    fn from(silence: Option<&Silence>) -> Self {
-        if silence.is_some() { Self::Silenced } else { Self::Free }
-    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

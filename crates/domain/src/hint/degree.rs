@@ -1,6 +1,5 @@
 //! How many parallel servers a hint requests, as far as its text tells.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -79,17 +78,13 @@ impl Degree {
     }
 }
 
-impl fmt::Display for Degree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Serial => f.write_str("serial"),
-            Self::Exact(number) => write!(f, "{number}"),
-            Self::AtLeastTwo => f.write_str("computed, 2 or more"),
-            Self::Default => f.write_str("the default degree"),
-            Self::Auto => f.write_str("computed"),
-            Self::Manual => f.write_str("that of the objects"),
-            Self::DefaultOr(number) => write!(f, "the default degree, or {number} if that is greater"),
-        }
-    }
-}
+crate::newtype::display!(Degree {
+    Self::None => "none";
+    Self::Serial => "serial";
+    Self::Exact(number) => "{number}";
+    Self::AtLeastTwo => "computed, 2 or more";
+    Self::Default => "the default degree";
+    Self::Auto => "computed";
+    Self::Manual => "that of the objects";
+    Self::DefaultOr(number) => "the default degree, or {number} if that is greater";
+});

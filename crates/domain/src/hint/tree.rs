@@ -1,4 +1,4 @@
-//! A hint text as a lossless tree, and which of its hint comments count.
+//! A hint text, and which of its hint comments count.
 //!
 //! The text is a comment alone or a whole statement. In a statement, the first hint comment after one of five keywords
 //! counts, once for each query block. In a text without such a keyword, the first hint comment counts.
@@ -7,7 +7,6 @@ use super::degree::Degree;
 use super::directive::{self, Directive};
 use super::token::{self, CommentTokens, Node, Token, TokenKind};
 use super::warning::{Warning, Warnings};
-use std::fmt;
 use std::ops::Range;
 
 pub const HINT_BYTES_MAX: usize = 64 * 1024;
@@ -21,7 +20,6 @@ pub struct HintTooLong {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hint {
     text: String,
-    nodes: Vec<Node>,
     comments: Vec<HintComment>,
     degree: Degree,
     warnings: Vec<Warning>,
@@ -72,29 +70,12 @@ impl Hint {
         // A directive supersedes only those of its own comment.
         let degrees = comments.iter().map(|comment| directive::degree_of(&comment.directives));
         let degree = degrees.fold(Degree::None, Degree::join);
-        Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.0 })
+        Ok(Self { text: text.to_owned(), comments, degree, warnings: warnings.0 })
     }
 
     /// Those of the comments that count, in order.
     pub fn directives(&self) -> impl Iterator<Item = &Directive> {
         self.comments.iter().flat_map(|comment| &comment.directives)
-    }
-}
-
-/// The text, rebuilt from the tokens.
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for node in &self.nodes {
-            match node {
-                Node::Plain(token) => f.write_str(token.of(&self.text))?,
-                Node::Comment(CommentTokens { open, body, close }) => {
-                    for token in std::iter::once(open).chain(body).chain(close) {
-                        f.write_str(token.of(&self.text))?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

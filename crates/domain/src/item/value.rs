@@ -2,7 +2,6 @@
 
 use crate::time::Timestamp;
 use std::fmt;
-use std::str::FromStr;
 use uuid::Uuid;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -109,16 +108,12 @@ impl Decimal {
 }
 
 crate::newtype::display!(Decimal, decimal => "{}", decimal.0);
+crate::newtype::parsed!(
+    Decimal, Decimal::read, NotADecimal(text): "{0:?} is not a decimal number such as -12.50"
+);
 
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0:?} is not a decimal number such as -12.50")]
-pub struct NotADecimal(String);
-
-impl FromStr for Decimal {
-    type Err = NotADecimal;
-
-    fn from_str(text: &str) -> Result<Self, NotADecimal> {
-        let no = || NotADecimal(text.chars().take(64).collect());
+impl Decimal {
+    fn read(text: &str) -> Option<Self> {
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => ("-", rest),
             None => ("", text.strip_prefix('+').unwrap_or(text)),
@@ -126,14 +121,14 @@ impl FromStr for Decimal {
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         if whole.is_empty() && fraction.is_empty() || !is_number(whole) || !is_number(fraction) {
-            return Err(no());
+            return None;
         }
         let whole = whole.trim_start_matches('0');
         let whole = if whole.is_empty() { "0" } else { whole };
         let is_zero = whole == "0" && fraction.bytes().all(|byte| byte == b'0');
         let sign = if is_zero { "" } else { sign };
         let point = if fraction.is_empty() { "" } else { "." };
-        Ok(Self(format!("{sign}{whole}{point}{fraction}")))
+        Some(Self(format!("{sign}{whole}{point}{fraction}")))
     }
 }
 

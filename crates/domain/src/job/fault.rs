@@ -14,10 +14,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     pub fn all() -> Self {
         Self { all: true, ..Self::default() }
     }
@@ -83,11 +79,11 @@ pub struct FaultPolicy {
 impl Default for FaultPolicy {
     fn default() -> Self {
         Self {
-            skip: Kinds::none(),
+            skip: Kinds::default(),
             skip_limit: SKIP_LIMIT,
-            retry: Kinds::none(),
+            retry: Kinds::default(),
             attempts_max: 1,
-            no_rollback: Kinds::none(),
+            no_rollback: Kinds::default(),
             is_processor_transactional: true,
         }
     }
@@ -146,7 +142,7 @@ mod tests {
     fn a_set_of_kinds_is_told_in_words() {
         let two = || [ErrorKind::PARSE, ErrorKind::VALIDATION];
         for (kinds, words) in [
-            (Kinds::none(), "no kind"),
+            (Kinds::default(), "no kind"),
             (Kinds::all(), "all kinds"),
             (without(Kinds::all(), [ErrorKind::PARSE]), "all kinds but parse"),
             (Kinds::of(two()), "parse, validation"),
@@ -189,8 +185,8 @@ mod tests {
 
         assert!(policy(Kinds::all(), some()).check().is_ok());
         assert!(policy(some(), some()).check().is_ok());
-        assert!(policy(Kinds::none(), Kinds::none()).check().is_ok());
-        assert!(policy(Kinds::none(), some()).check().is_err());
+        assert!(policy(Kinds::default(), Kinds::default()).check().is_ok());
+        assert!(policy(Kinds::default(), some()).check().is_err());
         assert!(policy(some(), Kinds::all()).check().is_err());
         assert!(policy(without(Kinds::all(), [ErrorKind::PARSE]), some()).check().is_err());
     }

@@ -21,7 +21,7 @@ pub(crate) fn md5(text: &str) -> String {
 fn plain_key(parameters: &JobParameters) -> String {
     let mut text = String::new();
     for (name, parameter) in parameters.iter().filter(|(_, parameter)| parameter.is_identifying) {
-        let (value, class) = (parameter.value.java_text(), parameter.value.java_class());
+        let (value, class) = (parameter.value.java_text(), parameter.value.kind().java_class());
         let _infallible = write!(text, "{name}={{value={value}, type=class {class}, identifying=true}};");
     }
     text

@@ -22,10 +22,8 @@
 
 use super::parameter::ParametersInvalid;
 use super::{BatchStatus, ExecutionId};
-use crate::code::Code;
 use crate::newtype::check_all;
 use crate::time::Timestamp;
-use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceHistory<'a> {
@@ -59,19 +57,16 @@ pub struct InstanceEnd {
     pub at: Timestamp,
 }
 
-impl fmt::Display for InstanceEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.at.to_string();
-        let seconds = at.split('.').next().unwrap_or(&at);
-        let execution = self.execution;
-        match self.status {
-            BatchStatus::Abandoned => {
-                write!(f, "this instance was abandoned on {seconds}Z (execution {execution})")
-            }
-            _ => write!(f, "nothing to do: this instance completed on {seconds}Z (execution {execution})"),
-        }
-    }
-}
+crate::newtype::display!(
+    InstanceEnd,
+    end => "{} on {:.19}Z (execution {})",
+    match end.status {
+        BatchStatus::Abandoned => "this instance was abandoned",
+        _ => "nothing to do: this instance completed",
+    },
+    end.at.to_string(),
+    end.execution
+);
 
 fn already_complete(end: Option<&InstanceEnd>) -> String {
     match end {
@@ -102,41 +97,19 @@ pub enum LaunchRefusal {
     DefinitionChanged,
 }
 
-impl LaunchRefusal {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::NotRestartable => Code::JobNotRestartable,
-            Self::StepRunning { .. } | Self::AlreadyRunning => Code::JobAlreadyRunning,
-            Self::StepUnknown { .. } | Self::OutcomeUnknown => Code::JobOutcomeUnknown,
-            Self::ParametersInvalid(_) => Code::BadJobParameters,
-            Self::AlreadyComplete(_) => Code::JobAlreadyComplete,
-            Self::DefinitionChanged => Code::JobChanged,
-        }
-    }
-
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::NotRestartable => {
-                "launch it with other identifying parameters, or declare the job restartable"
-            }
-            Self::StepRunning { .. } | Self::AlreadyRunning => {
-                "wait for it or stop it; if the process that ran it is gone, recover the execution"
-            }
-            Self::StepUnknown { .. } | Self::OutcomeUnknown => {
-                "check what it has written, then recover the execution to continue, or abandon it"
-            }
-            Self::ParametersInvalid(_) => {
-                "correct the parameters; write each as name=value, name=value,type or name=value,type,identifying"
-            }
-            Self::AlreadyComplete(_) => {
-                "to run it again, launch a new instance with --next (in the API: \"next\": true), or change an identifying parameter"
-            }
-            Self::DefinitionChanged => {
-                "check that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters"
-            }
-        }
-    }
-}
+crate::code::coded!(LaunchRefusal {
+    NotRestartable => JobNotRestartable, "launch it with other identifying parameters, or declare the job restartable";
+    StepRunning | AlreadyRunning => JobAlreadyRunning,
+        "wait for it or stop it; if the process that ran it is gone, recover the execution";
+    StepUnknown | OutcomeUnknown => JobOutcomeUnknown,
+        "check what it has written, then recover the execution to continue, or abandon it";
+    ParametersInvalid => BadJobParameters,
+        "correct the parameters; write each as name=value, name=value,type or name=value,type,identifying";
+    AlreadyComplete => JobAlreadyComplete,
+        "to run it again, launch a new instance with --next (in the API: \"next\": true), or change an identifying parameter";
+    DefinitionChanged => JobChanged,
+        "check that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters";
+});
 
 /// Whether and how the job starts; `parameters` is the result of [`super::parameter::check`]. Total.
 pub fn decide(
@@ -144,43 +117,33 @@ pub fn decide(
     rules: LaunchRules,
     parameters: Result<(), ParametersInvalid>,
 ) -> Result<Launch, LaunchRefusal> {
-    let is_first = history.executions.is_empty();
+    let InstanceHistory { executions, last_steps } = history;
+    let is_first = executions.is_empty();
     if !is_first {
         if !rules.is_restartable {
             return Err(LaunchRefusal::NotRestartable);
         }
-        check_last_steps(history.last_steps)?;
+        let first = |is_meant: fn(BatchStatus) -> bool| {
+            last_steps.iter().find(|(_, status)| is_meant(*status)).map(|(step, _)| step.clone())
+        };
+        if let Some(step) = first(BatchStatus::is_running) {
+            return Err(LaunchRefusal::StepRunning { step });
+        }
+        if let Some(step) = first(|status| status == BatchStatus::Unknown) {
+            return Err(LaunchRefusal::StepUnknown { step });
+        }
     }
     parameters.map_err(LaunchRefusal::ParametersInvalid)?;
-    check_executions(history.executions, rules)?;
-    // A complete execution leaves nothing that a changed job could continue.
-    let goes_on = history.executions.last().is_some_and(|status| *status != BatchStatus::Completed);
-    if goes_on && rules.has_changed {
-        return Err(LaunchRefusal::DefinitionChanged);
-    }
-    Ok(if is_first { Launch::First } else { Launch::Restart })
-}
-
-fn check_last_steps(steps: &[(String, BatchStatus)]) -> Result<(), LaunchRefusal> {
-    let first = |is_meant: fn(BatchStatus) -> bool| {
-        steps.iter().find(|(_, status)| is_meant(*status)).map(|(step, _)| step.clone())
-    };
-    if let Some(step) = first(BatchStatus::is_running) {
-        return Err(LaunchRefusal::StepRunning { step });
-    }
-    if let Some(step) = first(|status| status == BatchStatus::Unknown) {
-        return Err(LaunchRefusal::StepUnknown { step });
-    }
-    Ok(())
-}
-
-fn check_executions(executions: &[BatchStatus], rules: LaunchRules) -> Result<(), LaunchRefusal> {
     let is_over = |status: &BatchStatus| matches!(status, BatchStatus::Completed | BatchStatus::Abandoned);
+    // A complete execution leaves nothing that a changed job could continue.
+    let goes_on = executions.last().is_some_and(|status| *status != BatchStatus::Completed);
     check_all([
         (!executions.iter().any(|status| status.is_running()), LaunchRefusal::AlreadyRunning),
         (!executions.contains(&BatchStatus::Unknown), LaunchRefusal::OutcomeUnknown),
         (!rules.has_identifying || !executions.iter().any(is_over), LaunchRefusal::AlreadyComplete(None)),
-    ])
+        (!goes_on || !rules.has_changed, LaunchRefusal::DefinitionChanged),
+    ])?;
+    Ok(if is_first { Launch::First } else { Launch::Restart })
 }
 
 #[cfg(test)]

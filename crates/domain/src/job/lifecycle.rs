@@ -12,7 +12,6 @@
 //! an execution is never taken from a live process.
 
 use super::BatchStatus;
-use crate::code::Code;
 use crate::lease::Life;
 
 /// What happens when the process that runs an execution is gone.
@@ -87,33 +86,16 @@ pub enum ExecutionRefusal {
     NotAnEnd { status: BatchStatus },
 }
 
-impl ExecutionRefusal {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::NotRunning { .. } => Code::ExecutionNotRunning,
-            Self::StillRunning { .. } => Code::ExecutionStillRunning,
-            Self::AlreadyBegun => Code::JobAlreadyRunning,
-            Self::AlreadyComplete => Code::JobAlreadyComplete,
-            Self::OwnerAlive => Code::ExecutionOwnerAlive,
-            Self::NotAnEnd { .. } => Code::Unexpected,
-        }
-    }
-
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::NotRunning { .. } => "the execution has ended; to resume the job, restart it",
-            Self::StillRunning { .. } => {
-                "stop it and wait for its end; if the process that ran it is gone, recover the execution"
-            }
-            Self::AlreadyBegun => "leave it to the process that runs it",
-            Self::AlreadyComplete => "nothing to do; its result is final",
-            Self::OwnerAlive => {
-                "stop the execution with `tidemill job stop`, or end its process and wait until its lease expires"
-            }
-            Self::NotAnEnd { .. } => "report this as a bug, with the text above",
-        }
-    }
-}
+crate::code::coded!(ExecutionRefusal {
+    NotRunning => ExecutionNotRunning, "the execution has ended; to resume the job, restart it";
+    StillRunning => ExecutionStillRunning,
+        "stop it and wait for its end; if the process that ran it is gone, recover the execution";
+    AlreadyBegun => JobAlreadyRunning, "leave it to the process that runs it";
+    AlreadyComplete => JobAlreadyComplete, "nothing to do; its result is final";
+    OwnerAlive => ExecutionOwnerAlive,
+        "stop the execution with `tidemill job stop`, or end its process and wait until its lease expires";
+    NotAnEnd => Unexpected, "report this as a bug, with the text above";
+});
 
 /// The status after `event`, or the refusal. Total.
 pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, ExecutionRefusal> {
@@ -165,6 +147,7 @@ pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, E
 mod tests {
     use super::BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
     use super::*;
+    use crate::code::Code;
     use proptest::collection::vec;
     use proptest::prelude::*;
 

@@ -14,6 +14,7 @@ pub use rule::{ParameterProblem, ParameterSpec, ParametersInvalid, check};
 pub use value::{BadValue, ParameterType, ParameterValue};
 
 use super::exit::utf16_order;
+use crate::newtype::check_all;
 
 /// In characters; the column is no longer.
 pub const PARAMETER_NAME_CHARS_MAX: usize = 100;
@@ -129,22 +130,15 @@ impl JobParameters {
 }
 
 fn check_limits(name: &str, value: &ParameterValue) -> Result<(), ParameterError> {
-    if name.is_empty() {
-        return Err(ParameterError::NameEmpty);
-    }
-    let chars = name.chars().count();
-    if chars > PARAMETER_NAME_CHARS_MAX {
-        return Err(ParameterError::NameTooLong { chars });
-    }
     let text = value.stored_text();
-    if name.contains('\0') || text.contains('\0') {
-        return Err(ParameterError::Nul { name: name.to_owned() });
-    }
-    let chars = text.chars().count();
-    if chars > PARAMETER_VALUE_CHARS_MAX {
-        return Err(ParameterError::ValueTooLong { name: name.to_owned(), chars });
-    }
-    Ok(())
+    let (name_chars, chars) = (name.chars().count(), text.chars().count());
+    let named = || name.to_owned();
+    check_all([
+        (!name.is_empty(), ParameterError::NameEmpty),
+        (name_chars <= PARAMETER_NAME_CHARS_MAX, ParameterError::NameTooLong { chars: name_chars }),
+        (!name.contains('\0') && !text.contains('\0'), ParameterError::Nul { name: named() }),
+        (chars <= PARAMETER_VALUE_CHARS_MAX, ParameterError::ValueTooLong { name: named(), chars }),
+    ])
 }
 
 #[cfg(test)]

@@ -51,15 +51,10 @@ pub enum BadRetention {
 }
 
 crate::code::coded!(BadRetention, BadRetention);
-
-impl BadRetention {
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both",
-            Self::KeepsNone => "give --keep a number of 1 or more, or only --older-than",
-        }
-    }
-}
+crate::code::fixes!(BadRetention {
+    Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both";
+    KeepsNone => "give --keep a number of 1 or more, or only --older-than";
+});
 
 impl Retention {
     /// Keeps what ended within `older_than`, and the newest `keep` instances of each job.

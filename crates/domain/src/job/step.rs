@@ -3,7 +3,6 @@
 //! Only the step's last execution in the instance counts. If it is of this job execution, the step runs afresh.
 
 use super::BatchStatus;
-use crate::code::Code;
 
 /// Context key: whether the step has run. A restart does not copy it.
 pub const EXECUTED_KEY: &str = "batch.executed";
@@ -55,25 +54,12 @@ pub enum StepRefusal {
     StartLimitReached { limit: u32 },
 }
 
-impl StepRefusal {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::OutcomeUnknown => Code::JobOutcomeUnknown,
-            Self::StartLimitReached { .. } => Code::StepStartLimitReached,
-        }
-    }
-
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::OutcomeUnknown => {
-                "check what the step has written, then recover the execution to continue, or abandon it"
-            }
-            Self::StartLimitReached { .. } => {
-                "fix what makes the step fail, then raise its start limit, or launch with other parameters"
-            }
-        }
-    }
-}
+crate::code::coded!(StepRefusal {
+    OutcomeUnknown => JobOutcomeUnknown,
+        "check what the step has written, then recover the execution to continue, or abandon it";
+    StartLimitReached => StepStartLimitReached,
+        "fix what makes the step fail, then raise its start limit, or launch with other parameters";
+});
 
 /// Decides on a step with this last execution and number of starts in the instance. Total.
 pub fn decide(last: Option<LastStep>, starts: u64, rules: StepRules) -> Result<StepDecision, StepRefusal> {

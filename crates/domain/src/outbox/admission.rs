@@ -19,27 +19,13 @@ pub enum JoinRefusal {
     IdTaken { mine: Instance, other: Box<LiveRelay> },
 }
 
-impl JoinRefusal {
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::FixedAmongFair { .. } => {
-                "unset RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES for this relay, or set them for all and stop the others first"
-            }
-            Self::FairAmongFixed { .. } => {
-                "give this relay its own RELAY_INSTANCE_ID and the RELAY_TOTAL_INSTANCES of the others, or stop them and unset both for all"
-            }
-            Self::TotalsDiffer { .. } => {
-                "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first; or unset it and RELAY_INSTANCE_ID for all, so that their number may change at any time"
-            }
-            Self::TransactionsDiffer { .. } => {
-                "set the same outbox.kafka.transactional and outbox.kafka.transactional_id for all relays; to change them, stop all of them first"
-            }
-            Self::IdTaken { .. } => {
-                "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, try again in a few seconds, when its lease has ended"
-            }
-        }
-    }
-}
+crate::code::fixes!(JoinRefusal {
+    FixedAmongFair => "unset RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES for this relay, or set them for all and stop the others first";
+    FairAmongFixed => "give this relay its own RELAY_INSTANCE_ID and the RELAY_TOTAL_INSTANCES of the others, or stop them and unset both for all";
+    TotalsDiffer => "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first; or unset it and RELAY_INSTANCE_ID for all, so that their number may change at any time";
+    TransactionsDiffer => "set the same outbox.kafka.transactional and outbox.kafka.transactional_id for all relays; to change them, stop all of them first";
+    IdTaken => "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, try again in a few seconds, when its lease has ended";
+});
 
 fn describe(transactional_id: Option<&str>) -> String {
     match transactional_id {

@@ -159,15 +159,10 @@ pub enum RowRefusal {
 }
 
 crate::code::coded!(RowRefusal, AttachedRowRefused);
-
-impl RowRefusal {
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::NotFailed => "see `tidemill outbox failed --table TABLE`; other rows need no action",
-            Self::Skipped => "write a new row that corrects it, if one is needed",
-        }
-    }
-}
+crate::code::fixes!(RowRefusal {
+    NotFailed => "see `tidemill outbox failed --table TABLE`; other rows need no action";
+    Skipped => "write a new row that corrects it, if one is needed";
+});
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,6 @@
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 /// Of all headers together, names included.
@@ -16,7 +15,7 @@ pub const AGGREGATE_ID_BYTES_MAX: usize = 1000;
 /// Kafka's limit.
 pub const TOPIC_CHARS_MAX: usize = 249;
 
-crate::newtype::numbers! {
+crate::newtype::ids! {
     /// The number of an event in its table. Under the lock of one aggregate, later events have higher numbers.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(transparent)]
@@ -37,17 +36,10 @@ impl EventId {
     pub const ZERO: Self = Self(0);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the id of an event is a whole number of 1 or more")]
-pub struct BadEventId;
-
-impl FromStr for EventId {
-    type Err = BadEventId;
-
-    fn from_str(text: &str) -> Result<Self, BadEventId> {
-        text.parse().ok().filter(|id| *id > 0).map(Self).ok_or(BadEventId)
-    }
-}
+crate::newtype::parsed!(
+    EventId, |text| text.parse().ok().filter(|id| *id > 0).map(Self),
+    BadEventId: "the id of an event is a whole number of 1 or more"
+);
 
 impl Seq {
     /// Before the first event of a slot.

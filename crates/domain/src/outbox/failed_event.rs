@@ -16,7 +16,6 @@ mod tests;
 
 use super::event::{BadEvent, EventId, Headers, Payload, check_headers, check_payload, check_topic};
 use crate::backoff::{Backoff, BadBackoff};
-use crate::code::Code;
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -282,14 +281,12 @@ pub enum FailedEventRefusal {
     Gone,
 }
 
-impl FailedEventRefusal {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::Unknown => Code::UnknownFailedEvent,
-            Self::Skipped | Self::Behind { .. } | Self::Gone => Code::FailedEventRefused,
-        }
-    }
+crate::code::coded!(FailedEventRefusal {
+    Unknown => UnknownFailedEvent;
+    Skipped | Behind | Gone => FailedEventRefused;
+});
 
+impl FailedEventRefusal {
     pub fn fix(&self) -> String {
         match self {
             Self::Unknown => "see `tidemill outbox failed --all`; delivered events are not listed".to_owned(),

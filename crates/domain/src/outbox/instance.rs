@@ -15,6 +15,8 @@ pub struct Instance {
     total: u32,
 }
 
+crate::getters!(Instance { id: u32, total: u32 });
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadInstance {
     /// The id cannot be guessed: two relays might guess the same.
@@ -28,21 +30,11 @@ pub enum BadInstance {
     TotalOutOfRange { total: u32 },
 }
 
-impl BadInstance {
-    pub const fn fix(self) -> &'static str {
-        match self {
-            Self::IdMissing { .. } | Self::TotalMissing { .. } => {
-                "set both RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES, or unset both to share fairly"
-            }
-            Self::IdOutOfRange { .. } => {
-                "number the relays from 0 in RELAY_INSTANCE_ID, and set RELAY_TOTAL_INSTANCES to their number"
-            }
-            Self::TotalOutOfRange { .. } => {
-                "set RELAY_TOTAL_INSTANCES to the number of relays, or unset it and RELAY_INSTANCE_ID to share fairly"
-            }
-        }
-    }
-}
+crate::code::fixes!(BadInstance {
+    IdMissing | TotalMissing => "set both RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES, or unset both to share fairly";
+    IdOutOfRange => "number the relays from 0 in RELAY_INSTANCE_ID, and set RELAY_TOTAL_INSTANCES to their number";
+    TotalOutOfRange => "set RELAY_TOTAL_INSTANCES to the number of relays, or unset it and RELAY_INSTANCE_ID to share fairly";
+});
 
 impl Instance {
     pub const fn new(id: u32, total: u32) -> Result<Self, BadInstance> {
@@ -63,15 +55,6 @@ impl Instance {
             (None, Some(total)) => Err(BadInstance::IdMissing { total }),
             (Some(id), Some(total)) => Self::new(id, total).map(Some),
         }
-    }
-
-    /// From 0.
-    pub const fn id(self) -> u32 {
-        self.id
-    }
-
-    pub const fn total(self) -> u32 {
-        self.total
     }
 
     /// All instances of a total together have every slot once.

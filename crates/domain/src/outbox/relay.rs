@@ -2,13 +2,17 @@
 
 use super::{Instance, Unit};
 use crate::time::Timestamp;
-use std::fmt;
+use uuid::Uuid;
 
-crate::newtype::uuids! {
+crate::newtype::ids! {
     /// One relay, from joining to its end. Never reused.
-    pub struct RelayId
-    else BadRelayId: "the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
+    pub struct RelayId(Uuid);
 }
+
+crate::newtype::parsed!(
+    RelayId, |text| Uuid::try_parse(text).ok().map(Self),
+    BadRelayId: "the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11"
+);
 
 /// It has joined, has not ended, and its lease has not passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,15 +49,11 @@ pub fn transactional_id(sink: &str) -> Option<&str> {
     Some(sink.strip_prefix(TRANSACTIONAL)?.split_once('@')?.0)
 }
 
-impl fmt::Display for LiveRelay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "relay {} (process {} on host {}, ", self.name, self.pid, self.host)?;
-        match self.instance {
-            Some(instance) => write!(f, "{})", instance.settings()),
-            None => write!(f, "without a fixed share)"),
-        }
-    }
-}
+crate::newtype::display!(
+    LiveRelay,
+    relay => "relay {} (process {} on host {}, {})",
+    relay.name, relay.pid, relay.host, relay.instance.map_or("without a fixed share".to_owned(), Instance::settings)
+);
 
 #[cfg(test)]
 pub(super) mod tests;

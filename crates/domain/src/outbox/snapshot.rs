@@ -1,8 +1,8 @@
 //! A snapshot: which transactions had committed at an instant. SQLite has one writer at a time, so there an event counts as
 //! its own transaction and a snapshot is simply the last id.
 
+use crate::error_chain::listed;
 use std::cmp::Ordering;
-use std::fmt;
 use std::str::FromStr;
 
 /// Every transaction below `xmax` that is not running. Snapshots of one database are ordered like their instants.
@@ -55,19 +55,12 @@ impl PartialOrd for Snapshot {
     }
 }
 
-/// As PostgreSQL writes a snapshot.
-impl fmt::Display for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:", self.xmin, self.xmax)?;
-        for (n, xid) in self.running.iter().enumerate() {
-            if n > 0 {
-                f.write_str(",")?;
-            }
-            write!(f, "{xid}")?;
-        }
-        Ok(())
-    }
-}
+// As PostgreSQL writes a snapshot.
+crate::newtype::display!(
+    Snapshot,
+    snapshot => "{}:{}:{}",
+    snapshot.xmin, snapshot.xmax, listed(&snapshot.running, ",")
+);
 
 impl FromStr for Snapshot {
     type Err = BadSnapshot;

@@ -1,7 +1,6 @@
 //! What relays have published, and at what cost: polls and statements. Unknown numbers are none, never 0.
 
 use crate::newtype::approximate;
-use std::fmt;
 use std::time::Duration;
 
 /// Since the relay joined.
@@ -89,15 +88,11 @@ impl Count {
     }
 }
 
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(count) => write!(f, "{count}"),
-            Self::AtLeast(0) => f.write_str("unknown"),
-            Self::AtLeast(count) => write!(f, "at least {count}"),
-        }
-    }
-}
+crate::newtype::display!(Count {
+    Self::Exactly(count) => "{count}";
+    Self::AtLeast(0) => "unknown";
+    Self::AtLeast(count) => "at least {count}";
+});
 
 #[cfg(test)]
 mod tests {

@@ -41,10 +41,6 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Starts a round: failed events may have changed.
     pub fn begin(&mut self) {
         self.excused = Numbers::default();

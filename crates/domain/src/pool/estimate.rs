@@ -205,7 +205,7 @@ pub fn wait_seconds(estimate: Option<Estimate>, waited: Duration, ticket: Ticket
     let most = pace.most.as_secs().max(least);
     let likely = estimate.map_or(most, |estimate| estimate.p50.as_secs());
     let likely = likely.max(waited.as_secs() / 8).clamp(least, most);
-    let spread = u64::try_from(ticket.as_uuid().as_u128() % 11).unwrap_or(0);
+    let spread = u64::try_from(ticket.get().as_u128() % 11).unwrap_or(0);
     let later = likely + likely * spread / 100;
     let wait = if later <= most { later } else { most - most * spread / 100 };
     u32::try_from(wait.clamp(least, most)).unwrap_or(u32::MAX)

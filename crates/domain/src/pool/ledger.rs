@@ -3,7 +3,7 @@
 use super::estimate::RunTimes;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
-use super::{Event, Holder, Record, Settings};
+use super::{Event, Holder, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -163,14 +163,6 @@ impl Ledger {
         }
         self.put(ticket.clone());
         Ok(Some(ticket))
-    }
-
-    pub fn replay(&mut self, record: &Record) -> Result<(), Contradiction> {
-        if record.version != self.version && record.version != self.version + 1 {
-            return Err(Contradiction::Gap { last: self.version, found: record.version });
-        }
-        self.version = record.version;
-        self.apply(record.at, &record.event).map(|_| ())
     }
 }
 

@@ -37,7 +37,15 @@ pub fn pass(
     pace: Pace,
     commands: &[Command],
 ) -> Result<Outcome, Contradiction> {
-    let mut pass = Pass::new(ledgers, now, pace);
+    let mut pass = Pass {
+        ledgers,
+        now,
+        pace,
+        present: BTreeMap::new(),
+        levels: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        outcome: Outcome::default(),
+    };
     let mut early = Vec::with_capacity(commands.len());
     // Expired tickets come last: a holder that was heard of in this pass keeps its ticket.
     let (lapsed, others): (Vec<_>, Vec<_>) =
@@ -82,19 +90,7 @@ struct Pass<'a> {
     outcome: Outcome,
 }
 
-impl<'a> Pass<'a> {
-    fn new(ledgers: &'a mut BTreeMap<PoolName, Ledger>, now: Timestamp, pace: Pace) -> Self {
-        Self {
-            ledgers,
-            now,
-            pace,
-            present: BTreeMap::new(),
-            levels: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            outcome: Outcome::default(),
-        }
-    }
-
+impl Pass<'_> {
     fn command(&mut self, command: &Command) -> EarlyResult {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire),
@@ -137,8 +133,8 @@ impl<'a> Pass<'a> {
 
     /// Notes that the holder was heard of, without a decision.
     fn touch(&mut self, pool: &PoolName, ticket: TicketId) {
-        if let Some(known) = self.ledgers.get(pool).and_then(|ledger| ledger.ticket(ticket)) {
-            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket, known.clone());
+        if let Some(known) = self.ticket(pool, ticket).cloned() {
+            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket, known);
         }
     }
 

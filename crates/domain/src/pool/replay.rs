@@ -32,7 +32,8 @@ pub fn replay<'a>(
             return Err(Contradiction::WrongSnapshot { version: record.version });
         }
         let before = record.event.ticket().and_then(|id| ledger.ticket(id)).cloned();
-        ledger.replay(record)?;
+        ledger.set_version(record.version);
+        ledger.apply(record.at, &record.event)?;
         let after = record.event.ticket().and_then(|id| ledger.ticket(id));
         let used = usage;
         usage = match record.event {

@@ -4,11 +4,11 @@ use super::decide::Policy;
 use super::weight::{Lever, Shape, Weight, WeightModel, weigh};
 use crate::action::Action;
 use crate::duration;
+use crate::newtype::check_all;
 use crate::schedule::{Window, Zone};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
-use std::str::FromStr;
 use std::time::Duration;
 
 const LONGEST: usize = 64;
@@ -26,31 +26,23 @@ pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolName(String);
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "the name of a pool is 1 to {LONGEST} of A-Z, a-z, 0-9, `_`, `-` and `.`, starting with a letter or digit"
-)]
-pub struct BadPoolName;
-
 impl PoolName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
 
-impl FromStr for PoolName {
-    type Err = BadPoolName;
-
-    fn from_str(text: &str) -> Result<Self, BadPoolName> {
+    fn read(text: &str) -> Option<Self> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if !starts_well || text.len() > LONGEST || !text.bytes().all(is_good) {
-            return Err(BadPoolName);
-        }
-        Ok(Self(text.to_owned()))
+        let starts_well = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let is_name = starts_well && text.len() <= LONGEST && text.bytes().all(is_good);
+        is_name.then(|| Self(text.to_owned()))
     }
 }
 
+crate::newtype::parsed!(
+    PoolName, PoolName::read,
+    BadPoolName: "the name of a pool is 1 to {LONGEST} of A-Z, a-z, 0-9, `_`, `-` and `.`, starting with a letter or digit"
+);
 crate::newtype::serde_as_text!(PoolName);
 
 crate::newtype::display!(PoolName, name => "{}", name.0);
@@ -155,36 +147,24 @@ impl Settings {
     }
 
     pub fn check(&self) -> Result<(), BadSettings> {
-        let bad = |field, why: String| Err(BadSettings { field, why });
+        let Self { threshold_percent, server_sets, .. } = self;
         let within = |duration: Duration, least: u64, most: u64| {
             (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration)
         };
-        if !(1..=100).contains(&self.threshold_percent) {
-            return bad("threshold_percent", format!("{} is not from 1 to 100", self.threshold_percent));
-        }
-        if !(1..=4).contains(&self.server_sets) {
-            return bad("server_sets", format!("{} is not from 1 to 4", self.server_sets));
-        }
-        if self.db_type.len() > LONGEST || self.db_type.chars().any(char::is_control) {
-            return bad("db_type", format!("write at most {LONGEST} characters"));
-        }
-        if self.capacity.len() > MOST_WINDOWS {
-            return bad("capacity", format!("a pool has at most {MOST_WINDOWS} windows"));
-        }
-        if !within(self.lease_for, 5, 86_400) {
-            return bad("lease_for", "it must be from 5s to 1d".to_owned());
-        }
-        if !within(self.max_hold, 60, 31 * 86_400) {
-            return bad("max_hold", "it must be from 1m to 31d".to_owned());
-        }
-        if !within(self.claim_for, 5, 3_600) {
-            return bad("claim_for", "it must be from 5s to 1h".to_owned());
-        }
-        let paused = self.paused.iter().flat_map(|pause| [&pause.by, &pause.reason]);
-        if paused.into_iter().any(|text| text.len() > 500 || text.chars().any(char::is_control)) {
-            return bad("paused", "write at most 500 characters".to_owned());
-        }
-        Ok(())
+        let is_short = |text: &str, most: usize| text.len() <= most && !text.chars().any(char::is_control);
+        let is_pause_short =
+            self.paused.as_ref().is_none_or(|pause| is_short(&pause.by, 500) && is_short(&pause.reason, 500));
+        let rules = [
+            ("threshold_percent", (1..=100).contains(threshold_percent), format!("{threshold_percent} is not from 1 to 100")),
+            ("server_sets", (1..=4).contains(server_sets), format!("{server_sets} is not from 1 to 4")),
+            ("db_type", is_short(&self.db_type, LONGEST), format!("write at most {LONGEST} characters")),
+            ("capacity", self.capacity.len() <= MOST_WINDOWS, format!("a pool has at most {MOST_WINDOWS} windows")),
+            ("lease_for", within(self.lease_for, 5, 86_400), "it must be from 5s to 1d".to_owned()),
+            ("max_hold", within(self.max_hold, 60, 31 * 86_400), "it must be from 1m to 31d".to_owned()),
+            ("claim_for", within(self.claim_for, 5, 3_600), "it must be from 5s to 1h".to_owned()),
+            ("paused", is_pause_short, "write at most 500 characters".to_owned()),
+        ];
+        check_all(rules.map(|(field, holds, why)| (holds, BadSettings { field, why })))
     }
 
     pub fn limit_at(&self, at: Timestamp) -> u64 {

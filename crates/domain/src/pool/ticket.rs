@@ -7,13 +7,17 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::time::Duration;
+use uuid::Uuid;
 
-crate::newtype::uuids! {
+crate::newtype::ids! {
     /// A ticket, or a request that has tickets in several pools.
-    pub struct TicketId
-    else BadTicketId: "the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
+    pub struct TicketId(Uuid);
 }
 
+crate::newtype::parsed!(
+    TicketId, |text| Uuid::try_parse(text).ok().map(Self),
+    BadTicketId: "the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11"
+);
 crate::newtype::serde_as_text!(TicketId);
 
 /// The holder keeps what it has and queues for the difference.

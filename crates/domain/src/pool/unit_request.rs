@@ -14,14 +14,8 @@ pub struct UnitRequest {
     pub least: Option<NonZeroU32>,
     /// What the pool lowers when it does not have enough.
     pub lever: Lever,
-    hint: Option<RequestHint>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct RequestHint {
-    hint: Hint,
-    /// The greatest degree that the statement can run with as written.
-    degree: NonZeroU32,
+    /// With the greatest degree that the statement can run with as written.
+    hint: Option<(Hint, NonZeroU32)>,
 }
 
 impl UnitRequest {
@@ -39,27 +33,26 @@ impl UnitRequest {
         let hint = Hint::parse(text)?;
         let degree = hint.degree().upper_bound(settings.default_degree, settings.default_units);
         let parallel = number.unwrap_or(degree);
-        let hint = RequestHint { hint, degree };
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
         // A text between both is no longer than these, so it can be lowered as well.
         let can_be_lowered =
-            [lowest, parallel].into_iter().all(|granted| rewrite(&hint.hint, granted).is_ok());
+            [lowest, parallel].into_iter().all(|granted| rewrite(&hint, granted).is_ok());
         // Where sessions are granted, the degree of each stays.
         let (parallel, least) = match lever {
             Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),
             Lever::Parallel | Lever::Sessions => (parallel, least),
         };
-        Ok(Self { parallel, least, lever, hint: Some(hint) })
+        Ok(Self { parallel, least, lever, hint: Some((hint, degree)) })
     }
 
     /// The hint to run with. Fails if the statement would run with more, because the pool was changed after the request.
     pub fn hint_override(&self, granted: NonZeroU32) -> Result<Option<String>, CannotRewrite> {
-        let Some(asked) = &self.hint else { return Ok(None) };
-        let text = || asked.hint.text().to_owned();
-        match (self.lever, rewrite(&asked.hint, granted)) {
+        let Some((hint, degree)) = &self.hint else { return Ok(None) };
+        let text = || hint.text().to_owned();
+        match (self.lever, rewrite(hint, granted)) {
             (Lever::Sessions, _) => Ok(Some(text())),
             (Lever::Parallel, Ok(lowered)) => Ok(Some(lowered)),
-            (Lever::Parallel, Err(_)) if asked.degree <= granted => Ok(Some(text())),
+            (Lever::Parallel, Err(_)) if *degree <= granted => Ok(Some(text())),
             (Lever::Parallel, Err(refusal)) => Err(refusal),
         }
     }

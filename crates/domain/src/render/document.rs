@@ -102,20 +102,16 @@ pub enum Problem {
     Path(String),
 }
 
-impl Problem {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::Composition(_) => Code::UnsafeComposition,
-            Self::NotAllowed(_) => Code::NotOnAllowList,
-            Self::Path(_) => Code::BadPath,
-            Self::OtherComposition { .. } | Self::Image(..) => Code::BadRenderData,
-            Self::NotMapped(_) | Self::Missing(_) | Self::Expression(_) => Code::FieldsNotMapped,
-        }
-    }
-}
+crate::code::coded!(Problem {
+    Composition => UnsafeComposition;
+    NotAllowed => NotOnAllowList;
+    Path => BadPath;
+    OtherComposition | Image => BadRenderData;
+    NotMapped | Missing | Expression => FieldsNotMapped;
+});
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}", listed(problems))]
+#[error("{}", listed(problems, "; "))]
 pub struct BadDocument {
     pub problems: Vec<Problem>,
 }

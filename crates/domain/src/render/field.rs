@@ -1,8 +1,5 @@
 //! The fields of a composition: what changes from render to render.
 
-use std::fmt;
-use std::str::FromStr;
-
 pub const NUMBER_MAX: u16 = 999;
 
 /// Named as in a mapping.
@@ -16,46 +13,37 @@ pub enum Field {
     Flag { number: u16 },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "a field is written `Slot 1 - name`, `Single - name` or `Flag 1`, with numbers from 1 to {NUMBER_MAX}"
-)]
-pub struct NotAField;
+crate::newtype::parsed!(
+    Field, Field::read,
+    NotAField: "a field is written `Slot 1 - name`, `Single - name` or `Flag 1`, with numbers from 1 to {NUMBER_MAX}"
+);
 
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Slot { number, name } => write!(f, "Slot {number} - {name}"),
-            Self::Single { name } => write!(f, "Single - {name}"),
-            Self::Flag { number } => write!(f, "Flag {number}"),
-        }
-    }
-}
+crate::newtype::display!(Field {
+    Self::Slot { number, name } => "Slot {number} - {name}";
+    Self::Single { name } => "Single - {name}";
+    Self::Flag { number } => "Flag {number}";
+});
 
-impl FromStr for Field {
-    type Err = NotAField;
-
-    fn from_str(text: &str) -> Result<Self, NotAField> {
+impl Field {
+    fn read(text: &str) -> Option<Self> {
         let name_of = |name: &str| {
             let is_good = !name.trim().is_empty() && !name.chars().any(char::is_control);
-            if is_good { Ok(name.to_owned()) } else { Err(NotAField) }
+            is_good.then(|| name.to_owned())
         };
         if let Some(name) = text.strip_prefix("Single - ") {
-            return Ok(Self::Single { name: name_of(name)? });
+            return Some(Self::Single { name: name_of(name)? });
         }
         if let Some(number) = text.strip_prefix("Flag ") {
-            return Ok(Self::Flag { number: number_of(number)? });
+            return Some(Self::Flag { number: number_of(number)? });
         }
-        let (number, name) =
-            text.strip_prefix("Slot ").and_then(|rest| rest.split_once(" - ")).ok_or(NotAField)?;
-        Ok(Self::Slot { number: number_of(number)?, name: name_of(name)? })
+        let (number, name) = text.strip_prefix("Slot ")?.split_once(" - ")?;
+        Some(Self::Slot { number: number_of(number)?, name: name_of(name)? })
     }
 }
 
-fn number_of(digits: &str) -> Result<u16, NotAField> {
+fn number_of(digits: &str) -> Option<u16> {
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    let number = digits.parse().ok().filter(|number| is_plain && (1..=NUMBER_MAX).contains(number));
-    number.ok_or(NotAField)
+    digits.parse().ok().filter(|number| is_plain && (1..=NUMBER_MAX).contains(number))
 }
 
 #[cfg(test)]

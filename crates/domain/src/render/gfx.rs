@@ -1,7 +1,6 @@
 //! Reads `gfx_data`. `slot_number` identifies a slot, not its index, so that no name appears at another seat.
 
 use super::field::{Field, NUMBER_MAX};
-use crate::code::Code;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,14 +24,10 @@ pub enum BadGfx {
     Malformed { problems: Vec<String> },
 }
 
-impl BadGfx {
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::TooLarge { .. } => Code::RenderDataTooLarge,
-            Self::NotJson { .. } | Self::Malformed { .. } => Code::BadRenderData,
-        }
-    }
-}
+crate::code::coded!(BadGfx {
+    TooLarge => RenderDataTooLarge;
+    NotJson | Malformed => BadRenderData;
+});
 
 pub fn read(text: &str) -> Result<GfxData, BadGfx> {
     if text.len() > GFX_BYTES_MAX {
@@ -177,6 +172,7 @@ fn show(value: &Value) -> Result<Option<String>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::Code;
     use proptest::prelude::*;
 
     fn shown(data: &GfxData, field: &str) -> Option<String> {

@@ -79,7 +79,7 @@ pub struct Mapping {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}", listed(problems.iter().map(|(row, why)| format!("row {row}: {why}"))))]
+#[error("{}", listed(problems.iter().map(|(row, why)| format!("row {row}: {why}")), "; "))]
 pub struct BadMapping {
     /// The row, from 1, and the problem.
     pub problems: Vec<(usize, String)>,

@@ -23,18 +23,13 @@ pub enum OrderRefusal {
 }
 
 crate::code::coded!(OrderRefusal, RenderOrderRefused);
-
-impl OrderRefusal {
-    pub const fn fix(&self) -> &'static str {
-        match self {
-            Self::Ended { .. } => "there is nothing to cancel; to render it once more, retry it",
-            Self::TooLate => "wait until it ends, then delete the file if necessary",
-            Self::AtWork { .. } => "wait until it ends, or cancel it first",
-            Self::NotHeld { .. } => "there is nothing to recover; to render it once more, retry it",
-            Self::Completed => "to get another file, submit a new render",
-        }
-    }
-}
+crate::code::fixes!(OrderRefusal {
+    Ended => "there is nothing to cancel; to render it once more, retry it";
+    TooLate => "wait until it ends, then delete the file if necessary";
+    AtWork => "wait until it ends, or cancel it first";
+    NotHeld => "there is nothing to recover; to render it once more, retry it";
+    Completed => "to get another file, submit a new render";
+});
 
 pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
     match (render.status, render.phase) {

@@ -5,7 +5,6 @@ use super::uid::{RenderId, Uid};
 use crate::schedule::Zone;
 use crate::time::Timestamp;
 use jiff::civil::Date;
-use std::str::FromStr;
 
 /// The longest path that every program on Windows can open, in UTF-16 units.
 const PATH_CHARS_MAX: usize = 259;
@@ -13,39 +12,25 @@ const PATH_CHARS_MAX: usize = 259;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BroadcastDate(Date);
 
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0:?} is not a day such as 2026-11-15")]
-pub struct BadBroadcastDate(String);
-
-crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
-
 impl BroadcastDate {
     /// The local date of an instant; none beyond the end of the calendar.
     pub fn of(created_at: Timestamp, zone: &Zone) -> Option<Self> {
         zone.local(created_at).map(|local| Self(local.date()))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        // The date parser accepts other forms too, and this becomes a folder.
+        text.parse().ok().map(Self).filter(|date| date.to_string() == text)
     }
 }
 
 // ISO 8601, so that folders sort by date.
 crate::newtype::display!(BroadcastDate, date => "{:04}-{:02}-{:02}", date.0.year(), date.0.month(), date.0.day());
 
-impl FromStr for BroadcastDate {
-    type Err = BadBroadcastDate;
-
-    fn from_str(text: &str) -> Result<Self, BadBroadcastDate> {
-        let bad = || BadBroadcastDate(text.chars().take(64).collect());
-        // The date parser accepts other forms too, and this becomes a folder.
-        let is_form = text.len() == 10
-            && text.bytes().enumerate().all(|(index, byte)| match index {
-                4 | 7 => byte == b'-',
-                _ => byte.is_ascii_digit(),
-            });
-        if !is_form {
-            return Err(bad());
-        }
-        text.parse().map(Self).map_err(|_| bad())
-    }
-}
+crate::newtype::parsed!(
+    BroadcastDate, BroadcastDate::read, BadBroadcastDate(text): "{0:?} is not a day such as 2026-11-15"
+);
+crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {

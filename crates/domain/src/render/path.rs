@@ -57,7 +57,7 @@ impl NodePath {
             _ => None,
         };
         let plain = match &decoded {
-            Some(rest) => uri::decode(rest).map_err(|_| BadPath::Uri { path: shown() })?,
+            Some(rest) => uri::decode(rest).ok_or_else(|| BadPath::Uri { path: shown() })?,
             None => text.to_owned(),
         };
         let (root, rest) = root(&plain).ok_or_else(not_whole)?;

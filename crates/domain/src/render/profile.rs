@@ -85,7 +85,7 @@ const fn bytes_min() -> u64 {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}", listed(problems.iter().map(|(field, why)| format!("{field}: {why}"))))]
+#[error("{}", listed(problems.iter().map(|(field, why)| format!("{field}: {why}")), "; "))]
 pub struct BadProfile {
     pub problems: Vec<(&'static str, String)>,
 }
@@ -112,36 +112,30 @@ impl Profile {
             Ok(_) => {}
         }
         let is_name = |text: &str| !text.trim().is_empty() && !text.chars().any(char::is_control);
-        if !is_name(&self.output_module) {
-            bad("output_module", "write the name of an output module of After Effects");
-        }
-        if self.settings_template.as_deref().is_some_and(|name| !is_name(name)) {
-            bad("settings_template", "write the name of a template of render settings, or leave it out");
-        }
         let is_ending = |text: &str| {
             (1..=8).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
-        if !is_ending(&self.extension) {
-            bad("extension", "write 1 to 8 lower-case letters and digits, without a dot");
-        }
-        if !is_ending(&self.container) {
-            bad("container", "write the container as ffprobe names it, such as mp4 or mov");
-        }
-        for (field, pixels) in [("width", self.width), ("height", self.height)] {
-            if !(1..=32_768).contains(&pixels) {
-                bad(field, "write 1 to 32768 pixels");
+        let is_size = |pixels| (1..=32_768).contains(&pixels);
+        let is_duration = |length: Duration| !length.is_zero() && length <= Duration::from_secs(86_400);
+        for (field, is_good, why) in [
+            ("output_module", is_name(&self.output_module), "write the name of an output module of After Effects"),
+            (
+                "settings_template",
+                self.settings_template.as_deref().is_none_or(is_name),
+                "write the name of a template of render settings, or leave it out",
+            ),
+            ("extension", is_ending(&self.extension), "write 1 to 8 lower-case letters and digits, without a dot"),
+            ("container", is_ending(&self.container), "write the container as ffprobe names it, such as mp4 or mov"),
+            ("width", is_size(self.width), "write 1 to 32768 pixels"),
+            ("height", is_size(self.height), "write 1 to 32768 pixels"),
+            ("rate", self.rate.per_second() <= 1_000.0, "write at most 1000 frames per second"),
+            ("codecs", !self.codecs.is_empty(), "name at least one, such as h264"),
+            ("duration", self.duration.is_none_or(is_duration), "write more than 0s and at most 1d, or leave it out"),
+        ] {
+            if !is_good {
+                bad(field, why);
             }
-        }
-        if self.rate.per_second() > 1_000.0 {
-            bad("rate", "write at most 1000 frames per second");
-        }
-        if self.codecs.is_empty() {
-            bad("codecs", "name at least one, such as h264");
-        }
-        if self.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(86_400))
-        {
-            bad("duration", "write more than 0s and at most 1d, or leave it out");
         }
         if problems.is_empty() { Ok(()) } else { Err(BadProfile { problems }) }
     }

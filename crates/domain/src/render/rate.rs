@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 
 /// Frames per second as a fraction in lowest terms.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -11,16 +10,25 @@ pub struct Rate {
     seconds: NonZeroU32,
 }
 
-/// ffprobe writes `0/0` for an unknown rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a rate is a whole number or a fraction, such as 25, 60 or 30000/1001")]
-pub struct BadRate;
+crate::newtype::parsed!(
+    Rate, Rate::read, BadRate: "a rate is a whole number or a fraction, such as 25, 60 or 30000/1001"
+);
 
 impl Rate {
     pub fn new(frames: u32, seconds: u32) -> Result<Self, BadRate> {
         let divisor = greatest_common_divisor(frames, seconds);
         let part = |number: u32| number.checked_div(divisor).and_then(NonZeroU32::new).ok_or(BadRate);
         Ok(Self { frames: part(frames)?, seconds: part(seconds)? })
+    }
+
+    /// None for `0/0`, which ffprobe writes for an unknown rate.
+    fn read(text: &str) -> Option<Self> {
+        let (frames, seconds) = text.split_once('/').unwrap_or((text, "1"));
+        let number = |digits: &str| {
+            let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u32>().ok().filter(|_| is_plain)
+        };
+        Self::new(number(frames)?, number(seconds)?).ok()
     }
 
     pub fn per_second(self) -> f64 {
@@ -42,19 +50,6 @@ impl fmt::Display for Rate {
             1 => self.frames.fmt(f),
             seconds => write!(f, "{}/{seconds}", self.frames),
         }
-    }
-}
-
-impl FromStr for Rate {
-    type Err = BadRate;
-
-    fn from_str(text: &str) -> Result<Self, BadRate> {
-        let (frames, seconds) = text.split_once('/').unwrap_or((text, "1"));
-        let number = |digits: &str| {
-            let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            if is_plain { digits.parse().map_err(|_| BadRate) } else { Err(BadRate) }
-        };
-        Self::new(number(frames)?, number(seconds)?)
     }
 }
 

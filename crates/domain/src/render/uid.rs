@@ -4,9 +4,8 @@
 //! never used for a second job, and a worker checks before it posts one.
 
 use crate::lease::Epoch;
-use std::str::FromStr;
 
-crate::newtype::numbers! {
+crate::newtype::ids! {
     /// A row of `render_queue`.
     pub struct RenderId(i64);
 }
@@ -19,34 +18,24 @@ pub struct Uid {
 
 crate::getters!(Uid { render: RenderId, epoch: Epoch });
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not the name of a job of ours, such as rq-4711-2")]
-pub struct NotAUid;
-
 impl Uid {
     pub const BYTES_MAX: usize = "rq--".len() + 20 + 20;
 
     pub const fn new(render: RenderId, epoch: Epoch) -> Self {
         Self { render, epoch }
     }
+
+    fn read(text: &str) -> Option<Self> {
+        let (render, epoch) = text.strip_prefix("rq-")?.rsplit_once('-')?;
+        let uid = Self::new(RenderId::new(render.parse().ok()?), Epoch::new(epoch.parse().ok()?));
+        // Number parsing also accepts `+1` and `01`, which would be second names of the same job.
+        (uid.to_string() == text).then_some(uid)
+    }
 }
 
 crate::newtype::display!(Uid, uid => "rq-{}-{}", uid.render, uid.epoch);
 
-impl FromStr for Uid {
-    type Err = NotAUid;
-
-    fn from_str(text: &str) -> Result<Self, NotAUid> {
-        let (render, epoch) =
-            text.strip_prefix("rq-").and_then(|rest| rest.rsplit_once('-')).ok_or(NotAUid)?;
-        let uid = Self {
-            render: RenderId::new(render.parse().map_err(|_| NotAUid)?),
-            epoch: Epoch::new(epoch.parse().map_err(|_| NotAUid)?),
-        };
-        // Number parsing also accepts `+1` and `01`, which would be second names of the same job.
-        if uid.to_string() == text { Ok(uid) } else { Err(NotAUid) }
-    }
-}
+crate::newtype::parsed!(Uid, Uid::read, NotAUid: "not the name of a job of ours, such as rq-4711-2");
 
 #[cfg(test)]
 mod tests {

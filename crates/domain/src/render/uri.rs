@@ -25,11 +25,8 @@ pub fn encode(path: &NodePath) -> String {
     uri
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the address has a % without two hexadecimal digits after it, or is not UTF-8")]
-pub struct BadUri;
-
-pub fn decode(uri: &str) -> Result<String, BadUri> {
+/// None for a % without two hexadecimal digits after it, and for what is not UTF-8.
+pub(super) fn decode(uri: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(uri.len());
     let mut rest = uri.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -38,10 +35,9 @@ pub fn decode(uri: &str) -> Result<String, BadUri> {
             rest = after;
             continue;
         }
-        let (digits, after) = after.split_at_checked(2).ok_or(BadUri)?;
+        let (digits, after) = after.split_at_checked(2)?;
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let (Some(high), Some(low)) = (digit(digits[0]), digit(digits[1])) else { return Err(BadUri) };
-        let escaped = high * 16 + low;
+        let escaped = digit(digits[0])? * 16 + digit(digits[1])?;
         if RESERVED.contains(&escaped) {
             bytes.push(b'%');
             bytes.extend_from_slice(digits);
@@ -50,7 +46,7 @@ pub fn decode(uri: &str) -> Result<String, BadUri> {
         }
         rest = after;
     }
-    String::from_utf8(bytes).map_err(|_| BadUri)
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -73,7 +69,7 @@ mod tests {
     fn escapes_are_read_as_nexrender_reads_them() {
         assert_eq!(decode("a%20b%2523%23").as_deref(), Ok("a b%23%23"));
         for bad in ["%", "a%2", "a%zz", "%ff"] {
-            assert_eq!(decode(bad), Err(BadUri), "{bad}");
+            assert_eq!(decode(bad), None, "{bad}");
         }
     }
 

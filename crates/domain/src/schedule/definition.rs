@@ -2,10 +2,10 @@
 
 use super::policy::{MissedRuns, Overlap, unknown};
 use super::{Cron, Outside, Template, Timetable, Window, Zone};
-use crate::job::JobParameters;
-use crate::job::check_name;
 use crate::job::instance::{job_key, md5};
 use crate::job::parameter::{ParameterSpec, check, parse_arguments};
+use crate::job::{JobParameters, check_name};
+use crate::newtype::check_all;
 use crate::time::Timestamp;
 use std::str::FromStr;
 use std::time::Duration;
@@ -146,15 +146,15 @@ impl Schedule {
         let mut templates: Vec<(String, Template)> = Vec::with_capacity(self.parameters.len());
         for (name, text) in &self.parameters {
             let part = || format!("parameters.{}", name.chars().take(40).collect::<String>());
-            if name.is_empty() || name.contains('=') || templates.iter().any(|(known, _)| known == name) {
-                return Err(BadSchedule::new(part(), "a name must not be empty, repeated, or contain ="));
-            }
-            if name.contains('\0') || text.contains('\0') {
-                return Err(BadSchedule::new(part(), "it contains the character NUL"));
-            }
-            if text.chars().count() > TEMPLATE_CHARS_MAX {
-                return Err(BadSchedule::new(part(), format!("use at most {TEMPLATE_CHARS_MAX} characters")));
-            }
+            let is_repeated = templates.iter().any(|(known, _)| known == name);
+            let is_name = !name.is_empty() && !name.contains('=') && !is_repeated;
+            let has_nul = name.contains('\0') || text.contains('\0');
+            let is_short = text.chars().count() <= TEMPLATE_CHARS_MAX;
+            check_all([
+                (is_name, BadSchedule::new(part(), "a name must not be empty, repeated, or contain =")),
+                (!has_nul, BadSchedule::new(part(), "it contains the character NUL")),
+                (is_short, BadSchedule::new(part(), format!("use at most {TEMPLATE_CHARS_MAX} characters"))),
+            ])?;
             templates.push((name.clone(), text.parse().map_err(|error| BadSchedule::new(part(), error))?));
         }
         Ok(templates)

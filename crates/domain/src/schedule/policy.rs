@@ -1,6 +1,5 @@
 //! What a schedule does with missed ticks, and with ticks that come while it still runs.
 
-use std::fmt;
 use std::str::FromStr;
 
 pub const CATCH_UP_MAX: u32 = 100;
@@ -47,15 +46,11 @@ pub(super) fn unknown(word: &str, known: &'static str) -> UnknownWord {
     UnknownWord { word: word.chars().take(24).collect(), known }
 }
 
-impl fmt::Display for MissedRuns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skip => f.write_str("skip"),
-            Self::Latest => f.write_str("latest"),
-            Self::All { limit } => write!(f, "all {limit}"),
-        }
-    }
-}
+crate::newtype::display!(MissedRuns {
+    Self::Skip => "skip";
+    Self::Latest => "latest";
+    Self::All { limit } => "all {limit}";
+});
 
 impl FromStr for MissedRuns {
     type Err = UnknownWord;

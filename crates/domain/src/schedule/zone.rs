@@ -3,20 +3,20 @@
 use crate::time::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use std::str::FromStr;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Zone(TimeZone);
-
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown time zone {0:?}; use an IANA name such as Asia/Seoul or UTC")]
-pub struct UnknownZone(String);
 
 impl Zone {
     pub const UTC: Self = Self(TimeZone::UTC);
 
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
+    }
+
+    fn read(name: &str) -> Option<Self> {
+        let zone = TimeZone::get(name).ok()?;
+        (zone == TimeZone::UTC || zone.iana_name().is_some()).then_some(Self(zone))
     }
 
     /// The local time. None beyond the end of the calendar.
@@ -43,14 +43,6 @@ crate::newtype::display!(Zone, zone => "{}", zone.name());
 
 crate::newtype::serde_as_text!(Zone);
 
-impl FromStr for Zone {
-    type Err = UnknownZone;
-
-    fn from_str(name: &str) -> Result<Self, UnknownZone> {
-        let unknown = || UnknownZone(name.chars().take(64).collect());
-        match TimeZone::get(name) {
-            Ok(zone) if zone == TimeZone::UTC || zone.iana_name().is_some() => Ok(Self(zone)),
-            _ => Err(unknown()),
-        }
-    }
-}
+crate::newtype::parsed!(
+    Zone, Zone::read, UnknownZone(text): "unknown time zone {0:?}; use an IANA name such as Asia/Seoul or UTC"
+);

@@ -151,7 +151,7 @@ fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
 fn written(parameters: &JobParameters) -> Value {
     let of = |parameter: &JobParameter| {
         json!({
-            "type": parameter.value.type_word(),
+            "type": parameter.value.kind().as_str(),
             "value": parameter.value.stored_text(),
             "identifying": parameter.is_identifying,
         })

@@ -121,7 +121,7 @@ impl Verifier {
     }
 
     pub fn of(store: Store, sink: impl ReadBack) -> Self {
-        let (auditor, from) = (Auditor::new(), AuditFrom::START);
+        let (auditor, from) = (Auditor::default(), AuditFrom::START);
         Self { store, sink: Some(Box::new(sink)), auditor, from, destinations: Vec::new() }
     }
 

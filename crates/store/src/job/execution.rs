@@ -121,7 +121,7 @@ impl Jobs<'_> {
 
     async fn process_actor(&mut self, id: ProcessId) -> Result<Actor> {
         let process = self.process_by_id(id).await?;
-        let name = process.map_or_else(|| id.as_uuid().to_string(), |process| process.identity.name);
+        let name = process.map_or_else(|| id.get().to_string(), |process| process.identity.name);
         Ok(Actor { name, role: Role::Worker, request_id: None })
     }
 

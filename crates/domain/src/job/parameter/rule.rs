@@ -43,7 +43,7 @@ pub enum ParameterProblem {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}", listed(problems))]
+#[error("{}", listed(problems, "; "))]
 pub struct ParametersInvalid {
     pub problems: Vec<ParameterProblem>,
 }

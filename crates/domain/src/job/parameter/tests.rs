@@ -76,10 +76,10 @@ fn what_is_out_of_bounds_is_not_inserted() {
 proptest! {
     #[test]
     fn a_stored_value_reads_back(value in value()) {
-        let back = ParameterValue::from_stored(value.java_class(), &value.stored_text()).unwrap();
+        let back = ParameterValue::from_stored(value.kind().java_class(), &value.stored_text()).unwrap();
         prop_assert_eq!(&back, &value);
         prop_assert_eq!(back.java_text(), value.java_text());
-        let by_word = ParameterValue::from_stored(value.type_word(), &value.to_string());
+        let by_word = ParameterValue::from_stored(value.kind().as_str(), &value.to_string());
         prop_assert_eq!(by_word, Ok(value));
     }
 

@@ -28,15 +28,6 @@ impl ParameterValue {
         }
     }
 
-    /// The Java class that names the type in the database.
-    pub const fn java_class(&self) -> &'static str {
-        self.kind().java_class()
-    }
-
-    pub const fn type_word(&self) -> &'static str {
-        self.kind().as_str()
-    }
-
     /// The text of Java's `toString()`, which is part of the instance's key. Doubles are those of Java 19 and later, with the
     /// shortest text; older versions write a few longer, such as 1.9999999999999998E23 for 2.0E23.
     pub fn java_text(&self) -> String {

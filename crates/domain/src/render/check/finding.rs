@@ -62,7 +62,7 @@ impl Verdict {
     }
 
     pub fn message(&self) -> String {
-        listed(&self.failures)
+        listed(&self.failures, "; ")
     }
 
     pub(super) fn fail(&mut self, check: Check, expected: impl fmt::Display, actual: impl fmt::Display) {

@@ -150,7 +150,7 @@ statements! {
         bind(
             execution,
             rows(parameters, |(name, parameter)| json!({
-                "name": name, "type": parameter.value.java_class(), "value": parameter.value.stored_text(),
+                "name": name, "type": parameter.value.kind().java_class(), "value": parameter.value.stored_text(),
                 "identifying": if parameter.is_identifying { "Y" } else { "N" },
             })),
         )

@@ -237,7 +237,7 @@ impl<'a> Subject<'a> {
     }
 
     fn real_id(&self, id: ProcessId) -> ProcessId {
-        process_id(self.ids_from + id.as_uuid().as_u128())
+        process_id(self.ids_from + id.get().as_u128())
     }
 
     fn real_fence(&self, fence: Fence) -> Fence {
@@ -245,7 +245,7 @@ impl<'a> Subject<'a> {
     }
 
     fn id_in_case(&self, id: ProcessId) -> ProcessId {
-        process_id(id.as_uuid().as_u128().wrapping_sub(self.ids_from))
+        process_id(id.get().as_u128().wrapping_sub(self.ids_from))
     }
 
     fn fence_in_case(&self, fence: Fence) -> Fence {

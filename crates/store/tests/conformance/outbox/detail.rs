@@ -61,7 +61,7 @@ async fn relays_are_listed_until_their_lease_has_passed(bench: Bench) {
     assert_eq!((first.relay.slots, second.relay.slots), (2, 0));
     assert_eq!(first.relay.instance, Some(Instance::new(0, 3).unwrap()));
     assert_eq!((first.sink.as_str(), first.tally), ("null", Tally::default()));
-    assert_eq!(first.process.as_uuid(), Uuid::from_u128(1));
+    assert_eq!(first.process.get(), Uuid::from_u128(1));
     assert_eq!(first.until, bench.now().plus(Duration::from_secs(3)));
     bench.advance(Duration::from_secs(3));
     assert_eq!(bench.begin().await.outbox().relays().await.unwrap().len(), 1);

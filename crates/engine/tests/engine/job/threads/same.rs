@@ -163,7 +163,7 @@ fn policy(dice: &mut Dice) -> Option<FaultPolicy> {
         2 => retrying,
         3 => FaultPolicy { no_rollback: Kinds::all(), ..policy },
         4 => FaultPolicy { is_processor_transactional: false, ..retrying },
-        _ => FaultPolicy { skip: Kinds::none(), ..retrying },
+        _ => FaultPolicy { skip: Kinds::default(), ..retrying },
     })
 }
 
