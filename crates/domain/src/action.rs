@@ -11,75 +11,75 @@ crate::words! {
     /// Its word is the verb of the audit log. Actions on many objects are recorded there one by one.
     #[derive(Hash)]
     pub enum Action => declaration: Declaration {
-        ExecutionRestart = "execution.restart" => post(Operate, Optional, "/api/v1/executions/{id}/restart", "job restart")
+        ExecutionRestart = "execution.restart" => call("POST", Operate, Optional, "/api/v1/executions/{id}/restart", "job restart")
             .on_page("/executions/{id}/restart", Click)
             .about("Restarts a failed or stopped execution: this server runs a new execution of the same instance."),
-        ExecutionStop = "execution.stop" => post(Operate, Optional, "/api/v1/executions/{id}/stop", "job stop")
+        ExecutionStop = "execution.stop" => call("POST", Operate, Optional, "/api/v1/executions/{id}/stop", "job stop")
             .on_page("/executions/{id}/stop", Sheet)
             .about("Stops an execution at the end of its chunk, on whichever host it runs."),
-        ExecutionAbandon = "execution.abandon" => post(Operate, Required, "/api/v1/executions/{id}/abandon", "job abandon")
+        ExecutionAbandon = "execution.abandon" => call("POST", Operate, Required, "/api/v1/executions/{id}/abandon", "job abandon")
             .on_page("/executions/{id}/abandon", Number)
             .about("Abandons a failed or stopped execution. Its instance can never be restarted."),
-        ExecutionRecover = "execution.recover" => post(Operate, Required, "/api/v1/executions/{id}/recover", "job recover")
+        ExecutionRecover = "execution.recover" => call("POST", Operate, Required, "/api/v1/executions/{id}/recover", "job recover")
             .about("Marks an execution as failed whose process has disappeared, so that you can restart it."),
-        SchedulePause = "schedule.pause" => post(Operate, Required, "/api/v1/schedules/{name}/pause", "schedule pause")
+        SchedulePause = "schedule.pause" => call("POST", Operate, Required, "/api/v1/schedules/{name}/pause", "schedule pause")
             .on_page("/schedules/{name}/pause", Sheet)
             .about("Pauses a schedule. Ticks that it misses are not made up for."),
-        ScheduleResume = "schedule.resume" => post(Operate, Optional, "/api/v1/schedules/{name}/resume", "schedule resume")
+        ScheduleResume = "schedule.resume" => call("POST", Operate, Optional, "/api/v1/schedules/{name}/resume", "schedule resume")
             .on_page("/schedules/{name}/resume", Click)
             .about("Resumes a paused schedule with its next tick."),
-        PoolPause = "pool.pause" => post(Operate, Required, "/api/v1/pools/{name}/pause", "pool pause")
+        PoolPause = "pool.pause" => call("POST", Operate, Required, "/api/v1/pools/{name}/pause", "pool pause")
             .on_page("/pools/{name}/pause", Click)
             .about("Pauses a pool: it grants no units until you resume it. Current holders keep theirs."),
-        PoolResume = "pool.resume" => post(Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
+        PoolResume = "pool.resume" => call("POST", Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
             .on_page("/pools/{name}/resume", Click)
             .about("Resumes a paused pool."),
-        PoolDelete = "pool.delete" => delete(Administer, Reason::None, "/api/v1/pools/{name}", "pool delete")
+        PoolDelete = "pool.delete" => call("DELETE", Administer, Reason::None, "/api/v1/pools/{name}", "pool delete")
             .about("Deletes a pool that has no leases and no waiting requests."),
-        LeaseRelease = "pool.release" => post(Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
+        LeaseRelease = "pool.release" => call("POST", Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")
             .on_page("/pools/{name}/tickets/{id}/release", Sheet)
             .about("Releases a lease on behalf of its holder. Use it when the holder is gone."),
-        EventReplay = "event.replay" => post(Operate, Required, "/api/v1/outbox/failed/{id}/replay", "outbox replay")
+        EventReplay = "event.replay" => call("POST", Operate, Required, "/api/v1/outbox/failed/{id}/replay", "outbox replay")
             .on_page("/outbox/failed/{id}/replay", Sheet)
             .about("Publishes a failed event again at once."),
-        EventSkip = "event.skip" => post(Operate, Required, "/api/v1/outbox/failed/{id}/skip", "outbox skip")
+        EventSkip = "event.skip" => call("POST", Operate, Required, "/api/v1/outbox/failed/{id}/skip", "outbox skip")
             .on_page("/outbox/failed/{id}/skip", Number)
             .about("Skips a failed event for good. Later events of the aggregate continue."),
-        EventRedirect = "event.redirect" => post(Operate, Required, "/api/v1/outbox/failed/{id}/redirect", "outbox redirect")
+        EventRedirect = "event.redirect" => call("POST", Operate, Required, "/api/v1/outbox/failed/{id}/redirect", "outbox redirect")
             .about("Publishes a failed event to another topic."),
         // It writes the payload.
-        EventEdit = "event.edit" => post(Administer, Required, "/api/v1/outbox/failed/{id}/edit", "outbox edit")
+        EventEdit = "event.edit" => call("POST", Administer, Required, "/api/v1/outbox/failed/{id}/edit", "outbox edit")
             .about("Replaces the content of a failed event and publishes it."),
-        EventsReplay = "events.replay" => post(Operate, Required, "/api/v1/outbox/failed/replay", "outbox replay")
+        EventsReplay = "events.replay" => call("POST", Operate, Required, "/api/v1/outbox/failed/replay", "outbox replay")
             .on_page("/outbox/failed/replay", Sheet)
             .about("Publishes the selected failed events again at once."),
-        EventsSkip = "events.skip" => post(Operate, Required, "/api/v1/outbox/failed/skip", "outbox skip")
+        EventsSkip = "events.skip" => call("POST", Operate, Required, "/api/v1/outbox/failed/skip", "outbox skip")
             .on_page("/outbox/failed/skip", Sheet)
             .about("Skips the selected failed events for good. Later events of their aggregates continue."),
-        EventsRedirect = "events.redirect" => post(Operate, Required, "/api/v1/outbox/failed/redirect", "outbox redirect")
+        EventsRedirect = "events.redirect" => call("POST", Operate, Required, "/api/v1/outbox/failed/redirect", "outbox redirect")
             .about("Publishes the selected failed events to another topic."),
-        RowsReplay = "rows.replay" => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/replay", "outbox replay")
+        RowsReplay = "rows.replay" => call("POST", Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/replay", "outbox replay")
             .about("Publishes FAILED rows of an attached table again at once."),
-        RowsSkip = "rows.skip" => post(Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/skip", "outbox skip")
+        RowsSkip = "rows.skip" => call("POST", Operate, Required, "/api/v1/outbox/attached/{schema}/{table}/skip", "outbox skip")
             .about("Skips FAILED rows of an attached table for good. Later rows continue."),
-        RenderCancel = "render.cancel" => post(Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
+        RenderCancel = "render.cancel" => call("POST", Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
             .on_page("/render/{id}/cancel", Sheet)
             .about("Cancels a render. A node that has started finishes its work, and the file is discarded."),
-        RenderRetry = "render.retry" => post(Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
+        RenderRetry = "render.retry" => call("POST", Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
             .on_page("/render/{id}/retry", Sheet)
             .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
-        RenderRecover = "render.recover" => post(Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
+        RenderRecover = "render.recover" => call("POST", Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
             .on_page("/render/{id}/recover", Sheet)
             .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
-        RendersPoll = "renders.poll" => post(Operate, Optional, "/api/v1/renders/poll", "render poll")
+        RendersPoll = "renders.poll" => call("POST", Operate, Optional, "/api/v1/renders/poll", "render poll")
             .about("Wakes all render workers."),
-        AlertSilence = "alert.silence" => post(Operate, Required, "/api/v1/alerts/silences", "alert silence")
+        AlertSilence = "alert.silence" => call("POST", Operate, Required, "/api/v1/alerts/silences", "alert silence")
             .on_page("/alerts/silence", Click)
             .about("Silences an alert for a while. Notifications resume when the silence ends."),
-        AlertUnsilence = "alert.unsilence" => delete(Operate, Reason::None, "/api/v1/alerts/silences", "alert unsilence")
+        AlertUnsilence = "alert.unsilence" => call("DELETE", Operate, Reason::None, "/api/v1/alerts/silences", "alert unsilence")
             .on_page("/alerts/unsilence", Click)
             .about("Ends a silence early."),
-        TokenDelete = "token.delete" => delete(Administer, Reason::None, "/api/v1/tokens/{id}", "token delete")
+        TokenDelete = "token.delete" => call("DELETE", Administer, Reason::None, "/api/v1/tokens/{id}", "token delete")
             .on_page("/settings/tokens/{id}/delete", Sheet)
             .about("Deletes a token and every session that was opened with it."),
     }
@@ -132,23 +132,15 @@ impl Declaration {
     }
 }
 
-const fn post(
+const fn call(
+    method: &'static str,
     permission: Permission,
     reason: Reason,
     path: &'static str,
     command: &'static str,
 ) -> Declaration {
-    let (confirmation, method) = (Confirmation::Click, "POST");
+    let confirmation = Confirmation::Click;
     Declaration { permission, reason, confirmation, method, path, page: None, command, about: "" }
-}
-
-const fn delete(
-    permission: Permission,
-    reason: Reason,
-    path: &'static str,
-    command: &'static str,
-) -> Declaration {
-    Declaration { method: "DELETE", ..post(permission, reason, path, command) }
 }
 
 impl Action {

@@ -8,8 +8,6 @@
 //!
 //! An unknown reading changes nothing: it is neither zero nor fine. A silence changes no state either; it holds back
 //! notifications, and [`owed`] says which are still due when it ends.
-//!
-//! Reading order: here, then [`rule`], [`window`] (how samples become a reading), [`silence`], [`delivery`] (retries).
 
 pub mod delivery;
 pub mod rule;
@@ -57,16 +55,11 @@ pub enum AlertState {
     Resolved { fired_at: Timestamp, at: Timestamp },
 }
 
-impl AlertState {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending { .. } => "pending",
-            Self::Firing { .. } => "firing",
-            Self::Resolved { .. } => "resolved",
-        }
-    }
+crate::newtype::named!(AlertState, as_str {
+    Inactive = "inactive", Pending = "pending", Firing = "firing", Resolved = "resolved",
+});
 
+impl AlertState {
     /// The start of the breach, or the end of the alert.
     pub const fn since(self) -> Option<Timestamp> {
         match self {

@@ -18,8 +18,7 @@ impl fmt::Display for ErrorChain<'_> {
         while let Some(error) = cause {
             let more = error.to_string();
             if !text.contains(&more) {
-                text.push_str(": ");
-                text.push_str(&more);
+                text.push_str(&format!(": {more}"));
             }
             cause = error.source();
         }

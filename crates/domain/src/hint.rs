@@ -2,9 +2,6 @@
 //!
 //! Oracle silently ignores a hint that it does not understand, so nothing here fails on one. What cannot be read counts
 //! as the most that it could mean. The text is kept byte for byte; only degrees change.
-//!
-//! Reading order: `token`, [`tree`] (which comments count), [`directive`] and `argument`, [`degree`], [`warning`],
-//! [`rewrite`](mod@rewrite).
 
 mod argument;
 pub mod degree;
@@ -12,13 +9,11 @@ pub mod directive;
 pub mod rewrite;
 mod token;
 pub mod tree;
-pub mod warning;
 
 pub use degree::Degree;
 pub use directive::{Directive, DirectiveName, Level};
 pub use rewrite::{CannotRewrite, rewrite};
-pub use tree::{HINT_BYTES_MAX, Hint, HintComment, HintState, HintTooLong};
-pub use warning::Warning;
+pub use tree::{HINT_BYTES_MAX, Hint, HintComment, HintTooLong, Warning};
 
 #[cfg(test)]
 mod tests;

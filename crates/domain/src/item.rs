@@ -2,7 +2,6 @@
 //!
 //! An item can have any type. [`Row`] is for jobs without a type: named [`Value`]s from a table or a file.
 
-mod json;
 mod row;
 mod value;
 
@@ -134,9 +133,7 @@ impl ItemError {
             None => self.message.clone(),
         };
         if let Some(origin) = &self.origin {
-            text.push_str(" (");
-            text.push_str(&origin.place);
-            text.push(')');
+            text.push_str(&format!(" ({})", origin.place));
         }
         text
     }

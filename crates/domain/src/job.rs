@@ -1,9 +1,4 @@
 //! Jobs: the rules of Spring Batch 5.2, as pure functions.
-//!
-//! Reading order: [`status`] and [`exit`], [`parameter`] and [`instance`], [`launch`] (may it run?),
-//! [`backfill`], [`flow`], [`step`] and [`partition`] (what runs, and from where),
-//! [`chunk`] and [`fault`] (items), [`context`] (what a restart needs), [`lifecycle`] (operators and crashes), [`track`]
-//! (statistics), [`retention`], [`command`] and [`spark`] (other programs), [`pool`] (units of a pool).
 
 pub mod backfill;
 pub mod chunk;
@@ -38,7 +33,6 @@ crate::newtype::ids! {
     /// One run of a job.
     pub struct ExecutionId(i64);
 
-    /// One run of a step.
     pub struct StepExecutionId(i64);
 }
 

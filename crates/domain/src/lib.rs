@@ -2,12 +2,6 @@
 //!
 //! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database. Rules get all they need as
 //! arguments and return values, so properties can test them.
-//!
-//! Reading order: [`words`] and `newtype` (how enums and ids are declared), [`time`], [`process`] and [`lease`] (used by
-//! all pillars), [`step_back`] (when the clock goes back), [`backoff`] and [`poll`] (when to try again), [`duration`] and
-//! [`nearest`] (user input), [`item`], [`job`] and [`schedule`] (batch jobs), [`hint`] and [`pool`] (scarce units),
-//! [`outbox`] and [`inbox`] (events), [`render`] (videos), [`alert`], [`connection`], [`access`] and [`action`]
-//! (operators), [`audit`], [`code`] and [`error_chain`] (errors).
 
 mod newtype;
 pub mod words;

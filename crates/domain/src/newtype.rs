@@ -73,6 +73,17 @@ macro_rules! display {
     };
 }
 
+/// Declares a method that returns a word for each variant of an enum, whatever data it has.
+macro_rules! named {
+    ($type:ident, $method:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        impl $type {
+            pub const fn $method(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $word,)+ }
+            }
+        }
+    };
+}
+
 /// Declares methods that read private fields: `&name: str` borrows the field, `count: u32` copies it. If the fields are
 /// in another one, name it: `getters!(Rule, 0 { &name: str })`.
 #[macro_export]
@@ -168,4 +179,4 @@ macro_rules! conversions {
     };
 }
 
-pub(crate) use {conversions, display, ids, parsed, serde_as_text};
+pub(crate) use {conversions, display, ids, named, parsed, serde_as_text};

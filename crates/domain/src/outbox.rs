@@ -1,10 +1,4 @@
 //! The outbox: events, published in order for each aggregate by any number of relays.
-//!
-//! Reading order: [`event`] (an event and its slot, one of 256), [`stored`] and [`line`] (stored and published),
-//! [`snapshot`] and [`window`] (how far a slot was read, without losing late commits), [`cursor`] (slots that are read
-//! together); then [`relay`], [`instance`], [`group`], [`admission`] and [`share`] (which relay has which slots),
-//! [`receipt`] (what a transactional sink has), [`tally`] (costs), [`partition`] and [`restore`], [`failed_event`],
-//! [`verify`], [`lifecycle_events`] (Tidemill's own events), [`attached`] (tables of other programs).
 
 pub mod admission;
 pub mod attached;

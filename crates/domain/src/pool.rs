@@ -1,10 +1,4 @@
 //! Pools: scarce units of a database or a licence server, and which requests may use how many of them.
-//!
-//! Reading order: [`settings`] and [`weight`] (what a pool is and what a request costs), [`holder`],
-//! [`unit_request`] and [`ticket`] (requests), [`state`] (the life of a ticket), [`event`] and [`ledger`] (the log, and the
-//! state it leads to), [`decide`] (policies), [`estimate`] (waiting times), [`command`] and [`pass`] (many requests at
-//! once), [`replay`] (the auditor), [`reason`], [`event_summary`], [`ticket_history`] and [`usage`] (for people),
-//! [`what_if`].
 
 pub mod command;
 pub mod decide;

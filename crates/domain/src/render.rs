@@ -1,10 +1,4 @@
 //! Renders: from a row of `render_queue` to a verified file on the NAS, through nexrender.
-//!
-//! Reading order: [`phase`], [`uid`] (a render's job at nexrender), [`remote`] and [`answer`] (what nexrender reports),
-//! [`failure`] and [`retry_rules`], [`clock`] (timeouts), [`lifecycle`] (all decisions), [`attempt`] (how a claim ends),
-//! [`order`] (operators), [`wait`] (why it waits), [`polling`]; then [`field`] and [`gfx`] (data), [`mapping`], [`rate`] and
-//! [`profile`] (compositions), [`path`], [`path_map`] and [`uri`] (files on nodes and on this host), [`document`] (the
-//! job for nexrender); [`name`], [`output`] and [`check`] (the file).
 
 pub mod answer;
 pub mod attempt;
@@ -25,15 +19,14 @@ pub mod phase;
 pub mod polling;
 pub mod profile;
 pub mod rate;
-pub mod remote;
 pub mod retry_rules;
 pub mod uid;
-pub mod uri;
 pub mod wait;
 
 /// Of a composition, and of the item that a render is for.
 pub const LABEL_CHARS_MAX: usize = 500;
 
+pub use answer::Report;
 pub use check::{Probe, check};
 pub use document::AllowList;
 pub use failure::{Failure, Trouble};
@@ -44,5 +37,4 @@ pub use path::NodePath;
 pub use path_map::{LocalPath, PathMap};
 pub use phase::{Phase, Progress, Status};
 pub use profile::Profile;
-pub use remote::Report;
 pub use uid::{RenderId, Uid};

@@ -1,7 +1,4 @@
 //! Schedules: when a job starts by itself, and with which parameters.
-//!
-//! Reading order: [`definition`], [`cron`], [`zone`], [`window`], [`timetable`] (all ticks of a schedule), [`policy`] and
-//! [`turn`] (what happens to a due tick), [`template`] (the parameters of a tick).
 
 pub mod cron;
 pub mod definition;

@@ -82,7 +82,6 @@ impl Monotonic {
         Self(self.0.saturating_add(duration))
     }
 
-    /// Zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -14,13 +14,6 @@ pub fn number(number: u64) -> String {
 }
 
 /// A count with its noun.
-///
-/// ```
-/// use tidemill_domain::words::plural;
-///
-/// assert_eq!(plural(1_u64, "event", "events"), "1 event");
-/// assert_eq!(plural(1_200_usize, "event", "events"), "1,200 events");
-/// ```
 pub fn plural(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{} {}", number(count), if count == 1 { one } else { many })
@@ -139,5 +132,11 @@ mod tests {
         for (count, text) in [(0, "0 units"), (1, "1 unit"), (2, "2 units"), (1_001, "1,001 units")] {
             assert_eq!(plural(count, "unit", "units"), text);
         }
+    }
+
+    #[test]
+    fn one_is_singular_and_thousands_have_commas() {
+        assert_eq!(plural(1_u64, "event", "events"), "1 event");
+        assert_eq!(plural(1_200_usize, "event", "events"), "1,200 events");
     }
 }

@@ -23,13 +23,6 @@ impl Condition {
         }
     }
 
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Above(_) => "above",
-            Self::Below(_) => "below",
-        }
-    }
-
     /// Values that are not finite are unknown.
     pub fn read(self, value: f64) -> Reading {
         let is_breached = match self {
@@ -44,6 +37,7 @@ impl Condition {
     }
 }
 
+crate::newtype::named!(Condition, as_str { Above = "above", Below = "below" });
 crate::newtype::display!(Condition, condition => "{} {}", condition.as_str(), condition.threshold());
 
 crate::words! {

@@ -52,7 +52,6 @@ pub fn quietest<'a>(
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilenceRequest {
     pub rule: String,
-    /// None silences all subjects of the rule.
     pub subject: Option<Subject>,
     pub length: Duration,
     pub reason: String,
@@ -69,7 +68,6 @@ pub enum BadSilence {
     Reason,
 }
 
-/// The rule to silence is not one of the known rules.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no alert rule {rule:?}; the rules are {known}")]
 pub struct UnknownRule {
@@ -85,7 +83,6 @@ impl UnknownRule {
     }
 }
 
-/// Refuses to silence a rule that is not `known`.
 pub fn check_rule<'a>(rule: &str, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), UnknownRule> {
     if known.clone().any(|name| name == rule) {
         return Ok(());

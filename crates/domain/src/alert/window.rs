@@ -15,11 +15,11 @@ pub const BUCKETS_MAX: usize = 240;
 #[derive(Clone, Debug)]
 pub struct Window {
     length: Duration,
-    buckets: VecDeque<Bucket>,
+    pub(super) buckets: VecDeque<Bucket>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+pub(super) struct Bucket {
     first_at: Monotonic,
     latest_at: Monotonic,
     latest: f64,
@@ -36,7 +36,10 @@ impl Window {
 
     /// Adds a sample and drops those that are too old. Values that are not finite are ignored.
     pub fn add(&mut self, value: f64, now: Monotonic) {
-        self.forget(now);
+        let is_old = |bucket: &Bucket| now.since(bucket.latest_at) > self.length;
+        while self.buckets.front().is_some_and(is_old) {
+            self.buckets.pop_front();
+        }
         if !value.is_finite() {
             return;
         }
@@ -63,18 +66,6 @@ impl Window {
                 // Rounding must not push the mean of equal values past a threshold.
                 Some(mean.clamp(least, most))
             }
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.len()
-    }
-
-    fn forget(&mut self, now: Monotonic) {
-        let is_old = |bucket: &Bucket| now.since(bucket.latest_at) > self.length;
-        while self.buckets.front().is_some_and(is_old) {
-            self.buckets.pop_front();
         }
     }
 }

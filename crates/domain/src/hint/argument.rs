@@ -6,13 +6,8 @@ use std::ops::Range;
 pub(super) enum Arguments {
     /// `(8)`, `(DEFAULT)`, `(AUTO)`, `(MANUAL)`: for the whole statement.
     Statement(Value),
-    /// `(A)`, `(A, 8)`, `(@SEL$1 A@SEL$1 8 2)`: for one object.
-    Object {
-        /// The degree, then the instances.
-        values: Vec<Value>,
-        /// Where a degree can be inserted if there is none.
-        end: usize,
-    },
+    /// `(A)`, `(A, 8)`, `(@SEL$1 A@SEL$1 8 2)`: for one object, with degree and instances. A degree can be inserted at `end`.
+    Object { values: Vec<Value>, end: usize },
 }
 
 pub(super) struct Value {

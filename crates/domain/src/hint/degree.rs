@@ -28,9 +28,7 @@ impl Degree {
             Self::None => none,
             Self::Serial => NonZeroU32::MIN,
             Self::Exact(degree) => degree,
-            Self::AtLeastTwo | Self::Default | Self::Auto | Self::Manual | Self::DefaultOr(_) => {
-                default_degree.max(self.least())
-            }
+            _ => default_degree.max(self.least()),
         }
     }
 
@@ -43,19 +41,6 @@ impl Degree {
         match self {
             Self::Exact(number) | Self::DefaultOr(number) => Some(number),
             _ => None,
-        }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Serial => "serial",
-            Self::Exact(_) => "exact",
-            Self::AtLeastTwo => "at_least_two",
-            Self::Default => "default",
-            Self::Auto => "auto",
-            Self::Manual => "manual",
-            Self::DefaultOr(_) => "default_or",
         }
     }
 
@@ -77,6 +62,11 @@ impl Degree {
         }
     }
 }
+
+crate::newtype::named!(Degree, as_str {
+    None = "none", Serial = "serial", Exact = "exact", AtLeastTwo = "at_least_two", Default = "default", Auto = "auto",
+    Manual = "manual", DefaultOr = "default_or",
+});
 
 crate::newtype::display!(Degree {
     Self::None => "none";

@@ -3,7 +3,7 @@
 use super::argument::{self, Arguments, Grammar, Value, ValueWord};
 use super::degree::Degree;
 use super::token::{Token, TokenKind};
-use super::warning::{Warning, Warnings};
+use super::tree::{Warning, Warnings};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -233,7 +233,12 @@ impl Reader<'_> {
                 (Level::Statement, Degree::AtLeastTwo, Form::Statement { word, value: None })
             }
             (_, _, Some(Arguments::Statement(value))) => {
-                let degree = degree_for_statement(&value, warnings);
+                let degree = match value.word {
+                    ValueWord::Number(number) => exact(number, warnings),
+                    ValueWord::Default => Degree::Default,
+                    ValueWord::Auto => Degree::Auto,
+                    ValueWord::Manual => Degree::Manual,
+                };
                 (Level::Statement, degree, Form::Statement { word, value: Some(value.span) })
             }
             (_, _, Some(Arguments::Object { values, end })) => {
@@ -256,24 +261,12 @@ fn default_or(number: u32) -> Degree {
     Degree::DefaultOr(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
 }
 
-fn degree_for_statement(value: &Value, warnings: &mut Warnings) -> Degree {
-    match value.word {
-        ValueWord::Number(number) => exact(number, warnings),
-        ValueWord::Default => Degree::Default,
-        ValueWord::Auto => Degree::Auto,
-        ValueWord::Manual => Degree::Manual,
-    }
-}
-
 /// The database decides if the degree is invalid.
 fn exact(number: u32, warnings: &mut Warnings) -> Degree {
-    NonZeroU32::new(number).map_or_else(
-        || {
-            warnings.add(Warning::ZeroDegree);
-            default_or(0)
-        },
-        Degree::Exact,
-    )
+    if number == 0 {
+        warnings.add(Warning::ZeroDegree);
+    }
+    NonZeroU32::new(number).map_or(default_or(0), Degree::Exact)
 }
 
 fn degree_for_object(values: &[Value], warnings: &mut Warnings) -> Degree {

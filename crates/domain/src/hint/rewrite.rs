@@ -3,7 +3,7 @@
 //! Only degrees change, and only downwards: case, spaces, aliases and other hints stay. The result is parsed again, and
 //! refused if it could request more than was granted.
 
-use super::directive::{self, Directive, Form, Level};
+use super::directive::{self, Directive, Form};
 use super::token::is_of_word;
 use super::{Degree, Hint, HintComment};
 use std::num::NonZeroU32;
@@ -80,32 +80,25 @@ fn edit(
                 return Err(CannotRewrite::Unreadable { directive: whole.take(QUOTED_CHARS_MAX).collect() });
             }
             Form::Object { .. } if is_superseded => {}
-            form => edits.extend(lower(text, directive, form, granted)),
+            Form::Statement { word, .. }
+                if granted == NonZeroU32::MIN && ends_word(text, directive.span.end) =>
+            {
+                let is_lower = text[word.clone()].bytes().all(|byte| byte.is_ascii_lowercase());
+                let serial = if is_lower { "no_parallel" } else { "NO_PARALLEL" };
+                edits.push((directive.span.clone(), serial.to_owned()));
+            }
+            Form::Statement { value: Some(value), .. } => edits.push((value.clone(), granted.to_string())),
+            Form::Statement { word, value: None } => edits.push((word.end..word.end, format!("({granted})"))),
+            Form::Object { degree: None, end, .. } => edits.push((*end..*end, format!(" {granted}"))),
+            Form::Object { degree: Some(degree), instances, .. } => {
+                // The written degree may be lower, if only the instances were too many.
+                let written = text[degree.clone()].parse::<NonZeroU32>().map_or(granted, |n| n.min(granted));
+                edits.push((degree.clone(), written.to_string()));
+                edits.extend(instances.clone().map(|instances| (instances, "1".to_owned())));
+            }
         }
     }
     Ok(())
-}
-
-fn lower(text: &str, directive: &Directive, form: &Form, granted: NonZeroU32) -> Vec<Edit> {
-    debug_assert_eq!(directive.level == Level::Statement, matches!(form, Form::Statement { .. }));
-    match form {
-        Form::Limit | Form::Unreadable => Vec::new(),
-        Form::Statement { word, .. } if granted == NonZeroU32::MIN && ends_word(text, directive.span.end) => {
-            let is_lower = text[word.clone()].bytes().all(|byte| byte.is_ascii_lowercase());
-            let serial = if is_lower { "no_parallel" } else { "NO_PARALLEL" };
-            vec![(directive.span.clone(), serial.to_owned())]
-        }
-        Form::Statement { value: Some(value), .. } => vec![(value.clone(), granted.to_string())],
-        Form::Statement { word, value: None } => vec![(word.end..word.end, format!("({granted})"))],
-        Form::Object { degree: None, end, .. } => vec![(*end..*end, format!(" {granted}"))],
-        Form::Object { degree: Some(degree), instances, .. } => {
-            // The written degree may be lower, if only the instances were too many.
-            let written = text[degree.clone()].parse::<NonZeroU32>().map_or(granted, |n| n.min(granted));
-            let mut edits = vec![(degree.clone(), written.to_string())];
-            edits.extend(instances.clone().map(|instances| (instances, "1".to_owned())));
-            edits
-        }
-    }
 }
 
 /// Whether `NO_PARALLEL` that ends at `end` would be read as a word without arguments.

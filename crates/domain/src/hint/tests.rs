@@ -21,38 +21,38 @@ fn lowered(text: &str, granted: u32) -> Result<String, CannotRewrite> {
 
 #[test]
 fn only_the_first_hint_comment_behind_a_word_that_takes_hints_counts() {
-    let check = |text: &str, states: &[HintState], degree: Degree| {
+    let check = |text: &str, ignored: &[Option<Warning>], degree: Degree| {
         let hint = parse(text);
-        let found: Vec<HintState> = hint.comments().iter().map(|comment| comment.state).collect();
-        assert_eq!((&*found, hint.degree()), (states, degree), "{text}");
+        let found: Vec<_> = hint.comments().iter().map(|comment| comment.ignored).collect();
+        assert_eq!((&*found, hint.degree()), (ignored, degree), "{text}");
     };
-    use HintState::{Counts, Misplaced, Second};
+    let (counts, second, misplaced) = (None, Some(Warning::SecondComment), Some(Warning::Misplaced));
     let exact = |n| Degree::Exact(number(n));
 
-    check("SELECT /*+ PARALLEL(8) */ a FROM t", &[Counts], exact(8));
-    check("select/*+parallel(8)*/ a from t", &[Counts], exact(8));
-    check("SELECT /* why */ -- and\n /*+ PARALLEL(8) */ a FROM t", &[Counts], exact(8));
-    check("SELECT --+ PARALLEL(8)\n a FROM t", &[Counts], exact(8));
-    check("SELECT --+ FULL(a)\n PARALLEL(8) FROM t", &[Counts], Degree::None);
-    check("SELECT /*+ FULL(a) */ /*+ PARALLEL(8) */ a FROM t", &[Counts, Second], Degree::None);
-    check("SELECT a /*+ PARALLEL(8) */ FROM t", &[Misplaced], Degree::None);
-    check("/*+ PARALLEL(8) */ SELECT a FROM t", &[Misplaced], Degree::None);
+    check("SELECT /*+ PARALLEL(8) */ a FROM t", &[counts], exact(8));
+    check("select/*+parallel(8)*/ a from t", &[counts], exact(8));
+    check("SELECT /* why */ -- and\n /*+ PARALLEL(8) */ a FROM t", &[counts], exact(8));
+    check("SELECT --+ PARALLEL(8)\n a FROM t", &[counts], exact(8));
+    check("SELECT --+ FULL(a)\n PARALLEL(8) FROM t", &[counts], Degree::None);
+    check("SELECT /*+ FULL(a) */ /*+ PARALLEL(8) */ a FROM t", &[counts, second], Degree::None);
+    check("SELECT a /*+ PARALLEL(8) */ FROM t", &[misplaced], Degree::None);
+    check("/*+ PARALLEL(8) */ SELECT a FROM t", &[misplaced], Degree::None);
     check("SELECT '/*+ PARALLEL(8) */' FROM t", &[], Degree::None);
     check("SELECT q'[it's /*+ PARALLEL(8) */]' FROM t", &[], Degree::None);
-    check("SELECT nQ'!/*+ '' !' /*+ PARALLEL(8) */ FROM t", &[Misplaced], Degree::None);
+    check("SELECT nQ'!/*+ '' !' /*+ PARALLEL(8) */ FROM t", &[misplaced], Degree::None);
     check("SELECT \"/*+ PARALLEL(8) */\" FROM t", &[], Degree::None);
     check("SELECT -- /*+ PARALLEL(8) */\n a FROM t", &[], Degree::None);
     check(
         "INSERT /*+ PARALLEL(2) */ INTO t SELECT /*+ PARALLEL(s 8) */ * FROM s",
-        &[Counts, Counts],
+        &[counts, counts],
         exact(8),
     );
     for word in ["UPDATE", "delete", "Merge"] {
-        check(&format!("{word} /*+ PARALLEL(3) */ t"), &[Counts], exact(3));
+        check(&format!("{word} /*+ PARALLEL(3) */ t"), &[counts], exact(3));
     }
-    check("/*+ FULL(a) */ /*+ PARALLEL(8) */", &[Counts, Second], Degree::None);
-    check("no statement /*+ PARALLEL(8) */", &[Counts], exact(8));
-    check("it's no statement /*+ PARALLEL(8) */", &[Counts], exact(8));
+    check("/*+ FULL(a) */ /*+ PARALLEL(8) */", &[counts, second], Degree::None);
+    check("no statement /*+ PARALLEL(8) */", &[counts], exact(8));
+    check("it's no statement /*+ PARALLEL(8) */", &[counts], exact(8));
 }
 
 #[test]

@@ -6,7 +6,6 @@
 use super::degree::Degree;
 use super::directive::{self, Directive};
 use super::token::{self, CommentTokens, Node, Token, TokenKind};
-use super::warning::{Warning, Warnings};
 use std::ops::Range;
 
 pub const HINT_BYTES_MAX: usize = 64 * 1024;
@@ -29,20 +28,11 @@ crate::getters!(Hint { &text: str, &comments: [HintComment], degree: Degree, &wa
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
-    pub state: HintState,
-    /// In bytes of the text.
+    /// Why it does not count; none if it does.
+    pub ignored: Option<Warning>,
     pub span: Range<usize>,
     /// Empty unless the comment counts.
     pub directives: Vec<Directive>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum HintState {
-    Counts,
-    /// Another hint comment precedes it.
-    Second,
-    /// It does not follow a keyword that takes hints.
-    Misplaced,
 }
 
 impl Hint {
@@ -62,7 +52,7 @@ impl Hint {
                     warn_of_comment(text, token, &mut warnings);
                 }
                 Node::Comment(tokens) => {
-                    comments.push(comment(text, tokens, place.state(), &mut warnings));
+                    comments.push(comment(text, tokens, place.ignores(), &mut warnings));
                     place = place.after_hint();
                 }
             }
@@ -99,11 +89,11 @@ impl Place {
         if is_statement { Self::Elsewhere } else { Self::Fragment }
     }
 
-    fn state(self) -> HintState {
+    fn ignores(self) -> Option<Warning> {
         match self {
-            Self::Fragment | Self::AfterWord => HintState::Counts,
-            Self::AfterHint { .. } => HintState::Second,
-            Self::Elsewhere => HintState::Misplaced,
+            Self::Fragment | Self::AfterWord => None,
+            Self::AfterHint { .. } => Some(Warning::SecondComment),
+            Self::Elsewhere => Some(Warning::Misplaced),
         }
     }
 
@@ -129,17 +119,18 @@ fn takes_hints(text: &str, token: &Token) -> bool {
     ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|word| token.is_word(text, word))
 }
 
-fn comment(text: &str, tokens: &CommentTokens, state: HintState, warnings: &mut Warnings) -> HintComment {
+fn comment(
+    text: &str,
+    tokens: &CommentTokens,
+    ignored: Option<Warning>,
+    warnings: &mut Warnings,
+) -> HintComment {
     let last = tokens.close.as_ref().or(tokens.body.last()).unwrap_or(&tokens.open);
     let span = tokens.open.span.start..last.span.end;
-    let directives = match state {
-        HintState::Counts => directive::read(text, &tokens.body, warnings),
-        HintState::Second => {
-            warnings.add(Warning::SecondComment);
-            Vec::new()
-        }
-        HintState::Misplaced => {
-            warnings.add(Warning::Misplaced);
+    let directives = match ignored {
+        None => directive::read(text, &tokens.body, warnings),
+        Some(why) => {
+            warnings.add(why);
             Vec::new()
         }
     };
@@ -147,7 +138,7 @@ fn comment(text: &str, tokens: &CommentTokens, state: HintState, warnings: &mut 
     if tokens.close.is_none() && !tokens.open.of(text).starts_with('-') {
         warnings.add(Warning::Unterminated);
     }
-    HintComment { state, span, directives }
+    HintComment { ignored, span, directives }
 }
 
 /// A plain comment that was probably meant as a hint.
@@ -161,5 +152,38 @@ fn warn_of_comment(text: &str, token: &Token, warnings: &mut Warnings) {
         warnings.add(Warning::SpaceBeforePlus);
     } else if inside.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"parallel")) {
         warnings.add(Warning::PlainComment);
+    }
+}
+
+crate::words! {
+    /// What is odd about a hint. Oracle does not report it.
+    #[derive(Hash)]
+    pub enum Warning => text: &'static str {
+        SecondComment = "second_comment" => "only the first hint comment counts; others are ignored",
+        Misplaced = "misplaced" => "a hint comment that does not follow SELECT, INSERT, UPDATE, DELETE or MERGE is ignored",
+        SpaceBeforePlus = "space_before_plus" => "the + must follow the start of the comment without a space; this is not a hint",
+        PlainComment = "plain_comment" => "a comment without a + mentions PARALLEL; it is not a hint",
+        Unterminated = "unterminated" => "the hint comment is not closed",
+        ReservedWord = "reserved_word" => "a reserved word between hints; what follows it is ignored",
+        Comma = "comma" => "a comma between hints; Oracle may ignore what follows it, here it counts",
+        Unreadable = "unreadable" => "a parallel hint cannot be read; the most that it could mean counts",
+        ZeroDegree = "zero_degree" => "0 is not a degree; the default degree counts",
+        TooLarge = "too_large" => "a number is too large; it counts as 4294967295",
+        Instances = "instances" => "a second number multiplies the degree by a number of instances",
+        Contradiction = "contradiction" => "parallel hints contradict each other; the greatest degree counts",
+        NoStatementQueuing = "no_statement_queuing" => "NO_STATEMENT_QUEUING bypasses the queue for parallel servers",
+        ParallelParameter = "parallel_parameter" => "OPT_PARAM sets a parameter of parallel execution, which may bypass limits",
+    }
+}
+
+/// Each warning once, in order.
+#[derive(Default)]
+pub(super) struct Warnings(pub(super) Vec<Warning>);
+
+impl Warnings {
+    pub(super) fn add(&mut self, warning: Warning) {
+        if !self.0.contains(&warning) {
+            self.0.push(warning);
+        }
     }
 }

@@ -23,25 +23,12 @@ pub enum Value {
     Json(serde_json::Value),
 }
 
-impl Value {
-    pub const fn type_word(&self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Bool(_) => "bool",
-            Self::Long(_) => "long",
-            Self::Double(_) => "double",
-            Self::Decimal(_) => "decimal",
-            Self::Text(_) => "text",
-            Self::Bytes(_) => "bytes",
-            Self::Date(_) => "date",
-            Self::Time(_) => "time",
-            Self::DateTime(_) => "datetime",
-            Self::Instant(_) => "instant",
-            Self::Uuid(_) => "uuid",
-            Self::Json(_) => "json",
-        }
-    }
+crate::newtype::named!(Value, type_word {
+    Null = "null", Bool = "bool", Long = "long", Double = "double", Decimal = "decimal", Text = "text", Bytes = "bytes",
+    Date = "date", Time = "time", DateTime = "datetime", Instant = "instant", Uuid = "uuid", Json = "json",
+});
 
+impl Value {
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
@@ -105,14 +92,7 @@ impl Decimal {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
 
-crate::newtype::display!(Decimal, decimal => "{}", decimal.0);
-crate::newtype::parsed!(
-    Decimal, Decimal::read, NotADecimal(text): "{0:?} is not a decimal number such as -12.50"
-);
-
-impl Decimal {
     fn read(text: &str) -> Option<Self> {
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => ("-", rest),
@@ -131,6 +111,11 @@ impl Decimal {
         Some(Self(format!("{sign}{whole}{point}{fraction}")))
     }
 }
+
+crate::newtype::display!(Decimal, decimal => "{}", decimal.0);
+crate::newtype::parsed!(
+    Decimal, Decimal::read, NotADecimal(text): "{0:?} is not a decimal number such as -12.50"
+);
 
 #[cfg(test)]
 mod tests {

@@ -122,27 +122,22 @@ impl<'p> Chunk<'p> {
             return Action::Announce(skip);
         }
         loop {
-            match self.stage.clone() {
-                Stage::Transform(from) => {
-                    if let Some(action) = self.transform(from) {
-                        return action;
-                    }
-                }
-                Stage::Write => {
-                    if let Some(action) = self.write() {
-                        return action;
-                    }
-                }
-                Stage::Commit => return Action::Commit,
+            let action = match self.stage.clone() {
+                Stage::Transform(from) => self.transform(from),
+                Stage::Write => self.write(),
+                Stage::Commit => Some(Action::Commit),
                 stage @ (Stage::RollBack | Stage::Failing(_)) => {
                     self.counters.rollback += 1;
                     self.repeat();
                     if let Stage::Failing(failure) = stage {
                         self.stage = Stage::Ended(Action::Fail(failure));
                     }
-                    return Action::RollBack;
+                    Some(Action::RollBack)
                 }
-                Stage::Ended(action) => return action,
+                Stage::Ended(action) => Some(action),
+            };
+            if let Some(action) = action {
+                return action;
             }
         }
     }
@@ -159,7 +154,10 @@ impl<'p> Chunk<'p> {
             }
         };
         if let Some(kind) = self.exhausted(index) {
-            self.recover(index, &kind);
+            if self.skips(Phase::Process, index, &kind, FailureReason::RetryExhausted) {
+                self.announcements.push(Skip { phase: Phase::Process, index });
+                self.stage = Stage::Transform(index + 1);
+            }
             return None;
         }
         if self.slots[index].is_ready {
@@ -176,14 +174,6 @@ impl<'p> Chunk<'p> {
         match self.policy {
             Some(policy) if policy.may_retry(kind, slot.attempts) => None,
             _ => Some(kind.clone()),
-        }
-    }
-
-    /// Skips an item that could not be processed, or ends the step.
-    fn recover(&mut self, index: usize, kind: &ErrorKind) {
-        if self.skips(Phase::Process, index, kind, FailureReason::RetryExhausted) {
-            self.announcements.push(Skip { phase: Phase::Process, index });
-            self.stage = Stage::Transform(index + 1);
         }
     }
 
@@ -295,7 +285,6 @@ impl<'p> Chunk<'p> {
         std::mem::take(&mut self.announcements)
     }
 
-    /// Counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.skips_before += self.counters.skips();
         std::mem::take(&mut self.counters)

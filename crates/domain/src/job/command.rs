@@ -47,7 +47,6 @@ pub fn is_step_variable(variable: &str) -> bool {
 pub enum CommandExit {
     /// With this exit code for flows.
     Completed(String),
-    /// With this exit code for flows.
     Failed(String),
 }
 

@@ -17,7 +17,6 @@ const SHORT_CHARS: usize = 2492;
 /// Size of the short column.
 const SHORT_CHARS_MAX: usize = 2500;
 
-/// Named values that survive a restart.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ExecutionContext {
     values: Map<String, Value>,
@@ -100,7 +99,7 @@ impl ExecutionContext {
 
     pub fn from_text(text: &str) -> Result<Self, ContextError> {
         let no = |why: &str| ContextError::NotUnderstood(why.to_owned());
-        let stored: Value = serde_json::from_str(text).map_err(|_| {
+        let mut stored: Value = serde_json::from_str(text).map_err(|_| {
             no(if text.starts_with("rO0AB") { "it was written by Java" } else { "it is not JSON" })
         })?;
         match stored.get("version").and_then(Value::as_u64) {
@@ -110,12 +109,9 @@ impl ExecutionContext {
             }
             None => return Err(no("it has no version")),
         }
-        match stored {
-            Value::Object(mut stored) => match stored.remove("values") {
-                Some(Value::Object(values)) => Ok(Self { values }),
-                _ => Err(no("it has no values")),
-            },
-            _ => Err(no("it is not an object")),
+        match stored.get_mut("values").map(Value::take) {
+            Some(Value::Object(values)) => Ok(Self { values }),
+            _ => Err(no("it has no values")),
         }
     }
 }

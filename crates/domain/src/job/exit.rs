@@ -39,8 +39,7 @@ impl ExitStatus {
         if self.description.is_empty() {
             self.description = description;
         } else if !description.is_empty() && self.description != description {
-            self.description.push_str("; ");
-            self.description.push_str(&description);
+            self.description.push_str(&format!("; {description}"));
         }
         self
     }

@@ -1,5 +1,6 @@
 //! Fault tolerance of a step: which errors are skipped, which are retried, and which need no rollback.
 
+use crate::error_chain::listed;
 use crate::item::ErrorKind;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,14 +51,11 @@ impl Kinds {
 /// `all kinds`, `all kinds but a, b`, `a, b` or `no kind`.
 impl fmt::Display for Kinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed = |kinds: &mut dyn Iterator<Item = &ErrorKind>| {
-            kinds.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
         match (self.all, self.except.is_empty()) {
             (true, true) => f.write_str("all kinds"),
-            (true, false) => write!(f, "all kinds but {}", listed(&mut self.except.iter())),
+            (true, false) => write!(f, "all kinds but {}", listed(&self.except, ", ")),
             (false, _) if self.is_empty() => f.write_str("no kind"),
-            (false, _) => f.write_str(&listed(&mut self.some.difference(&self.except))),
+            (false, _) => f.write_str(&listed(self.some.difference(&self.except), ", ")),
         }
     }
 }

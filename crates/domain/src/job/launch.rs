@@ -1,22 +1,7 @@
 //! Whether a job may be launched, given the history of its instance.
 //!
-//! The checks are those of Spring Batch 5.2, in its order, so that the same reason is reported:
-//!
-//! ```text
-//!   there is an execution, the job is not restartable       NotRestartable
-//!   a step of the last execution runs                       StepRunning
-//!   a step of the last execution is UNKNOWN                 StepUnknown
-//!   the parameters are not accepted                         ParametersInvalid
-//!   any execution runs                                      AlreadyRunning
-//!   any execution is UNKNOWN                                OutcomeUnknown
-//!   any execution is COMPLETED or ABANDONED,
-//!     and there are identifying parameters                  AlreadyComplete
-//!   the last execution is not COMPLETED,
-//!     the definition has changed and is not accepted        DefinitionChanged
-//!   otherwise                                               First, or Restart when there is an execution
-//! ```
-//!
-//! The last check is not in Spring Batch, which does not know a job's definition.
+//! The checks are those of Spring Batch 5.2, in its order, so that the same reason is reported; only the last one, of the
+//! definition, is ours.
 //!
 //! A job without identifying parameters has one instance, which may be launched again; it skips completed steps.
 
@@ -68,13 +53,6 @@ crate::newtype::display!(
     end.execution
 );
 
-fn already_complete(end: Option<&InstanceEnd>) -> String {
-    match end {
-        Some(end) => end.to_string(),
-        None => "the job has already been completed or abandoned with these parameters".to_owned(),
-    }
-}
-
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchRefusal {
@@ -91,7 +69,7 @@ pub enum LaunchRefusal {
     #[error("the outcome of an earlier execution with these parameters is unknown")]
     OutcomeUnknown,
     /// [`decide`] does not know the end; the store adds it.
-    #[error("{}", already_complete(.0.as_ref()))]
+    #[error("{}", .0.map_or("the job has already been completed or abandoned with these parameters".to_owned(), |end| end.to_string()))]
     AlreadyComplete(Option<InstanceEnd>),
     #[error("the definition of the job has changed since its last execution")]
     DefinitionChanged,

@@ -28,14 +28,9 @@ pub enum OnCrash {
 #[error("must be fail or restart")]
 pub struct NotAnOnCrash;
 
-impl OnCrash {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Restart { .. } => "restart",
-        }
-    }
+crate::newtype::named!(OnCrash, as_str { Fail = "fail", Restart = "restart" });
 
+impl OnCrash {
     /// `limit` counts only for a restart.
     pub fn parse(word: &str, limit: u32) -> Result<Self, NotAnOnCrash> {
         match word {

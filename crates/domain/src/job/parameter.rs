@@ -3,14 +3,14 @@
 //! [`parse_argument_for`] reads one, [`Accepted`] limits its values, and [`check`] compares all with the declared ones.
 
 mod accepted;
-mod argument;
 mod java;
 mod rule;
 mod value;
 
 pub use accepted::{Accepted, BadPattern, PATTERN_CHARS_MAX, Pattern, ValueRefusal, leaves_folder};
-pub use argument::{parse_argument_for, parse_arguments};
-pub use rule::{ParameterProblem, ParameterSpec, ParametersInvalid, check};
+pub use rule::{
+    ParameterProblem, ParameterSpec, ParametersInvalid, check, parse_argument_for, parse_arguments,
+};
 pub use value::{BadValue, ParameterType, ParameterValue};
 
 use super::exit::utf16_order;
@@ -18,8 +18,6 @@ use crate::newtype::check_all;
 
 /// In characters; the column is no longer.
 pub const PARAMETER_NAME_CHARS_MAX: usize = 100;
-
-/// In characters; the column is no longer.
 pub const PARAMETER_VALUE_CHARS_MAX: usize = 2500;
 
 #[derive(Clone, PartialEq, Debug)]

@@ -111,10 +111,13 @@ pub fn plan(
         }
         planned.push(decide(key, known.get(key).copied(), rules)?);
     }
-    for unfinished in
-        before.iter().filter(|known| !seen.contains(known.key.as_str()) && is_unfinished(known.last))
-    {
-        planned.push(decide(&unfinished.key, Some(unfinished), rules)?);
+    // A flow that reaches the step again starts afresh, so partitions of this execution do not count.
+    let is_unfinished = |known: &&KnownPartition| {
+        let is_over = matches!(known.last.status, BatchStatus::Completed | BatchStatus::Abandoned);
+        !known.last.is_of_this_execution && !is_over
+    };
+    for known in before.iter().filter(is_unfinished).filter(|known| !seen.contains(known.key.as_str())) {
+        planned.push(decide(&known.key, Some(known), rules)?);
     }
     Ok(planned)
 }
@@ -123,11 +126,6 @@ pub fn plan(
 fn check_key(worker: &str, key: &str) -> Result<(), BadName> {
     check_name(key)?;
     if name(worker, key).chars().count() > NAME_CHARS_MAX { Err(BadName::TooLong) } else { Ok(()) }
-}
-
-/// A flow that reaches the step again starts afresh, so partitions of this execution do not count.
-fn is_unfinished(last: LastStep) -> bool {
-    !last.is_of_this_execution && !matches!(last.status, BatchStatus::Completed | BatchStatus::Abandoned)
 }
 
 fn decide(

@@ -54,20 +54,17 @@ impl PoolUse {
 
     /// Refuses what would fail only after the grant.
     pub fn check(&self) -> Result<(), BadPoolUse> {
-        match (self.least, self.fixed_units()?) {
-            (Some(least), Some(units)) if least > units => Err(BadPoolUse::LeastAboveUnits { least, units }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The request, if it does not depend on the pool's settings.
-    fn fixed_units(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
         let degree = self.hint.as_deref().map(Hint::parse).transpose()?.map(|hint| hint.degree());
-        Ok(self.units.or(match degree {
+        // A degree that depends on the pool's settings is not known yet.
+        let units = self.units.or(match degree {
             Some(Degree::Exact(degree)) => Some(degree),
             Some(Degree::Serial) => Some(NonZeroU32::MIN),
             _ => None,
-        }))
+        });
+        match (self.least, units) {
+            (Some(least), Some(units)) if least > units => Err(BadPoolUse::LeastAboveUnits { least, units }),
+            _ => Ok(()),
+        }
     }
 
     pub fn asked(&self, settings: &Settings) -> Result<UnitRequest, HintTooLong> {

@@ -1,18 +1,7 @@
 //! Retention: which instances of jobs may be deleted, with all their executions.
 //!
-//! An instance is deleted as a whole or not at all. It has to be beyond all limits, and some instances are always kept:
-//!
-//! ```text
-//!   there is no execution                                   NeverRan
-//!   an execution has not ended, or its end is unknown       Unresolved
-//!   a process holds the lease on an execution               Held
-//!   a restart is due                                        RestartDue
-//!   the last execution FAILED or was STOPPED                Unfinished, unless requested
-//!   an outer job that may continue ran it as a step         NeededByOuter
-//!   it ended too recently                                   TooYoung
-//!   it is among the newest of its job                       AmongNewest
-//!   otherwise                                               deleted
-//! ```
+//! An instance is deleted as a whole or not at all. It has to be beyond all limits, and some instances are always
+//! kept ([`Kept`]).
 //!
 //! A completed instance that was deleted can be launched again.
 

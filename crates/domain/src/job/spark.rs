@@ -70,9 +70,10 @@ impl Submission {
 
     /// All settings: the author's, Tidemill's, and limits that the author has not set.
     pub fn settings(&self) -> Result<BTreeMap<String, String>, SubmissionRefusal> {
+        let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         for (key, value) in &self.conf {
             check_all([
-                (is_key(key), SubmissionRefusal::Key(key.clone())),
+                (!key.is_empty() && key.chars().all(is_of_key), SubmissionRefusal::Key(key.clone())),
                 (!key.starts_with(OWN_PREFIX), SubmissionRefusal::OwnKey(key.clone())),
                 (is_whole(value), SubmissionRefusal::Value(key.clone())),
             ])?;
@@ -89,7 +90,8 @@ impl Submission {
             }
             settings.insert(HINT_KEY.to_owned(), hint.clone());
         }
-        if !self.is_local() {
+        let is_local = |master: &str| master == "local" || master.starts_with("local[");
+        if !self.master.as_deref().is_some_and(is_local) {
             let mut limit = |key: &str, value: u32| {
                 settings.entry(key.to_owned()).or_insert_with(|| value.to_string());
             };
@@ -108,10 +110,6 @@ impl Submission {
         (units / cores.unwrap_or(1_u32).max(1)).max(1)
     }
 
-    fn is_local(&self) -> bool {
-        self.master.as_deref().is_some_and(|master| master == "local" || master.starts_with("local["))
-    }
-
     /// Replaces "all cores" by the grant.
     fn limited_master(&self, master: &str) -> String {
         match (&self.granted, master.strip_prefix("local[*")) {
@@ -121,10 +119,6 @@ impl Submission {
             _ => master.to_owned(),
         }
     }
-}
-
-fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 fn is_whole(value: &str) -> bool {

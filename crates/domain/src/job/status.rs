@@ -32,13 +32,10 @@ impl BatchStatus {
     /// The status of a whole with parts in these two: the worse one, but COMPLETED beats STARTING and STARTED.
     #[must_use]
     pub fn upgrade_to(self, other: Self) -> Self {
-        if self > Self::Started || other > Self::Started {
-            return self.max(other);
+        match (self.min(other), self.max(other)) {
+            (Self::Completed, worse) if worse <= Self::Started => Self::Completed,
+            (_, worse) => worse,
         }
-        if self == Self::Completed || other == Self::Completed {
-            return Self::Completed;
-        }
-        self.max(other)
     }
 }
 

@@ -56,11 +56,6 @@ impl Slot {
     pub const COUNT: usize = 256;
 
     /// The first byte of the MD5 of the aggregate id in UTF-8, which every language and PostgreSQL can compute.
-    ///
-    /// ```
-    /// # use tidemill_domain::outbox::Slot;
-    /// assert_eq!(Slot::of("order-1").get(), 0x6e);
-    /// ```
     pub fn of(aggregate_id: &str) -> Self {
         let [first, ..]: [u8; 16] = Md5::digest(aggregate_id.as_bytes()).into();
         Self(first)
@@ -266,6 +261,7 @@ mod tests {
     #[test]
     fn the_slot_is_the_first_byte_of_the_md5_of_the_id() {
         // `printf %s a | md5sum`, and the same of nothing.
+        assert_eq!(Slot::of("order-1").get(), 0x6e);
         assert_eq!(Slot::of("a").get(), 0x0c);
         assert_eq!(Slot::of("").get(), 0xd4);
     }

@@ -197,16 +197,11 @@ pub enum Verb {
     Redirect(Redirect),
 }
 
-impl Verb {
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Skip => "skip",
-            Self::Replay => "replay",
-            Self::Edit(_) => "edit",
-            Self::Redirect(_) => "redirect",
-        }
-    }
+crate::newtype::named!(Verb, as_str {
+    Skip = "skip", Replay = "replay", Edit = "edit", Redirect = "redirect",
+});
 
+impl Verb {
     /// Whether it applies to events in this state. An action on all events of a kind skips the others.
     pub const fn applies_to(&self, state: StateWord) -> bool {
         match (state, self) {

@@ -57,13 +57,9 @@ impl Instance {
         }
     }
 
-    /// All instances of a total together have every slot once.
-    pub fn has(self, slot: Slot) -> bool {
-        self.has_with(slot, Unit::Slot)
-    }
-
-    /// The same for whole units. There are 16 groups, so with more instances those with higher ids have none.
-    pub fn has_with(self, slot: Slot, unit: Unit) -> bool {
+    /// All instances of a total together have every slot once, in whole units. There are 16 groups, so with more instances
+    /// those with higher ids have none.
+    pub fn has(self, slot: Slot, unit: Unit) -> bool {
         let number = match unit {
             Unit::Slot => slot.get(),
             Unit::Group => Group::of(slot).get(),
@@ -110,7 +106,7 @@ mod tests {
         fn every_slot_is_in_one_share(total in 1..=TOTAL_MAX) {
             for slot in Slot::all() {
                 for unit in [Unit::Slot, Unit::Group] {
-                    let has = |id: &u32| Instance::new(*id, total).unwrap().has_with(slot, unit);
+                    let has = |id: &u32| Instance::new(*id, total).unwrap().has(slot, unit);
                     prop_assert_eq!((0..total).filter(has).count(), 1);
                 }
             }
@@ -128,7 +124,7 @@ mod tests {
     fn an_instance_has_every_so_many_slots() {
         use crate::outbox::{Instance, Slot};
         let second = Instance::new(1, 3).unwrap();
-        assert!(second.has(Slot::new(4)) && !second.has(Slot::new(5)));
+        assert!(second.has(Slot::new(4), Unit::Slot) && !second.has(Slot::new(5), Unit::Slot));
         assert_eq!(second.to_string(), "1/3");
     }
 }

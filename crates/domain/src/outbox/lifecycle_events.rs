@@ -182,12 +182,7 @@ fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
             };
             (word, json!({ "end": end.as_str() }))
         }
-        Event::Snapshot { .. }
-        | Event::Asked { .. }
-        | Event::Claimed { .. }
-        | Event::Unclaimed { .. }
-        | Event::Reacquired { .. }
-        | Event::Wanted { .. } => return None,
+        _ => return None,
     })
 }
 

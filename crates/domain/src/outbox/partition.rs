@@ -32,7 +32,10 @@ pub fn missing(
     let is_late = top <= last.get() || top <= stray;
     let mut from = match is_late {
         false => top,
-        true => first_beyond(last.get().max(stray).max(top - 1).saturating_add(rows / 10), rows),
+        true => {
+            let beyond = last.get().max(stray).max(top - 1).saturating_add(rows / 10);
+            (beyond / rows).saturating_add(1).saturating_mul(rows).saturating_add(1)
+        }
     };
     let there = existing.iter().filter(|range| range.from > last.get()).count();
     let mut ranges = Vec::new();
@@ -42,11 +45,6 @@ pub fn missing(
         from = to;
     }
     ranges
-}
-
-/// The first start of a range of `rows` ids after this id.
-fn first_beyond(id: i64, rows: i64) -> i64 {
-    (id / rows).saturating_add(1).saturating_mul(rows).saturating_add(1)
 }
 
 #[cfg(test)]

@@ -59,10 +59,9 @@ pub fn fingerprint(record: &Record) -> u64 {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(record.aggregate.kind.as_bytes());
-    part(record.aggregate.id.as_bytes());
-    part(record.event_type.as_bytes());
-    part(record.topic.as_bytes());
+    for text in [&record.aggregate.kind, &record.aggregate.id, &record.event_type, &record.topic] {
+        part(text.as_bytes());
+    }
     part(&record.created_at.as_micros().to_be_bytes());
     match &record.payload {
         Payload::Json(text) => {

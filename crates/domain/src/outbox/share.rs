@@ -25,12 +25,6 @@ pub struct Plan {
     pub release: Vec<Slot>,
 }
 
-impl Plan {
-    pub fn is_empty(&self) -> bool {
-        self.take.is_empty() && self.release.is_empty()
-    }
-}
-
 /// What relay `me` should do, given the live relays, its own slots and the free ones. A retired relay does nothing.
 pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let Some(relay) = live.iter().find(|relay| relay.id == me) else { return Plan::default() };
@@ -89,13 +83,10 @@ fn fair(me: RelayId, live: &[LiveRelay], unit: Unit, mine: &BTreeSet<Slot>, free
 
 fn fixed(instance: Instance, unit: Unit, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let kept = unit.whole(mine);
+    let is_kept = |slot: &Slot| instance.has(*slot, unit) && kept.contains(slot);
     Plan {
-        take: free.iter().copied().filter(|slot| instance.has_with(*slot, unit)).collect(),
-        release: mine
-            .iter()
-            .copied()
-            .filter(|slot| !instance.has_with(*slot, unit) || !kept.contains(slot))
-            .collect(),
+        take: free.iter().copied().filter(|slot| instance.has(*slot, unit)).collect(),
+        release: mine.iter().copied().filter(|slot| !is_kept(slot)).collect(),
     }
 }
 
@@ -298,7 +289,7 @@ mod tests {
 
         let plan = plan(relay(1, None, 256).id, &[relay(2, None, 0)], &all, &all);
 
-        assert!(plan.is_empty());
+        assert_eq!(plan, Plan::default());
     }
 
     #[test]

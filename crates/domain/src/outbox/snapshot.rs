@@ -68,12 +68,7 @@ impl FromStr for Snapshot {
     fn from_str(text: &str) -> Result<Self, BadSnapshot> {
         let bad = || BadSnapshot(text.to_owned());
         let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
-        let mut parts = text.split(':');
-        let (Some(xmin), Some(xmax), Some(running), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(bad());
-        };
+        let [xmin, xmax, running] = text.split(':').collect::<Vec<_>>()[..] else { return Err(bad()) };
         let (xmin, xmax) = (number(xmin)?, number(xmax)?);
         let running = match running {
             "" => Vec::new(),

@@ -43,13 +43,6 @@ pub struct StoredEvent {
 
 impl StoredEvent {
     /// The headers, if the event can be published; otherwise what is wrong with it.
-    pub fn good(&self) -> Result<&Headers, &BadEvent> {
-        match &self.garbled {
-            Some(why) => Err(why),
-            None => self.headers.good(),
-        }
-    }
-
     pub fn take_good(&mut self) -> Result<Headers, &BadEvent> {
         match (&self.garbled, &mut self.headers) {
             (Some(why), _) => Err(why),
@@ -61,9 +54,7 @@ impl StoredEvent {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoredHeaders {
-    /// Valid headers.
     Good(Headers),
-    /// Other programs may write such headers.
     Bad { text: String, why: BadEvent },
 }
 

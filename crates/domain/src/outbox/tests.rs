@@ -278,10 +278,9 @@ fn owners(world: &World) -> BTreeMap<Slot, RelayId> {
 /// share allows; larger shares go to relays with the most slots.
 fn expected_moves(world: &World, before: &BTreeMap<Slot, RelayId>) -> usize {
     let live = world.database.live();
-    if let Some(total) = live.iter().find_map(|relay| relay.instance).map(Instance::total) {
+    if let Some(total) = live.iter().find_map(|relay| relay.instance).map(|one| one.total()) {
         let wanted = Slot::all().filter_map(|slot| {
-            let owner =
-                live.iter().find(|relay| relay.instance.unwrap().has_with(slot, world.database.unit))?;
+            let owner = live.iter().find(|relay| relay.instance.unwrap().has(slot, world.database.unit))?;
             Some((slot, owner.id))
         });
         assert!(live.iter().all(|relay| relay.instance.unwrap().total() == total));
@@ -308,8 +307,7 @@ fn check_shares(world: &World) {
     if live.iter().any(|relay| relay.instance.is_some()) {
         for slot in Slot::all() {
             let unit = world.database.unit;
-            let rightful =
-                live.iter().find(|relay| relay.instance.is_some_and(|one| one.has_with(slot, unit)));
+            let rightful = live.iter().find(|relay| relay.instance.is_some_and(|one| one.has(slot, unit)));
             assert_eq!(owners.get(&slot), rightful.map(|relay| &relay.id), "slot {slot}");
         }
         return;

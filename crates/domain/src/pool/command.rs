@@ -1,7 +1,6 @@
 //! Commands to pools, and the answers.
 
 use super::estimate::Estimate;
-use super::settings::max_units_at;
 use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
 use crate::newtype::approximate;
@@ -103,7 +102,6 @@ pub struct Release {
     /// The epoch that the holder knows; without it, the key alone is enough.
     pub epoch: Option<Epoch>,
     pub end: End,
-    /// The id of the call, the same in each retry over the network.
     pub call: Option<String>,
 }
 
@@ -136,9 +134,7 @@ pub struct Level {
 
 impl Level {
     pub fn of(settings: &Settings, usage: u64, at: Timestamp) -> Self {
-        let Settings { max_units, capacity, zone, .. } = settings;
-        let max_units = max_units_at(*max_units, capacity, zone, at);
-        Self { usage, limit: settings.limit_at(at), max_units }
+        Self { usage, limit: settings.limit_at(at), max_units: settings.max_units_at(at) }
     }
 
     /// The share in use; 100 if the pool has no units but some are in use.

@@ -97,32 +97,20 @@ pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
 /// Why the remaining requests wait, in order; `usage` is that after [`decide`].
 pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
     let room = view.limit.saturating_sub(view.usage);
-    let mut is_head = true;
-    let mut reasons = Vec::with_capacity(view.queue.len());
-    for claimant in view.queue {
-        let fits = claimant.needs(claimant.least) <= room;
+    let reason = |(place, claimant): (usize, &Claimant)| {
         let reason = match shrunk {
             Some(reason) => reason,
-            None if is_head && view.held.contains(&claimant.ticket) => Reason::OtherPool,
-            None if is_head => Reason::PoolFull,
-            None if fits => Reason::LargerRequestReserved,
+            None if place == 0 && view.held.contains(&claimant.ticket) => Reason::OtherPool,
+            None if place == 0 => Reason::PoolFull,
+            None if claimant.needs(claimant.least) <= room => Reason::LargerRequestReserved,
             None => Reason::BehindInQueue,
         };
-        is_head = false;
-        reasons.push((claimant.ticket, reason));
-    }
-    reasons
+        (claimant.ticket, reason)
+    };
+    view.queue.iter().enumerate().map(reason).collect()
 }
 
 /// The values that a downgrade tries: what was asked for, halved again and again, and finally the least.
-///
-/// ```
-/// # use std::num::NonZeroU32;
-/// # use tidemill_domain::pool::decide::downgrade_steps;
-/// let some = |number| NonZeroU32::new(number).unwrap();
-/// let steps: Vec<u32> = downgrade_steps(some(25), some(2)).map(NonZeroU32::get).collect();
-/// assert_eq!(steps, [25, 12, 6, 3, 2]);
-/// ```
 pub fn downgrade_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Item = NonZeroU32> {
     let least = least.min(asked);
     std::iter::successors(Some(asked), move |step| {
@@ -269,5 +257,13 @@ mod tests {
             prop_assert!(steps.windows(2).all(|pair| pair[0] > pair[1]));
             prop_assert!(steps.len() <= 34);
         }
+    }
+
+    #[test]
+    fn a_downgrade_halves_down_to_the_least() {
+        let least = NonZeroU32::MIN.saturating_add(1);
+        let steps = downgrade_steps(NonZeroU32::new(25).unwrap(), least).map(NonZeroU32::get);
+
+        assert_eq!(steps.collect::<Vec<_>>(), [25, 12, 6, 3, 2]);
     }
 }

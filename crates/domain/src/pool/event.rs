@@ -85,25 +85,13 @@ pub enum Event {
     Ended { ticket: TicketId, end: End },
 }
 
-impl Event {
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Configured { .. } => "configured",
-            Self::Snapshot { .. } => "snapshot",
-            Self::Enqueued { .. } => "enqueued",
-            Self::Asked { .. } => "asked",
-            Self::Granted { .. } => "granted",
-            Self::Claimed { .. } => "claimed",
-            Self::Unclaimed { .. } => "unclaimed",
-            Self::Reacquired { .. } => "reacquired",
-            Self::Resized { .. } => "resized",
-            Self::Wanted { .. } => "wanted",
-            Self::Doubted { .. } => "doubted",
-            Self::Confirmed { .. } => "confirmed",
-            Self::Ended { .. } => "ended",
-        }
-    }
+crate::newtype::named!(Event, kind {
+    Configured = "configured", Snapshot = "snapshot", Enqueued = "enqueued", Asked = "asked", Granted = "granted",
+    Claimed = "claimed", Unclaimed = "unclaimed", Reacquired = "reacquired", Resized = "resized", Wanted = "wanted",
+    Doubted = "doubted", Confirmed = "confirmed", Ended = "ended",
+});
 
+impl Event {
     pub fn ticket(&self) -> Option<TicketId> {
         match self {
             Self::Configured { .. } | Self::Snapshot { .. } => None,

@@ -30,14 +30,7 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
                 settings.name, settings.max_units, settings.threshold_percent
             ),
         }),
-        Event::Snapshot { .. }
-        | Event::Enqueued { .. }
-        | Event::Asked { .. }
-        | Event::Claimed { .. }
-        | Event::Unclaimed { .. }
-        | Event::Reacquired { .. }
-        | Event::Resized { .. }
-        | Event::Wanted { .. } => None,
+        _ => None,
     }
 }
 

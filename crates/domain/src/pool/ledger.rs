@@ -70,9 +70,7 @@ impl Ledger {
 
     pub fn restore(settings: Settings, version: i64, tickets: impl IntoIterator<Item = Ticket>) -> Self {
         let mut ledger = Self::new(settings, version);
-        for ticket in tickets {
-            ledger.put(ticket);
-        }
+        tickets.into_iter().for_each(|ticket| ledger.put(ticket));
         ledger
     }
 

@@ -1,23 +1,21 @@
 //! One pass over some pools: decides commands, then gives the queues a turn. Pure: the caller stores the result first.
-//!
-//! Reading order: this file, [`acquire`], [`give_back`] and [`lapse`] (each command), [`turn`] (the queues), [`answer`].
 
 mod acquire;
 mod answer;
-mod give_back;
-mod lapse;
 mod turn;
 
-use super::command::{Answer, Command, Level};
+use super::command::{Answer, Command, Level, Release, ReleaseBy, Released};
 use super::estimate::Pace;
 use super::ledger::{Contradiction, Ledger};
-use super::{Event, PoolName, Reason, Record, Ticket, TicketId};
+use super::state::{State, next};
+use super::{End, Event, Holder, PoolName, Reason, Record, Settings, Ticket, TicketId};
+use crate::lease::Epoch;
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 pub use acquire::QUEUE_MAX;
 pub use answer::queue_positions;
-pub use lapse::{STOPPED_ASKING, expires_at};
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
@@ -25,7 +23,7 @@ pub struct Outcome {
     pub answers: Vec<Answer>,
     pub records: BTreeMap<PoolName, Vec<Record>>,
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
-    pub ends: BTreeMap<TicketId, super::event::End>,
+    pub ends: BTreeMap<TicketId, End>,
     /// Pools that the head of a queue needs: make another pass over all of these.
     pub wider: BTreeSet<PoolName>,
 }
@@ -75,6 +73,42 @@ type EarlyResult = Result<EarlyAnswer, Contradiction>;
 
 fn answer_now(answer: Answer) -> EarlyResult {
     Ok(EarlyAnswer::Now(answer))
+}
+
+/// A request leaves the queue this long after it should have asked again.
+pub const STOPPED_ASKING: Duration = Duration::from_secs(600);
+
+/// When the time of a ticket is over whose holder was heard of just now.
+pub fn expires_at(ticket: &Ticket, settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+    match ticket.state {
+        State::Waiting => Some(ticket.ask_by.plus(STOPPED_ASKING)),
+        State::Granted => Some(ticket.ask_by),
+        State::Running => {
+            ticket.lease_for.map(|lease_for| now.plus(lease_for)).or(held_until(ticket, settings))
+        }
+        State::Suspect => held_until(ticket, settings),
+        State::Released | State::Expired | State::Cancelled => None,
+    }
+}
+
+/// Until when a silent holder keeps its units: from its first missed heartbeat, or from its claim if it sends none.
+fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
+    let since = match ticket.state {
+        State::Suspect => ticket.doubted_at,
+        State::Running if ticket.lease_for.is_none() => ticket.claimed_at,
+        _ => None,
+    };
+    since.map(|since| since.plus(settings.max_hold))
+}
+
+fn began_at(ticket: &Ticket) -> Timestamp {
+    let since = match ticket.state {
+        State::Granted => ticket.granted_at,
+        State::Running => ticket.claimed_at,
+        State::Suspect => ticket.doubted_at,
+        State::Waiting | State::Released | State::Expired | State::Cancelled => None,
+    };
+    since.unwrap_or(ticket.enqueued_at)
 }
 
 struct Pass<'a> {
@@ -142,6 +176,10 @@ impl Pass<'_> {
         self.ledgers.get(pool).and_then(|ledger| ledger.ticket(ticket))
     }
 
+    fn held(&self, pool: &PoolName, holder: &Holder) -> Option<&Ticket> {
+        self.ledgers.get(pool)?.of_holder(holder)
+    }
+
     fn level(&self, pool: &PoolName) -> Level {
         let of = |ledger: &Ledger| Level::of(ledger.settings(), ledger.usage(), self.now);
         self.ledgers.get(pool).map(of).unwrap_or_default()
@@ -160,10 +198,127 @@ impl Pass<'_> {
     /// The tickets of the same request in the other pools.
     fn siblings(&self, ticket: &Ticket) -> Vec<(PoolName, TicketId)> {
         let of = |pool: &PoolName| {
-            let sibling = self.ledgers.get(pool)?.of_holder(&ticket.holder)?;
+            let sibling = self.held(pool, &ticket.holder)?;
             (sibling.request == ticket.request).then(|| (pool.clone(), sibling.id))
         };
         ticket.with.iter().filter_map(of).collect()
+    }
+
+    /// Releases. Releasing twice, or what was never granted, is no error.
+    fn give_back(&mut self, release: &Release) -> EarlyResult {
+        let pool = &release.pool;
+        if !self.ledgers.contains_key(pool) {
+            return answer_now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool });
+        }
+        let found = self.matching(release);
+        let waiting = || found.iter().filter(|ticket| ticket.state == State::Waiting);
+        if waiting().any(|ticket| !self.needed_pools(ticket).is_empty()) {
+            let all: BTreeSet<PoolName> = waiting().flat_map(|ticket| ticket.with.iter().cloned()).collect();
+            return answer_now(Answer::Wider(all));
+        }
+        // A later epoch than the ticket's belongs to an earlier ticket of the same holder.
+        let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
+        if !found.is_empty() && found.iter().all(is_ghost) {
+            return answer_now(Answer::Gone);
+        }
+        let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
+        // A request that only leaves the queue keeps units that it got meanwhile.
+        let can_end = |ticket: &&Ticket| next(ticket.state, release.end.change()).is_some();
+        for ticket in found.iter().filter(|ticket| !is_ghost(ticket)).filter(can_end) {
+            units += ticket.units();
+            released |= ticket.state.counts();
+            cancelled_waiting |= ticket.state == State::Waiting;
+            self.end(pool, ticket, release.end.clone())?;
+        }
+        let level = self.level(pool);
+        answer_now(Answer::Released(Released { released, units, cancelled_waiting, level }))
+    }
+
+    fn matching(&self, release: &Release) -> Vec<Ticket> {
+        let Some(ledger) = self.ledgers.get(&release.pool) else { return Vec::new() };
+        match &release.by {
+            ReleaseBy::Holder(holder) => ledger.of_holder(holder).into_iter().cloned().collect(),
+            ReleaseBy::Ticket(id) => ledger.ticket(*id).into_iter().cloned().collect(),
+            ReleaseBy::Run { dag_id, run_id } => {
+                ledger.tickets().filter(|ticket| ticket.holder.is_of(dag_id, run_id)).cloned().collect()
+            }
+        }
+    }
+
+    /// Ends a ticket. A request for several pools leaves all queues together, and loses all grants if it does not claim one:
+    /// no holder may keep units of one pool while it waits for another.
+    fn end(&mut self, pool: &PoolName, ticket: &Ticket, end: End) -> Result<(), Contradiction> {
+        let (siblings, too) = match (ticket.state, &end) {
+            (State::Waiting, _) => (self.siblings(ticket), End::GaveUp),
+            (State::Granted, End::Unclaimed) => (self.siblings(ticket), End::Unclaimed),
+            _ => (Vec::new(), End::GaveUp),
+        };
+        self.apply(pool, Event::Ended { ticket: ticket.id, end })?;
+        for (pool, sibling) in siblings {
+            if self.ticket(&pool, sibling).is_some_and(|sibling| sibling.state == ticket.state) {
+                self.apply(&pool, Event::Ended { ticket: sibling, end: too.clone() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heartbeat(&mut self, pool: &PoolName, id: TicketId, epoch: Epoch) -> EarlyResult {
+        let state = self.ticket(pool, id).filter(|ticket| ticket.epoch == epoch).map(|ticket| ticket.state);
+        match state {
+            Some(State::Running) => self.touch(pool, id),
+            Some(State::Suspect) => self.apply(pool, Event::Confirmed { ticket: id })?,
+            _ => return answer_now(Answer::Gone),
+        }
+        answer_now(Answer::Alive)
+    }
+
+    fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> EarlyResult {
+        let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
+        let Some(ledger) = self.ledgers.get(pool) else { return answer_now(Answer::Gone) };
+        let Some(ticket) = ledger.ticket(id).cloned() else { return answer_now(Answer::Gone) };
+        // Its time cannot be over before this instant: the caller saw it before it was claimed, granted or asked for again.
+        let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
+        let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
+        // After the clock has gone back, only the stored end was corrected, not the ticket.
+        let has_gone_back = began_at(&ticket) > self.now;
+        let is_early = !has_gone_back && earliest.is_none_or(|earliest| self.now < earliest);
+        if was_heard_of || is_early {
+            // Stored again, with the later end.
+            self.touch(pool, id);
+            return answer_now(Answer::Alive);
+        }
+        let held_until = held_until(&ticket, ledger.settings());
+        let is_held_too_long = held_until.is_some_and(|held_until| has_gone_back || self.now >= held_until);
+        let needed = self.needed_pools(&ticket);
+        match ticket.state {
+            State::Waiting | State::Granted if !needed.is_empty() => {
+                return answer_now(Answer::Wider(needed));
+            }
+            State::Waiting => self.end(pool, &ticket, End::StoppedAsking)?,
+            State::Granted => self.end(pool, &ticket, End::Unclaimed)?,
+            State::Running | State::Suspect if is_held_too_long => {
+                self.end(pool, &ticket, End::HeldTooLong)?;
+            }
+            State::Running if ticket.lease_for.is_some() => {
+                self.apply(pool, Event::Doubted { ticket: id })?;
+            }
+            _ => return answer_now(Answer::Alive),
+        }
+        answer_now(Answer::Done)
+    }
+
+    /// A probe frees only suspect tickets: a live holder may be between two statements.
+    fn probed(&mut self, pool: &PoolName, id: TicketId, doubted_at: Timestamp, sessions: u32) -> EarlyResult {
+        let Some(ticket) = self.ticket(pool, id).cloned() else { return answer_now(Answer::Gone) };
+        if ticket.doubted_at != Some(doubted_at) {
+            return answer_now(Answer::Done);
+        }
+        match (ticket.state, sessions) {
+            (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
+            (State::Suspect, _) => self.apply(pool, Event::Confirmed { ticket: id })?,
+            _ => {}
+        }
+        answer_now(Answer::Done)
     }
 }
 

@@ -27,11 +27,7 @@ impl Reason {
             | Self::OtherPool
             | Self::OutsideWindow
             | Self::CapacityShrunk => "connection_limit_exceeded",
-            Self::PoolPaused
-            | Self::ExceedsPool
-            | Self::UnknownPool
-            | Self::QueueFull
-            | Self::PartialCapacity => self.as_str(),
+            _ => self.as_str(),
         }
     }
 

@@ -52,15 +52,12 @@ pub fn replay<'a>(
 
 /// Passes are numbered without gaps, and so are the records of each.
 fn follows(last: &Record, next: &Record) -> Result<(), Contradiction> {
-    let is_next_of_pass = next.version == last.version && next.seq == last.seq.saturating_add(1);
-    let is_next_pass = next.version == last.version.saturating_add(1) && next.seq == 0;
-    if is_next_of_pass || is_next_pass {
-        return Ok(());
+    match (next.version.saturating_sub(last.version), next.seq) {
+        (0, seq) if seq == last.seq.saturating_add(1) => Ok(()),
+        (1, 0) => Ok(()),
+        (0 | 1, found) => Err(Contradiction::Missing { version: next.version, last: last.seq, found }),
+        _ => Err(Contradiction::Gap { last: last.version, found: next.version }),
     }
-    if next.version == last.version || next.version == last.version.saturating_add(1) {
-        return Err(Contradiction::Missing { version: next.version, last: last.seq, found: next.seq });
-    }
-    Err(Contradiction::Gap { last: last.version, found: next.version })
 }
 
 /// Grants must be within the limit and as the policy says.

@@ -17,10 +17,7 @@ const LONGEST: usize = 64;
 const MOST_WINDOWS: usize = 32;
 
 /// The degree of a hint that says "parallel" without a number, if the pool does not set it.
-pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
-    Some(degree) => degree,
-    None => NonZeroU32::MIN,
-};
+pub const DEFAULT_DEGREE: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0");
 
 /// Appears in URLs and metrics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,15 +49,6 @@ crate::newtype::display!(PoolName, name => "{}", name.0);
 pub struct Capacity {
     pub window: Window,
     pub max_units: u32,
-}
-
-/// The units of the first open window, otherwise `usual`.
-pub fn max_units_at(usual: u32, windows: &[Capacity], zone: &Zone, at: Timestamp) -> u32 {
-    let Some(local) = zone.local(at) else { return usual };
-    windows
-        .iter()
-        .find(|capacity| capacity.window.contains(local))
-        .map_or(usual, |capacity| capacity.max_units)
 }
 
 pub fn admit_limit(max_units: u32, threshold_percent: u8) -> u64 {
@@ -147,7 +135,8 @@ impl Settings {
     }
 
     pub fn check(&self) -> Result<(), BadSettings> {
-        let Self { threshold_percent, server_sets, .. } = self;
+        let (percent, sets) = (self.threshold_percent, self.server_sets);
+        let has_few_windows = self.capacity.len() <= MOST_WINDOWS;
         let within = |duration: Duration, least: u64, most: u64| {
             (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration)
         };
@@ -155,10 +144,10 @@ impl Settings {
         let is_pause_short =
             self.paused.as_ref().is_none_or(|pause| is_short(&pause.by, 500) && is_short(&pause.reason, 500));
         let rules = [
-            ("threshold_percent", (1..=100).contains(threshold_percent), format!("{threshold_percent} is not from 1 to 100")),
-            ("server_sets", (1..=4).contains(server_sets), format!("{server_sets} is not from 1 to 4")),
+            ("threshold_percent", (1..=100).contains(&percent), format!("{percent} is not from 1 to 100")),
+            ("server_sets", (1..=4).contains(&sets), format!("{sets} is not from 1 to 4")),
             ("db_type", is_short(&self.db_type, LONGEST), format!("write at most {LONGEST} characters")),
-            ("capacity", self.capacity.len() <= MOST_WINDOWS, format!("a pool has at most {MOST_WINDOWS} windows")),
+            ("capacity", has_few_windows, format!("a pool has at most {MOST_WINDOWS} windows")),
             ("lease_for", within(self.lease_for, 5, 86_400), "it must be from 5s to 1d".to_owned()),
             ("max_hold", within(self.max_hold, 60, 31 * 86_400), "it must be from 1m to 31d".to_owned()),
             ("claim_for", within(self.claim_for, 5, 3_600), "it must be from 5s to 1h".to_owned()),
@@ -167,9 +156,15 @@ impl Settings {
         check_all(rules.map(|(field, holds, why)| (holds, BadSettings { field, why })))
     }
 
+    /// The units of the first open window, otherwise the usual ones.
+    pub fn max_units_at(&self, at: Timestamp) -> u32 {
+        let Some(local) = self.zone.local(at) else { return self.max_units };
+        let open = self.capacity.iter().find(|capacity| capacity.window.contains(local));
+        open.map_or(self.max_units, |capacity| capacity.max_units)
+    }
+
     pub fn limit_at(&self, at: Timestamp) -> u64 {
-        let max_units = max_units_at(self.max_units, &self.capacity, &self.zone, at);
-        admit_limit(max_units, self.threshold_percent)
+        admit_limit(self.max_units_at(at), self.threshold_percent)
     }
 
     /// The highest limit of any window: a request that needs more is refused.
@@ -256,7 +251,9 @@ mod tests {
             Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 1_000 },
         ];
         let seoul: Zone = "Asia/Seoul".parse().unwrap();
-        let at = |text: &str| max_units_at(200, &windows, &seoul, text.parse().unwrap());
+        let settings =
+            Settings { capacity: windows.into(), zone: seoul, ..Settings::new("etl".parse().unwrap(), 200) };
+        let at = |text: &str| settings.max_units_at(text.parse().unwrap());
 
         assert_eq!(at("2026-11-16T13:00:00Z"), 1_000, "22:00 of Monday");
         assert_eq!(at("2026-11-16T12:59:59Z"), 200);

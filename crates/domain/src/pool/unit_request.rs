@@ -35,8 +35,7 @@ impl UnitRequest {
         let parallel = number.unwrap_or(degree);
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
         // A text between both is no longer than these, so it can be lowered as well.
-        let can_be_lowered =
-            [lowest, parallel].into_iter().all(|granted| rewrite(&hint, granted).is_ok());
+        let can_be_lowered = [lowest, parallel].into_iter().all(|granted| rewrite(&hint, granted).is_ok());
         // Where sessions are granted, the degree of each stays.
         let (parallel, least) = match lever {
             Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),

@@ -29,11 +29,7 @@ impl AttemptOutcome {
             Status::Completed => Self::Completed,
             Status::Failed => Self::Failed,
             Status::Cancelled => Self::Cancelled,
-            Status::Pending
-            | Status::Preparing
-            | Status::Rendering
-            | Status::Encoding
-            | Status::Uploading => waiting,
+            _ => waiting,
         }
     }
 }

@@ -2,15 +2,14 @@
 //!
 //! Metadata alone proves little, for example of a truncated file. So packets are counted and every frame is decoded.
 
-mod finding;
-
 #[cfg(test)]
 mod tests;
 
 use super::profile::{Audio, Decoding, Profile};
 use super::rate::Rate;
-pub use finding::{Check, Finding, Verdict};
+use crate::error_chain::listed;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// How far durations may differ, in seconds, or one frame if that is longer.
 const DURATION_TOLERANCE: f64 = 0.1;
@@ -114,6 +113,7 @@ pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
 }
 
 fn picture(video: &Video, profile: &Profile, verdict: &mut Verdict) {
+    let one_of = |names: &BTreeSet<String>| listed(names, " or ");
     let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let has_pixels = profile.pixel_formats.is_empty()
         || video.pixel_format.as_ref().is_some_and(|format| profile.pixel_formats.contains(format));
@@ -184,6 +184,84 @@ fn sound(probe: &Probe, video: &Video, profile: &Profile, verdict: &mut Verdict)
     }
 }
 
-fn one_of(names: &BTreeSet<String>) -> String {
-    names.iter().map(String::as_str).collect::<Vec<_>>().join(" or ")
+crate::words! {
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Check {
+        Size = "size",
+        Container = "container",
+        /// There is exactly one.
+        VideoStreams = "video streams",
+        /// There are none.
+        AttachedPicture = "attached pictures",
+        Codec = "codec",
+        PixelFormat = "pixel format",
+        Resolution = "resolution",
+        /// Pixels are square.
+        PixelShape = "shape of pixels",
+        /// Not interlaced.
+        FieldOrder = "field order",
+        Rate = "frames per second",
+        ConstantRate = "constant frame rate",
+        Duration = "duration",
+        /// As many packets as frames in the container.
+        Packets = "packets",
+        /// As many frames as the duration implies.
+        Frames = "frames",
+        Audio = "sound",
+        SampleRate = "sampling rate",
+        /// Audio and video have the same duration.
+        AudioDuration = "duration of the sound",
+        Decoding = "decoding",
+        Black = "black",
+        Frozen = "standing still",
+        Silent = "silence",
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    pub check: Check,
+    pub expected: String,
+    pub actual: String,
+}
+
+crate::newtype::display!(
+    Finding,
+    Self { check, expected, actual } => "{check}: expected {expected}, found {actual}"
+);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verdict {
+    pub failures: Vec<Finding>,
+    pub warnings: Vec<Finding>,
+}
+
+impl Verdict {
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    pub fn message(&self) -> String {
+        listed(&self.failures, "; ")
+    }
+
+    fn fail(&mut self, check: Check, expected: impl fmt::Display, actual: impl fmt::Display) {
+        self.failures.push(Finding { check, expected: expected.to_string(), actual: actual.to_string() });
+    }
+
+    fn fail_unless(
+        &mut self,
+        is_good: bool,
+        check: Check,
+        expected: impl fmt::Display,
+        actual: impl fmt::Display,
+    ) {
+        if !is_good {
+            self.fail(check, expected, actual);
+        }
+    }
+
+    fn warn(&mut self, check: Check, expected: impl fmt::Display, actual: impl fmt::Display) {
+        self.warnings.push(Finding { check, expected: expected.to_string(), actual: actual.to_string() });
+    }
 }

@@ -4,26 +4,31 @@
 //! all of them), every file gets a plain name, the output's extension is set, actions are an object, and we choose where
 //! the file goes.
 
-mod image;
-
 #[cfg(test)]
 mod tests;
 
 use super::field::Field;
 use super::gfx::GfxData;
 use super::mapping::{Line, Mapping, Target, Unused};
+use super::path::{BadPath, encode};
 use super::profile::{Profile, check_composition, is_project};
-use super::uri;
 use super::{NodePath, Uid};
 use crate::code::Code;
 use crate::error_chain::listed;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The module that copies the file to where we expect it.
 pub const COPY_MODULE: &str = "@nexrender/action-copy";
 
 /// A flag that is not mapped goes to a layer with the flag's name.
 const FLAG_KEY: &str = "Flag";
+
+/// For names without one of these extensions.
+const DEFAULT_ENDING: &str = "png";
+
+const ENDINGS: [&str; 15] = [
+    "png", "jpg", "jpeg", "tif", "tiff", "psd", "tga", "exr", "gif", "bmp", "webp", "ai", "svg", "mov", "mp4",
+];
 
 /// What a job may use. Otherwise those who submit renders could read any file of the nodes and run any module there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,17 +146,15 @@ pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
     if !problems.is_empty() {
         return Err(BadDocument { problems });
     }
-    let mut job = Map::new();
-    job.insert("uid".to_owned(), json!(ingredients.uid.to_string()));
-    job.insert("priority".to_owned(), json!(ingredients.priority));
+    let mut job = json!({ "uid": ingredients.uid.to_string(), "priority": ingredients.priority });
     if let Some(tags) = ingredients.tags {
-        job.insert("tags".to_owned(), json!(tags));
+        job["tags"] = json!(tags);
     }
-    job.insert("template".to_owned(), template);
-    job.insert("assets".to_owned(), Value::Array(assets));
+    job["template"] = template;
+    job["assets"] = Value::Array(assets);
     let copy = json!({ "module": COPY_MODULE, "output": ingredients.staging.forward() });
-    job.insert("actions".to_owned(), json!({ "postrender": [copy] }));
-    Ok(Value::Object(job))
+    job["actions"] = json!({ "postrender": [copy] });
+    Ok(job)
 }
 
 fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -> Value {
@@ -160,7 +163,7 @@ fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -
             problems.push(Problem::NotAllowed(format!("the template {path} is not in a template folder")));
             String::new()
         }
-        Ok(path) => uri::encode(&path),
+        Ok(path) => encode(&path),
         Err(bad) => {
             problems.push(Problem::Path(bad.to_string()));
             String::new()
@@ -175,8 +178,8 @@ fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -
         "outputExt": profile.extension,
         "continueOnMissing": false,
     });
-    if let (Some(settings), Some(fields)) = (&profile.settings_template, template.as_object_mut()) {
-        fields.insert("settingsTemplate".to_owned(), json!(settings));
+    if let Some(settings) = &profile.settings_template {
+        template["settingsTemplate"] = json!(settings);
     }
     template
 }
@@ -206,7 +209,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
             }
             (Target::Image { folder }, Some(Some(given))) => {
                 let number = assets.len() + 1;
-                match image::source(field, given, folder.as_ref(), allow) {
+                match source(field, given, folder.as_ref(), allow) {
                     Ok(source) => assets.push(source.asset(&line.layer, composition, number)),
                     Err(problem) => problems.push(problem),
                 }
@@ -223,7 +226,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
     for (field, value) in gfx.fields.iter().filter(|(field, _)| !mapping.lines.contains_key(field)) {
         match (field, value) {
             // Flags need no mapping: they go to layers with their names.
-            (Field::Flag { number: flag }, Some(given)) => match image::source(field, given, None, allow) {
+            (Field::Flag { number: flag }, Some(given)) => match source(field, given, None, allow) {
                 Ok(source) => {
                     let number = assets.len() + 1;
                     assets.push(source.asset(&format!("{FLAG_KEY} {flag}"), profile.in_template(), number));
@@ -247,4 +250,76 @@ fn is_needed(field: &Field, line: &Line, gfx: &GfxData) -> bool {
         Field::Flag { .. } => false,
     };
     is_there && !line.is_optional
+}
+
+/// The source of an image: a path, a URL, or a name in the folder of its field.
+struct Source {
+    src: String,
+    ending: Option<String>,
+}
+
+/// A name without a folder is searched in `folder`.
+fn source(
+    field: &Field,
+    given: &str,
+    folder: Option<&NodePath>,
+    allow: &AllowList,
+) -> Result<Source, Problem> {
+    let bad = |bad: BadPath| Problem::Image(field.clone(), bad.to_string());
+    if let Some((scheme, _)) = given.split_once("://")
+        && !scheme.eq_ignore_ascii_case("file")
+    {
+        return address(field, given, scheme, allow);
+    }
+    let path = match (NodePath::parse(given), folder) {
+        (Ok(path), _) => path,
+        (Err(_), Some(folder)) if !given.contains(['/', '\\']) => {
+            let name =
+                if ending(given).is_some() { given.to_owned() } else { format!("{given}.{DEFAULT_ENDING}") };
+            folder.join(&name).map_err(bad)?
+        }
+        (Err(error), _) => return Err(bad(error)),
+    };
+    if !allow.has_asset(&path) {
+        return Err(Problem::NotAllowed(format!("{field}: {path} is not in an asset folder")));
+    }
+    let ending = path.file_name().and_then(ending);
+    Ok(Source { src: encode(&path), ending })
+}
+
+fn address(field: &Field, given: &str, scheme: &str, allow: &AllowList) -> Result<Source, Problem> {
+    if !allow.has_scheme(scheme) {
+        let scheme: String = scheme.chars().take(16).collect();
+        let why = format!("{field}: URLs with {scheme:?} are not on the allow-list");
+        return Err(Problem::NotAllowed(why));
+    }
+    if !given.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let why = "the URL has characters that must be escaped".to_owned();
+        return Err(Problem::Image(field.clone(), why));
+    }
+    let path = given.split(['?', '#']).next().unwrap_or_default();
+    Ok(Source { src: given.to_owned(), ending: ending(path) })
+}
+
+fn ending(name: &str) -> Option<String> {
+    let (_, ending) = name.rsplit_once('.')?;
+    let ending = ending.to_ascii_lowercase();
+    ENDINGS.contains(&ending.as_str()).then_some(ending)
+}
+
+impl Source {
+    /// nexrender writes the file name into its script without quoting, so we choose it.
+    fn asset(&self, layer: &str, composition: &str, number: usize) -> Value {
+        let name = match &self.ending {
+            Some(ending) => format!("asset-{number}.{ending}"),
+            None => format!("asset-{number}"),
+        };
+        json!({
+            "type": "image",
+            "layerName": layer,
+            "composition": composition,
+            "src": self.src,
+            "name": name,
+        })
+    }
 }

@@ -158,12 +158,8 @@ fn show(value: &Value) -> Result<Option<String>, &'static str> {
         Value::String(text) => Ok(Some(text.clone())),
         Value::Bool(is) => Ok(Some(is.to_string())),
         // 250.0 becomes 250, and numbers have no exponent.
-        Value::Number(number) => Ok(Some(match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), _, _) => whole.to_string(),
-            (_, Some(whole), _) => whole.to_string(),
-            (_, _, Some(number)) => number.to_string(),
-            _ => number.to_string(),
-        })),
+        Value::Number(number) if number.is_f64() => Ok(number.as_f64().map(|number| number.to_string())),
+        Value::Number(number) => Ok(Some(number.to_string())),
         Value::Array(_) => Err("a list"),
         Value::Object(_) => Err("an object"),
     }

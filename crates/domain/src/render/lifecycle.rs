@@ -95,14 +95,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub const fn of(&self, stage: Stage) -> u32 {
-        match stage {
-            Stage::Submit => self.submit,
-            Stage::Render => self.render,
-            Stage::Upload => self.upload,
-        }
-    }
-
     fn count(&mut self, stage: Stage) -> u32 {
         let count = match stage {
             Stage::Submit => &mut self.submit,
@@ -230,8 +222,6 @@ pub struct Policy {
     /// Maximum number of claims, whatever the reasons.
     pub attempts_max: u32,
     pub recoveries_max: u32,
-    /// After how many recoveries an alert tells of it.
-    pub recoveries_told_after: u32,
     pub lease_for: Duration,
 }
 
@@ -248,7 +238,6 @@ impl Policy {
             patience,
             attempts_max: patience.retries.saturating_mul(3).saturating_add(recoveries_max + 1),
             recoveries_max,
-            recoveries_told_after: RECOVERIES_TOLD_AFTER,
             lease_for: Duration::from_secs(60),
         }
     }

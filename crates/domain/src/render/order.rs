@@ -84,7 +84,6 @@ pub fn cancel_means(render: &Render) -> &'static str {
     }
 }
 
-/// What retrying the render now would do.
 pub fn retry_means(render: &Render) -> &'static str {
     match render.status {
         Status::Pending => "It does not wait any longer: the next free worker takes it.",
@@ -93,7 +92,6 @@ pub fn retry_means(render: &Render) -> &'static str {
     }
 }
 
-/// What taking the render from its worker now would do.
 pub fn recover_means(render: &Render) -> &'static str {
     match render.status {
         Status::Cancelled => "Its job is deleted from nexrender. It stays cancelled.",

@@ -13,11 +13,8 @@ impl LocalPath {
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         let shown = || text.chars().take(80).collect::<String>();
         let Some(rest) = text.strip_prefix('/') else { return Err(BadPath::NotWhole { path: shown() }) };
-        let mut path = Self { parts: Vec::new() };
-        for part in rest.split('/').filter(|part| !part.is_empty() && *part != ".") {
-            path = path.join(part)?;
-        }
-        Ok(path)
+        let mut parts = rest.split('/').filter(|part| !part.is_empty() && *part != ".");
+        parts.try_fold(Self { parts: Vec::new() }, |path, part| path.join(part))
     }
 
     /// Refuses a backslash, although Linux allows it: it would be a folder on Windows.
@@ -96,11 +93,7 @@ impl PathMap {
         let Some((line, rest)) = covering.min_by_key(|(_, rest)| rest.len()) else {
             return Err(NoPath::NotMapped { path: path.to_string() });
         };
-        let mut local = line.local.clone();
-        for part in rest {
-            local = local.join(part)?;
-        }
-        Ok(local)
+        Ok(rest.iter().try_fold(line.local.clone(), |local, part| local.join(part))?)
     }
 
     pub fn to_node(&self, path: &LocalPath) -> Result<NodePath, NoPath> {
@@ -108,11 +101,8 @@ impl PathMap {
         let Some(line) = covering.max_by_key(|line| line.local.parts.len()) else {
             return Err(NoPath::NotMapped { path: path.to_string() });
         };
-        let mut node = line.node.clone();
-        for part in &path.parts[line.local.parts.len()..] {
-            node = node.join(part)?;
-        }
-        Ok(node)
+        let mut rest = path.parts[line.local.parts.len()..].iter();
+        Ok(rest.try_fold(line.node.clone(), |node, part| node.join(part))?)
     }
 }
 

@@ -73,11 +73,8 @@ crate::words! {
         Encoding = "encoding",
         /// The file is checked and published.
         Uploading = "uploading",
-        /// Final.
         Completed = "completed",
-        /// Final.
         Failed = "failed",
-        /// Final.
         Cancelled = "cancelled",
     }
 }

@@ -118,20 +118,27 @@ impl Profile {
         };
         let is_size = |pixels| (1..=32_768).contains(&pixels);
         let is_duration = |length: Duration| !length.is_zero() && length <= Duration::from_secs(86_400);
+        let Self { output_module, extension, container, codecs, .. } = self;
+        let settings = self.settings_template.as_deref().is_none_or(is_name);
+        let duration = self.duration.is_none_or(is_duration);
         for (field, is_good, why) in [
-            ("output_module", is_name(&self.output_module), "write the name of an output module of After Effects"),
+            ("output_module", is_name(output_module), "write the name of an output module of After Effects"),
             (
                 "settings_template",
-                self.settings_template.as_deref().is_none_or(is_name),
+                settings,
                 "write the name of a template of render settings, or leave it out",
             ),
-            ("extension", is_ending(&self.extension), "write 1 to 8 lower-case letters and digits, without a dot"),
-            ("container", is_ending(&self.container), "write the container as ffprobe names it, such as mp4 or mov"),
+            ("extension", is_ending(extension), "write 1 to 8 lower-case letters and digits, without a dot"),
+            (
+                "container",
+                is_ending(container),
+                "write the container as ffprobe names it, such as mp4 or mov",
+            ),
             ("width", is_size(self.width), "write 1 to 32768 pixels"),
             ("height", is_size(self.height), "write 1 to 32768 pixels"),
             ("rate", self.rate.per_second() <= 1_000.0, "write at most 1000 frames per second"),
-            ("codecs", !self.codecs.is_empty(), "name at least one, such as h264"),
-            ("duration", self.duration.is_none_or(is_duration), "write more than 0s and at most 1d, or leave it out"),
+            ("codecs", !codecs.is_empty(), "name at least one, such as h264"),
+            ("duration", duration, "write more than 0s and at most 1d, or leave it out"),
         ] {
             if !is_good {
                 bad(field, why);

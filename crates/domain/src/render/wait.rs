@@ -49,19 +49,10 @@ pub enum Wait {
     Next,
 }
 
-impl Wait {
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::NextAttempt { .. } => "next_attempt",
-            Self::NotBefore { .. } => "not_before",
-            Self::NoWorker => "no_worker",
-            Self::NobodyTakes => "workers_paused",
-            Self::NoPlace { .. } => "no_place",
-            Self::Behind { .. } => "behind_in_queue",
-            Self::Next => "next",
-        }
-    }
-}
+crate::newtype::named!(Wait, as_str {
+    NextAttempt = "next_attempt", NotBefore = "not_before", NoWorker = "no_worker", NobodyTakes = "workers_paused",
+    NoPlace = "no_place", Behind = "behind_in_queue", Next = "next",
+});
 
 /// Why a pending render waits, with `ahead` others before it.
 pub fn why(render: &Render, ahead: u64, hands: WorkerCapacity, now: Timestamp) -> Wait {

@@ -27,9 +27,7 @@ crate::words! {
 
     pub enum TickOutcome {
         Fired = "fired",
-        /// An earlier execution had not ended.
         Skipped = "skipped",
-        /// No process fired it in time.
         Missed = "missed",
         Refused = "refused",
     }

@@ -31,9 +31,7 @@ pub struct ScheduleState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Circumstances {
     pub now: Timestamp,
-    /// An execution of an earlier tick has not ended.
     pub is_earlier_running: bool,
-    /// The process can run another execution.
     pub has_room: bool,
 }
 
@@ -58,17 +56,13 @@ impl Passed {
             Self::Skipped => TickOutcome::Skipped,
         }
     }
-
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Missed => "no process fired it in time",
-            Self::MissedMany => {
-                "no process fired it in time; earlier ticks were missed too and are not recorded"
-            }
-            Self::Skipped => "an execution of an earlier tick had not ended",
-        }
-    }
 }
+
+crate::newtype::named!(Passed, reason {
+    Missed = "no process fired it in time",
+    MissedMany = "no process fired it in time; earlier ticks were missed too and are not recorded",
+    Skipped = "an execution of an earlier tick had not ended",
+});
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turn {

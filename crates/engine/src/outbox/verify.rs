@@ -158,7 +158,7 @@ impl Verifier {
             self.destinations = tx.outbox().topics().await?;
         }
         self.auditor.begin();
-        self.auditor.lowest(position.lowest);
+        self.auditor.lowest = position.lowest;
         for (slot, seq) in position.seqs() {
             self.auditor.slot(slot, seq);
         }
@@ -198,8 +198,8 @@ impl Verifier {
         let reading = tokio::task::spawn_blocking(move || {
             let read = sink.read(&destinations, &mut |lane, place, found| match found {
                 TailEntry::Published(published) => auditor.published(lane, place, &published),
-                TailEntry::Torn => auditor.torn(place),
-                TailEntry::Foreign => auditor.foreign(),
+                TailEntry::Torn => auditor.torn.push(place),
+                TailEntry::Foreign => auditor.foreign += 1,
             });
             (sink, auditor, read)
         });
@@ -211,7 +211,7 @@ impl Verifier {
     /// Looks up published events that are not in the snapshot in the current table.
     async fn confirm(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
-        self.auditor.lowest(tx.outbox().lowest().await?);
+        self.auditor.lowest = tx.outbox().lowest().await?;
         for ids in self.auditor.unconfirmed().chunks(AT_ONCE as usize) {
             for id in tx.outbox().names(ids).await?.into_keys() {
                 self.auditor.pending(id);

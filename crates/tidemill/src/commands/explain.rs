@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
 fn exit_codes() -> String {
     let mut text = String::new();
     for exit in Exit::ALL {
-        let _infallible = writeln!(text, "{:>3}  {}", exit.number(), exit.meaning());
+        let _infallible = writeln!(text, "{:>3}  {}", exit.number(), exit.as_str());
     }
     text
 }
@@ -93,7 +93,7 @@ mod tests {
             let page = page(code);
             assert_eq!(page.lines().next(), Some(format!("# {code}: {}", code.title()).as_str()));
             assert!(page.contains("## What to do"), "{code}");
-            let exit = format!("Exit code: {} ({}).", code.exit().number(), code.exit().meaning());
+            let exit = format!("Exit code: {} ({}).", code.exit().number(), code.exit().as_str());
             assert!(page.contains(&exit), "{code}: {exit}");
         }
     }

@@ -1,6 +1,7 @@
 //! What holds for all texts: nothing is lost, nothing panics, nothing is counted too low, and time grows with length.
 
 use super::{lowered, number, parse, soundness};
+use crate::hint::token::{self, CommentTokens, Node};
 use crate::hint::{Degree, HINT_BYTES_MAX, Hint};
 use proptest::prelude::*;
 use std::time::Duration;

@@ -210,11 +210,11 @@ fn cases() -> impl Strategy<Value = Case> {
     let some = || prop::collection::btree_set(1..=12_usize, 0..5);
     let policy = (0..3_u32, 0..12_u64, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(attempts_max, skip_limit, skips, no_rollback, is_processor_transactional)| FaultPolicy {
-            skip: if skips { Kinds::all() } else { Kinds::none() },
+            skip: if skips { Kinds::all() } else { Kinds::default() },
             skip_limit,
             retry: Kinds::all(),
             attempts_max,
-            no_rollback: if skips && no_rollback { Kinds::all() } else { Kinds::none() },
+            no_rollback: if skips && no_rollback { Kinds::all() } else { Kinds::default() },
             is_processor_transactional,
         },
     );

@@ -73,12 +73,6 @@ impl Accepted {
 }
 
 /// Why a text cannot be a part of a file name: between any two texts it could lead to another folder.
-///
-/// ```
-/// # use tidemill_domain::job::parameter::leaves_folder;
-/// assert_eq!(leaves_folder("2026-11-15"), None);
-/// assert_eq!(leaves_folder("../secret"), Some("contain \"/\""));
-/// ```
 pub fn leaves_folder(text: &str) -> Option<&'static str> {
     [('/', "contain \"/\""), ('\\', "contain \"\\\""), ('\0', "contain the character NUL")]
         .into_iter()
@@ -249,5 +243,11 @@ mod tests {
         use crate::job::parameter::Pattern;
         let region = Pattern::new("north|south").unwrap();
         assert!(region.matches("north") && !region.matches("northern"));
+    }
+
+    #[test]
+    fn a_date_stays_in_its_folder_and_a_path_does_not() {
+        assert_eq!(leaves_folder("2026-11-15"), None);
+        assert_eq!(leaves_folder("../secret"), Some("contain \"/\""));
     }
 }

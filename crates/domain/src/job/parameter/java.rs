@@ -61,14 +61,8 @@ pub(super) fn read_date(text: &str) -> Option<Date> {
         Some(digits) => (-1, digits),
         None => (1, text),
     };
-    let mut parts = digits.split('-');
-    let year: i16 = number(parts.next()?, 4)?;
-    let month = number(parts.next()?, 2)?;
-    let day = number(parts.next()?, 2)?;
-    if parts.next().is_some() {
-        return None;
-    }
-    Date::new(sign * year, month, day).ok()
+    let [year, month, day] = digits.split('-').collect::<Vec<_>>()[..] else { return None };
+    Date::new(sign * number::<i16>(year, 4)?, number(month, 2)?, number(day, 2)?).ok()
 }
 
 /// `LocalTime.toString`: zero seconds are left out, a fraction has groups of three digits.
@@ -82,41 +76,26 @@ pub(super) fn short_time(time: Time) -> String {
     }
 }
 
-/// `ISO_LOCAL_TIME`: always with seconds, and a fraction without trailing zeros.
-pub(super) fn full_time(time: Time) -> String {
-    time.to_string()
-}
-
 /// `ISO_LOCAL_TIME`, which also reads `LocalTime.toString`: seconds and fraction are optional.
 pub(super) fn read_time(text: &str) -> Option<Time> {
-    let mut parts = text.split(':');
-    let hour = number(parts.next()?, 2)?;
-    let minute = number(parts.next()?, 2)?;
-    let (second, nanos) = match parts.next() {
-        None => (0, 0),
-        Some(part) => match part.split_once('.') {
-            None => (number(part, 2)?, 0),
-            Some((second, fraction)) => (number(second, 2)?, read_fraction(fraction)?),
-        },
+    let (hour, minute, rest) = match text.split(':').collect::<Vec<_>>()[..] {
+        [hour, minute] => (hour, minute, "00"),
+        [hour, minute, rest] => (hour, minute, rest),
+        _ => return None,
     };
-    if parts.next().is_some() {
-        return None;
-    }
-    Time::new(hour, minute, second, nanos).ok()
+    let (second, nanos) = match rest.split_once('.') {
+        None => (rest, 0),
+        // One to nine digits, as nanoseconds.
+        Some((_, "")) => return None,
+        Some((second, fraction)) => (second, number(&format!("{fraction:0<9}"), 9)?),
+    };
+    Time::new(number(hour, 2)?, number(minute, 2)?, number(second, 2)?, nanos).ok()
 }
 
 /// `ISO_LOCAL_DATE_TIME`.
 pub(super) fn read_date_time(text: &str) -> Option<DateTime> {
     let (date, time) = text.split_once('T')?;
     Some(DateTime::from_parts(read_date(date)?, read_time(time)?))
-}
-
-/// One to nine digits after the point, as nanoseconds.
-fn read_fraction(digits: &str) -> Option<i32> {
-    if digits.is_empty() || digits.len() > 9 {
-        return None;
-    }
-    number(&format!("{digits:0<9}"), 9)
 }
 
 /// Exactly this many digits, without a sign.
@@ -174,7 +153,7 @@ mod tests {
             let time = Time::new(hour, minute, second, nanos).unwrap();
 
             assert_eq!(short_time(time), short);
-            assert_eq!(full_time(time), full);
+            assert_eq!(time.to_string(), full);
         }
     }
 
@@ -235,7 +214,7 @@ mod tests {
             let of = |number: i32| i8::try_from(number).unwrap();
             let time = Time::new(of(second / 3600), of(second / 60 % 60), of(second % 60), nanos).unwrap();
             prop_assert_eq!(read_time(&short_time(time)), Some(time));
-            prop_assert_eq!(read_time(&full_time(time)), Some(time));
+            prop_assert_eq!(read_time(&time.to_string()), Some(time));
         }
 
         #[test]

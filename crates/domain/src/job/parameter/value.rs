@@ -43,8 +43,9 @@ impl ParameterValue {
 
     pub fn stored_text(&self) -> String {
         match self {
-            Self::Time(time) => java::full_time(*time),
-            Self::DateTime(both) => format!("{}T{}", java::date(both.date()), java::full_time(both.time())),
+            // `ISO_LOCAL_TIME`: always with seconds, and a fraction without trailing zeros.
+            Self::Time(time) => time.to_string(),
+            Self::DateTime(both) => format!("{}T{}", java::date(both.date()), both.time()),
             Self::Text(_) | Self::Long(_) | Self::Double(_) | Self::Date(_) => self.java_text(),
         }
     }
@@ -72,7 +73,6 @@ pub enum ParameterType {
     Double,
     Date,
     Time,
-    /// A date and a time of day without a zone.
     DateTime,
 }
 

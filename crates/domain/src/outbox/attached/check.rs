@@ -44,32 +44,23 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-struct Needed {
-    name: &'static str,
-    types: &'static [&'static str],
-    /// The type for `add column`.
-    made_as: &'static str,
-}
+/// Its name, its possible types, and the type for `add column`.
+type NeededColumn = (&'static str, &'static [&'static str], &'static str);
 
-const TEXTS: &[&str] = &["text", "character varying"];
 const TIMES: &[&str] = &["timestamp with time zone", "timestamp without time zone"];
 
-const fn needed(name: &'static str, types: &'static [&'static str], made_as: &'static str) -> Needed {
-    Needed { name, types, made_as }
-}
-
-const NEEDED: [Needed; 7] = [
-    needed("event_id", &["bigint", "integer", "smallint"], "bigint generated always as identity primary key"),
-    needed(
+const NEEDED: [NeededColumn; 7] = [
+    ("event_id", &["bigint", "integer", "smallint"], "bigint generated always as identity primary key"),
+    (
         "aggregate_id",
         &["text", "character varying", "bigint", "integer", "smallint", "uuid"],
         "text not null",
     ),
-    needed("payload", &["text", "character varying", "json", "jsonb", "bytea"], "text"),
-    needed("headers", &["text", "character varying", "json", "jsonb"], "text"),
-    needed("status", TEXTS, "text not null default 'PENDING'"),
-    needed("next_retry_at", TIMES, "timestamptz not null default now()"),
-    needed("updated_at", TIMES, "timestamptz not null default now()"),
+    ("payload", &["text", "character varying", "json", "jsonb", "bytea"], "text"),
+    ("headers", &["text", "character varying", "json", "jsonb"], "text"),
+    ("status", &["text", "character varying"], "text not null default 'PENDING'"),
+    ("next_retry_at", TIMES, "timestamptz not null default now()"),
+    ("updated_at", TIMES, "timestamptz not null default now()"),
 ];
 
 /// `found` is none when there is no such table.
@@ -88,13 +79,13 @@ pub fn check(name: &TableName, found: Option<&TableSchema>) -> Findings {
             "attach an ordinary table; views and partitioned tables are not supported".to_owned(),
         );
     }
-    for needed in NEEDED {
-        match found.columns.iter().find(|column| column.name == needed.name) {
+    for (word, types, made_as) in NEEDED {
+        match found.columns.iter().find(|column| column.name == word) {
             None => findings.fault(
-                format!("the column {} is missing", needed.name),
-                format!("alter table {} add column {} {}", name.quoted(), needed.name, needed.made_as),
+                format!("the column {word} is missing"),
+                format!("alter table {} add column {word} {made_as}", name.quoted()),
             ),
-            Some(column) => check_column(name, &needed, column, &mut findings),
+            Some(column) => check_column(name, types, column, &mut findings),
         }
     }
     let has_id = found.columns.iter().any(|column| column.name == "event_id");
@@ -150,8 +141,8 @@ pub fn lost_index(table: &AttachedTable, index: Index) -> Fault {
     }
 }
 
-fn check_column(name: &TableName, needed: &Needed, column: &ColumnSchema, findings: &mut Findings) {
-    let (table, word) = (name.quoted(), needed.name);
+fn check_column(name: &TableName, types: &[&str], column: &ColumnSchema, findings: &mut Findings) {
+    let (table, word) = (name.quoted(), column.name.as_str());
     let is_status = word == "status";
     match &column.labels {
         Some(labels) if is_status => {
@@ -162,14 +153,14 @@ fn check_column(name: &TableName, needed: &Needed, column: &ColumnSchema, findin
                 );
             }
         }
-        _ if !needed.types.contains(&column.type_name.as_str()) => {
+        _ if !types.contains(&column.type_name.as_str()) => {
             let or = if is_status { ", or an enum" } else { "" };
             findings.fault(
                 format!("{word} is of type {}", column.type_name),
                 format!(
                     "it must be one of {}{or}: alter table {table} alter column {word} type {}",
-                    needed.types.join(", "),
-                    needed.types.first().unwrap_or(&"text")
+                    types.join(", "),
+                    types.first().unwrap_or(&"text")
                 ),
             );
         }
@@ -317,12 +308,12 @@ mod tests {
                 match fate {
                     0 => {}
                     1 => {
-                        found.columns.retain(|column| column.name != needed.name);
+                        found.columns.retain(|column| column.name != needed.0);
                         expected += 1;
                     }
                     _ => {
                         let columns = found.columns.iter_mut();
-                        columns.filter(|column| column.name == needed.name).for_each(|column| column.type_name = "point".to_owned());
+                        columns.filter(|column| column.name == needed.0).for_each(|column| column.type_name = "point".to_owned());
                         expected += 1;
                     }
                 }
@@ -332,7 +323,7 @@ mod tests {
 
             prop_assert_eq!(findings.faults.len(), expected);
             for (needed, fate) in NEEDED.iter().zip(&fate) {
-                let is_named = findings.faults.iter().any(|fault| fault.what.contains(needed.name));
+                let is_named = findings.faults.iter().any(|fault| fault.what.contains(needed.0));
                 prop_assert_eq!(is_named, *fate != 0);
             }
         }

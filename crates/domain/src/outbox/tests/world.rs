@@ -190,9 +190,9 @@ impl World {
         self.lapsed.extend(gone);
 
         let totals: BTreeSet<Option<u32>> =
-            live.iter().map(|relay| relay.instance.map(Instance::total)).collect();
+            live.iter().map(|relay| relay.instance.map(|one| one.total())).collect();
         assert!(totals.len() <= 1, "relays live together that do not agree: {totals:?}");
-        let ids: BTreeSet<u32> = live.iter().filter_map(|relay| relay.instance).map(Instance::id).collect();
+        let ids: BTreeSet<u32> = live.iter().filter_map(|relay| relay.instance).map(|one| one.id()).collect();
         assert!(totals.iter().all(Option::is_none) || ids.len() == live.len(), "an id was given twice");
 
         let mut owned: HashMap<RelayId, Vec<(Slot, Epoch)>> = HashMap::new();
@@ -205,7 +205,7 @@ impl World {
             assert_eq!(owned, held, "{} is wrong about what it has", program.id);
             let instance = self.database.relays[&program.id].instance;
             let unit = self.database.unit;
-            let is_foreign = |slot: &Slot| instance.is_some_and(|instance| !instance.has_with(*slot, unit));
+            let is_foreign = |slot: &Slot| instance.is_some_and(|instance| !instance.has(*slot, unit));
             assert!(!program.held.keys().any(is_foreign), "{} has a slot of another share", program.id);
             let held = program.held.keys().copied().collect();
             assert_eq!(unit.whole(&held), held, "{} has a part of a unit", program.id);

@@ -27,9 +27,9 @@ impl History {
 
     /// An auditor that knows the table after all of it was read.
     fn table(&self) -> Auditor {
-        let mut auditor = Auditor::new();
+        let mut auditor = Auditor::default();
         auditor.begin();
-        auditor.lowest(self.records.first().map(|record| record.id));
+        auditor.lowest = self.records.first().map(|record| record.id);
         for record in &self.records {
             auditor.slot(record.slot, record.seq);
             auditor.read(record.id);
@@ -120,7 +120,7 @@ proptest! {
 
         // The failed event is gone in the next round, and the record has not come.
         auditor.begin();
-        auditor.lowest(Some(EventId::new(1)));
+        auditor.lowest = Some(EventId::new(1));
         prop_assert_eq!(auditor.verdict().lost.first, vec![dropped.id]);
         feed(&mut auditor, &[dropped]);
         prop_assert_eq!(auditor.verdict().lost.count, 0);
@@ -176,9 +176,9 @@ proptest! {
         acknowledged in index(),
     ) {
         let (cut, acknowledged) = (cut.index(history.records.len()), acknowledged.index(history.records.len()));
-        let mut auditor = Auditor::new();
+        let mut auditor = Auditor::default();
         auditor.begin();
-        auditor.lowest(Some(EventId::new(1)));
+        auditor.lowest = Some(EventId::new(1));
         for (n, record) in history.records.iter().enumerate() {
             if n < acknowledged {
                 auditor.slot(record.slot, record.seq);
@@ -188,7 +188,7 @@ proptest! {
             }
         }
         feed(&mut auditor, &history.records[..cut]);
-        auditor.torn(line_of(cut));
+        auditor.torn.push(line_of(cut));
 
         let verdict = auditor.verdict();
         let expected: Vec<EventId> =
@@ -214,9 +214,9 @@ proptest! {
 #[test]
 fn what_the_table_has_not_is_looked_up_and_then_unknown_or_forgotten() {
     let history = History::of(&[1, 1, 2, 2, 3]);
-    let mut auditor = Auditor::new();
+    let mut auditor = Auditor::default();
     auditor.begin();
-    auditor.lowest(Some(EventId::new(3)));
+    auditor.lowest = Some(EventId::new(3));
     auditor.read(EventId::new(3));
     feed(&mut auditor, &history.records);
 
@@ -238,7 +238,7 @@ fn aggregates_of_one_id_and_different_types_are_different() {
         aggregate: Aggregate { kind: kind.into(), id: "1".into() },
         ..History::of(&[1]).records[0].clone()
     };
-    let mut auditor = Auditor::new();
+    let mut auditor = Auditor::default();
 
     feed(&mut auditor, &[record(2, "order"), record(1, "invoice")]);
     assert!(auditor.verdict().is_clean());
@@ -271,7 +271,7 @@ fn between_two_lanes_there_is_no_order_and_within_one_there_is() {
     auditor.published(Lane(1), Place { file: 1, line: 4 }, &second);
     let across = auditor.verdict();
     auditor.published(Lane(1), Place { file: 1, line: 5 }, &first);
-    auditor.foreign();
+    auditor.foreign += 1;
     let within = auditor.verdict();
 
     assert_eq!(across.reordered.count, 0);

@@ -37,16 +37,14 @@ impl Pass<'_> {
             return answer_now(Answer::Wider(wider));
         }
         let ask_by = self.now.plus(acquire.stays).plus(self.pace.most);
-        let is_new = |pass: &Self, part: &Part| {
-            pass.ledgers.get(&part.pool).is_none_or(|ledger| ledger.of_holder(&acquire.holder).is_none())
-        };
+        let pools = acquire.parts.iter().map(|part| &part.pool);
         let new: Vec<PoolName> =
-            acquire.parts.iter().filter(|part| is_new(self, part)).map(|part| part.pool.clone()).collect();
+            pools.filter(|pool| self.held(pool, &acquire.holder).is_none()).cloned().collect();
         let mut tickets = Vec::with_capacity(priced.len());
         let mut is_duplicate = !acquire.parts.is_empty();
         for part in priced {
             let pool = part.part.pool.clone();
-            let known = self.ledgers.get(&pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned();
+            let known = self.held(&pool, &acquire.holder).cloned();
             let id = match known {
                 Some(known) => {
                     // The same call again is a network retry, not another attempt.
@@ -96,21 +94,13 @@ impl Pass<'_> {
     /// A holder that waits for other pools than it asks for now loses its place: a request starts in all of its pools or in
     /// none. Returns the pools that are needed to end the old request.
     fn leave_other_queues(&mut self, acquire: &Acquire) -> Result<Option<BTreeSet<PoolName>>, Contradiction> {
-        let known = |pool: &PoolName| {
-            self.ledgers.get(pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned()
-        };
         let mut asked = BTreeSet::new();
         let mut waiting = Vec::new();
-        for part in &acquire.parts {
-            match known(&part.pool) {
-                Some(ticket) if ticket.state.counts() => {}
-                Some(ticket) => {
-                    asked.insert(part.pool.clone());
-                    waiting.push((part.pool.clone(), ticket));
-                }
-                None => {
-                    asked.insert(part.pool.clone());
-                }
+        for Part { pool, .. } in &acquire.parts {
+            let known = self.held(pool, &acquire.holder);
+            if known.is_none_or(|ticket| !ticket.state.counts()) {
+                asked.insert(pool.clone());
+                waiting.extend(known.map(|ticket| (pool.clone(), ticket.clone())));
             }
         }
         for (pool, ticket) in waiting {

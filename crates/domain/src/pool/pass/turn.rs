@@ -8,13 +8,15 @@
 use super::Pass;
 use crate::pool::decide::{Claimant, Grant, View, decide};
 use crate::pool::ledger::Contradiction;
-use crate::pool::{End, Event, PoolName, State, Ticket, TicketId};
+use crate::pool::{End, Event, Ledger, PoolName, State, Ticket, TicketId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pass<'_> {
     pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
         self.turn_away()?;
-        let queues = self.claimants();
+        let queue = |ledger: &Ledger| ledger.queue(self.now).into_iter().map(Claimant::of).collect();
+        let queues: BTreeMap<PoolName, Vec<Claimant>> =
+            self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect();
         let unreachable = self.unreachable();
         let mut held = unreachable.clone();
         let offers = loop {
@@ -93,13 +95,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn claimants(&self) -> BTreeMap<PoolName, Vec<Claimant>> {
-        let queue = |ledger: &crate::pool::Ledger| {
-            ledger.queue(self.now).into_iter().map(Claimant::of).collect::<Vec<_>>()
-        };
-        self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect()
-    }
-
     /// Requests for a pool that is not part of this pass.
     fn unreachable(&self) -> BTreeSet<TicketId> {
         let is_outside = |ticket: &&Ticket| {
@@ -114,7 +109,7 @@ impl Pass<'_> {
         queues: &BTreeMap<PoolName, Vec<Claimant>>,
         held: &BTreeSet<TicketId>,
     ) -> BTreeMap<PoolName, Vec<Grant>> {
-        let offer = |(pool, ledger): (&PoolName, &crate::pool::Ledger)| {
+        let offer = |(pool, ledger): (&PoolName, &Ledger)| {
             let settings = ledger.settings();
             let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
             let limit = settings.limit_at(self.now);

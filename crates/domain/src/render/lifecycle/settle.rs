@@ -2,7 +2,7 @@
 
 use super::super::retry_rules::{Job, Remedy, jitter, needs_alert};
 use super::super::{Failure, Phase, Progress, Status, Trouble};
-use super::{Act, Concern, Decision, File, Policy, Reason, Render, Slot};
+use super::{Act, Concern, Decision, File, Policy, RECOVERIES_TOLD_AFTER, Reason, Render, Slot};
 use crate::lease::{Epoch, Fence, Lease};
 use crate::process::ProcessId;
 use crate::time::Timestamp;
@@ -63,7 +63,7 @@ pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Dec
     next.run_after = now.plus(wait);
     next.reason = Some(reason(&trouble));
     let mut decision = Decision::write(next, Act::Nothing);
-    if recoveries > policy.recoveries_told_after {
+    if recoveries > RECOVERIES_TOLD_AFTER {
         decision.concerns.push(Concern::Recovered { recoveries });
     }
     add_if_late(decision)

@@ -15,7 +15,11 @@ pub(super) fn decide(
 ) -> Decision {
     let slot = slot(render, work);
     if !settles(render.lease, fence) {
-        return Decision::only(without_lease(render, slot));
+        // If the render was cancelled, its job must not run on unnoticed.
+        return Decision::only(match (render.status, render.job) {
+            (Status::Cancelled, Some(_)) => drop_job(render.job, slot, File::Delete),
+            _ => Act::GiveUp,
+        });
     }
     match render.status {
         // The status was set by SQL: the worker sees it now.
@@ -57,14 +61,6 @@ pub(super) fn decide(
 
         // It does not fit the phase, so it is ignored.
         _ => Decision::only(Act::Nothing),
-    }
-}
-
-/// The worker has lost the lease. If the render was cancelled, its job must not run on unnoticed.
-fn without_lease(render: &Render, slot: Slot) -> Act {
-    match (render.status, render.job) {
-        (Status::Cancelled, Some(_)) => drop_job(render.job, slot, File::Delete),
-        _ => Act::GiveUp,
     }
 }
 

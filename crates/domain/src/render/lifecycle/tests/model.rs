@@ -132,8 +132,8 @@ impl World {
         }
         prop_assert!(next.counts.attempts <= self.policy.attempts_max);
         prop_assert!(next.counts.recoveries <= self.policy.recoveries_max + 1);
-        for stage in [Stage::Submit, Stage::Render, Stage::Upload] {
-            prop_assert!(next.counts.of(stage) <= self.policy.patience.retries + 1);
+        for count in [next.counts.submit, next.counts.render, next.counts.upload] {
+            prop_assert!(count <= self.policy.patience.retries + 1);
         }
         if next.lease.epoch() == before.lease.epoch() && next.job == before.job {
             prop_assert!(next.progress >= before.progress, "progress fell");
