@@ -9,7 +9,7 @@ pub use delivery::{Delivery, DeliveryRecord};
 
 use crate::codec::DbTime;
 use crate::error::Result;
-use crate::statement::{Columns, Stored, stored};
+use crate::statement::{Columns, One, Total, statements, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::{self, SilenceRequest, quietest};
@@ -84,7 +84,8 @@ impl Alerts<'_> {
         let before = found.as_ref().map_or(AlertState::Inactive, |found| found.state);
         let known = found.as_ref().and_then(|found| found.announced_at);
         let (after, notice) = alert::next(before, judging.reading, judging.hold, now);
-        let silence = self.silence_of(judging.rule, judging.subject, now).await?;
+        let silences = self.alert_silence_covering(judging.rule, judging.subject.as_str(), now).await?;
+        let silence = quietest(&silences, judging.rule, judging.subject, now).cloned();
         let told = alert::owed(after, known, silence.as_ref());
         let value = judging.reading.value().or_else(|| found.and_then(|found| found.value));
         let judgement = Judgement { before, after, notice, told, silence, value, at: now };
@@ -99,28 +100,12 @@ impl Alerts<'_> {
             && !judging.channels.is_empty()
         {
             let body = compose(&judgement, told);
-            self.queue(&judging, told, &body, now).await?;
+            for channel in judging.channels {
+                self.alert_delivery_insert(&judging, told, channel, &body, now).await?;
+            }
+            self.wake(ALERT_DELIVERY);
         }
         Ok(judgement)
-    }
-
-    async fn silence_of(&mut self, rule: &str, subject: &Subject, now: Timestamp) -> Result<Option<Silence>> {
-        let silences = self.alert_silence_covering(rule, subject.as_str(), now).await?;
-        Ok(quietest(&silences, rule, subject, now).cloned())
-    }
-
-    async fn queue(
-        &mut self,
-        judging: &Judging<'_>,
-        notice: Notice,
-        body: &str,
-        now: Timestamp,
-    ) -> Result<()> {
-        for channel in judging.channels {
-            self.alert_delivery_insert(judging, notice, channel, body, now).await?;
-        }
-        self.wake(ALERT_DELIVERY);
-        Ok(())
     }
 
     /// Alerts that are breached, or whose end was not announced yet.
@@ -144,25 +129,13 @@ impl Alerts<'_> {
         Ok(records)
     }
 
-    /// Deletes alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns how
-    /// many.
+    /// Deletes alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; counts them.
     pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64> {
         let before = self.now().await?.minus(age);
         let alerts = self.alert_prune(before, limit).await?;
         let silences = self.alert_silence_prune(before, limit).await?;
         let deliveries = self.alert_delivery_prune(before, limit).await?;
         Ok(alerts + silences + deliveries)
-    }
-
-    /// Processes declared dead within the last `period`.
-    pub async fn died(&mut self, period: Duration) -> Result<u64> {
-        let since = self.now().await?.minus(period);
-        Ok(self.alert_count_died(since).await?.unsigned_abs())
-    }
-
-    pub async fn live(&mut self) -> Result<u64> {
-        let now = self.now().await?;
-        Ok(self.alert_count_live(now).await?.unsigned_abs())
     }
 }
 
@@ -215,20 +188,9 @@ fn silenced(rule: &str, subject: Option<&Subject>) -> String {
     }
 }
 
-impl Stored for Silence {
-    const PLACE: (&'static str, &'static str) = ("tidemill_alert_silence", "id");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            id: row.get("id")?,
-            rule: row.get("rule")?,
-            subject: row.get("subject")?,
-            until: row.get("until")?,
-            reason: row.get("reason")?,
-            by: row.get("actor")?,
-            created_at: row.get("created_at")?,
-            ended_at: row.get("ended_at")?,
-        })
+stored! {
+    impl Silence in ("tidemill_alert_silence", "id") {
+        id, rule, subject, until, reason, by = "actor", created_at, ended_at,
     }
 }
 
@@ -277,5 +239,101 @@ impl Alerts<'_> {
     pub async fn silences(&mut self, limit: u32) -> Result<Vec<Silence>> {
         let now = self.now().await?;
         Ok(self.alert_silence_in_force(now, limit.into()).await?)
+    }
+}
+
+statements! {
+    fn alert_lock(rule: &str, subject: &str) -> Option<LockedAlert> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value from tidemill_alert
+         where rule = $1 and subject = $2 {for update}"
+    }
+
+    fn alert_save(judging: &Judging<'_>, judgement: &Judgement, announced_at: Option<Timestamp>) -> () {
+        bind(
+            judging.rule, judging.subject.as_str(), judgement.after.as_str(), instants(judgement.after)[0],
+            instants(judgement.after)[1], instants(judgement.after)[2], announced_at, judgement.value,
+            judging.severity.as_str(), judgement.at,
+        )
+        "insert into tidemill_alert
+             (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         on conflict (rule, subject) do update
+         set state = excluded.state, since = excluded.since, fired_at = excluded.fired_at,
+             resolved_at = excluded.resolved_at, announced_at = excluded.announced_at,
+             value = excluded.value, severity = excluded.severity, updated_at = excluded.updated_at"
+    }
+
+    /// Breached alerts, and alerts whose end was not announced.
+    fn alert_open(limit: u32) -> Vec<AlertRecord> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+         from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
+         order by rule, subject limit $1"
+    }
+
+    /// Firing first, then pending, then by the latest change.
+    fn alert_list(limit: u32) -> Vec<AlertRecord> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+         from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
+         limit $1"
+    }
+
+    /// Deletes alerts that ended long ago and whose end was announced.
+    fn alert_prune(updated_before: Timestamp, limit: u32) -> u64 {
+        "delete from tidemill_alert
+         where (rule, subject) in (
+             select rule, subject
+             from tidemill_alert
+             where state in ('inactive', 'resolved')
+               and announced_at is null
+               and updated_at < $1
+             limit $2
+         )"
+    }
+
+    fn alert_silence_insert(silence: &Silence) -> One<i64> {
+        bind(
+            &silence.rule, silence.subject.as_ref().map(Subject::as_str), silence.until,
+            &silence.reason, &silence.by, silence.created_at,
+        )
+        "insert into tidemill_alert_silence (rule, subject, until, reason, actor, created_at)
+         values ($1, $2, $3, $4, $5, $6) returning id"
+    }
+
+    /// Of exactly this rule and subject; returns how many.
+    fn alert_silence_end(rule: &str, subject: Option<&str>, now: Timestamp) -> u64 {
+        "update tidemill_alert_silence set ended_at = $3
+         where rule = $1 and subject {is} $2 and ended_at is null and until > $3"
+    }
+
+    fn alert_silence_in_force(now: Timestamp, limit: i64) -> Vec<Silence> {
+        "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
+         where ended_at is null and until > $1 order by until desc, id limit $2"
+    }
+
+    /// In force for one alert.
+    fn alert_silence_covering(rule: &str, subject: &str, now: Timestamp) -> Vec<Silence> {
+        "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
+         where rule = $1 and (subject is null or subject = $2) and ended_at is null and until > $3"
+    }
+
+    fn alert_silence_prune(ended_before: Timestamp, limit: u32) -> u64 {
+        "delete from tidemill_alert_silence
+         where id in (
+             select id
+             from tidemill_alert_silence
+             where {least}(until, coalesce(ended_at, until)) < $1
+             limit $2
+         )"
+    }
+
+    /// Processes declared dead within the last `period`.
+    pub fn Alerts::died(period: Duration) at now -> Total {
+        bind(now.minus(period))
+        "select count(*) from tidemill_process where state = 'dead' and ended_at > $1"
+    }
+
+    pub fn Alerts::live() at now -> Total {
+        bind(now)
+        "select count(*) from tidemill_process where state = 'live' and until > $1"
     }
 }

@@ -7,6 +7,7 @@ use sqlx::postgres::{PgHasArrayType, PgTypeInfo};
 use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::TicketId;
@@ -39,6 +40,24 @@ stored_like! {
     DbSpan, Sqlite: i64;
     DbText, Postgres: String;
     DbText, Sqlite: String;
+}
+
+/// Gives a type the PostgreSQL type with this number.
+macro_rules! numbered {
+    ($($value:ty: $oid:literal;)+) => { $(
+        impl Type<Postgres> for $value {
+            fn type_info() -> PgTypeInfo {
+                PgTypeInfo::with_oid(Oid($oid))
+            }
+        }
+    )+ };
+}
+
+numbered! {
+    // timestamptz, timestamp and xid8
+    DbTime: 1184;
+    DbStamp: 1114;
+    DbXid: 5069;
 }
 
 /// Encodes a type through one that the driver knows.
@@ -91,36 +110,41 @@ decoded! {
     DbStamp, Postgres: |same: DbTime| Self(same.0);
 }
 
+/// How a value of the domain becomes a stored one, and comes back.
+macro_rules! wraps {
+    ($($stored:ident($value:ty) |$in:ident| $wrapped:expr, |$out:ident| $value_again:expr;)+) => { $(
+        impl From<$value> for $stored {
+            fn from($in: $value) -> Self {
+                Self($wrapped)
+            }
+        }
+
+        impl From<$stored> for $value {
+            fn from($out: $stored) -> Self {
+                $value_again
+            }
+        }
+    )+ };
+}
+
+wraps! {
+    DbTime(Timestamp) |instant| instant, |stored| stored.0;
+    DbStamp(Timestamp) |instant| instant, |stored| stored.0;
+    DbId(ProcessId) |id| id.get(), |stored| Self::new(stored.0);
+    DbId(RelayId) |id| id.get(), |stored| Self::new(stored.0);
+    DbId(TicketId) |id| id.get(), |stored| Self::new(stored.0);
+}
+
 /// An instant: `timestamptz` in PostgreSQL, microseconds since 1970 in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbTime(pub(crate) Timestamp);
 
-impl From<Timestamp> for DbTime {
-    fn from(instant: Timestamp) -> Self {
-        Self(instant)
-    }
-}
-
-impl From<DbTime> for Timestamp {
-    fn from(stored: DbTime) -> Self {
-        stored.0
-    }
-}
-
 /// PostgreSQL counts from 2000-01-01.
 const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
-const TIMESTAMPTZ: Oid = Oid(1184);
-const TIMESTAMPTZ_ARRAY: Oid = Oid(1185);
-
-impl Type<Postgres> for DbTime {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(TIMESTAMPTZ)
-    }
-}
 
 impl PgHasArrayType for DbTime {
     fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(TIMESTAMPTZ_ARRAY)
+        PgTypeInfo::with_oid(Oid(1185))
     }
 }
 
@@ -128,35 +152,9 @@ impl PgHasArrayType for DbTime {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbXid(pub(crate) u64);
 
-const XID8: Oid = Oid(5069);
-
-impl Type<Postgres> for DbXid {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(XID8)
-    }
-}
-
 /// `uuid` in PostgreSQL; text in SQLite, so that people can read and type it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbId(pub(crate) Uuid);
-
-macro_rules! stored_as_id {
-    ($($id:ty),+) => { $(
-        impl From<$id> for DbId {
-            fn from(id: $id) -> Self {
-                Self(id.get())
-            }
-        }
-
-        impl From<DbId> for $id {
-            fn from(stored: DbId) -> Self {
-                Self::new(stored.0)
-            }
-        }
-    )+ };
-}
-
-stored_as_id!(ProcessId, RelayId, TicketId);
 
 impl PgHasArrayType for DbId {
     fn array_type_info() -> PgTypeInfo {
@@ -215,26 +213,6 @@ impl DbText {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbStamp(pub(crate) Timestamp);
 
-impl From<Timestamp> for DbStamp {
-    fn from(instant: Timestamp) -> Self {
-        Self(instant)
-    }
-}
-
-impl From<DbStamp> for Timestamp {
-    fn from(stored: DbStamp) -> Self {
-        stored.0
-    }
-}
-
-const TIMESTAMP: Oid = Oid(1114);
-
-impl Type<Postgres> for DbStamp {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(TIMESTAMP)
-    }
-}
-
 impl Type<Sqlite> for DbStamp {
     fn type_info() -> SqliteTypeInfo {
         <String as Type<Sqlite>>::type_info()
@@ -264,6 +242,20 @@ fn stamp_text(instant: Timestamp) -> String {
 
 fn stamp_of(text: &str) -> Result<Timestamp, NotAnInstant> {
     format!("{}Z", text.replace(' ', "T")).parse()
+}
+
+/// PostgreSQL cannot store NUL in a text.
+pub(crate) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// In hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _infallible = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -54,7 +54,6 @@ pub enum StoreError {
         "the database schema has the breaking migration {version} ({name}), which this program does not know"
     )]
     SchemaAhead { version: i64, name: String },
-    /// The applied migration differs from ours.
     #[error("migration {version} ({name}) was applied with another content than this program has")]
     MigrationChanged { version: i64, name: String },
     #[error("the database cannot write")]
@@ -66,37 +65,29 @@ pub enum StoreError {
     /// A lock was held for longer than we wait, or two transactions deadlocked. Try again.
     #[error("the database was locked for too long")]
     Busy(#[source] sqlx::Error),
-    /// A stored value that breaks the rules.
     #[error("row {row} of {table} has a value in {column} that breaks the rules")]
     DamagedRow { table: &'static str, column: &'static str, row: String },
-    /// The relay's position cannot be read.
     #[error("the row of relay {relay} is damaged, so the position of its slots is unknown")]
     DamagedRelay { relay: RelayId },
-    /// The stored rows of a pool contradict each other.
     #[error("the stored rows of a pool contradict each other")]
     DamagedPool(#[from] Contradiction),
     /// An object of this name exists and is not one of our views, so it is not replaced.
     #[error("the name {name} belongs to another database object")]
     ViewNameTaken { name: String },
-    /// The consumer's name or the message id is invalid.
     #[error(transparent)]
     BadMessage(#[from] BadMessage),
-    /// An execution context cannot be stored or read.
     #[error("the execution context of {place} cannot be used")]
     BadContext { place: String, source: ContextError },
     /// The data of a render contains NUL, which the databases reject.
     #[error("a text of the render contains the character U+0000")]
     NulInRender,
-    /// A render's name or composition is too long.
     #[error("the composition or the cue item of the render has more than {LABEL_CHARS_MAX} characters")]
     LongRender,
-    /// The data of a render is encrypted with a key that we do not have.
     #[error("the data of the render is encrypted with the key {key}, which is not configured")]
     KeyMissing { key: String },
     /// The key with this id does not fit, or the encrypted data was changed or moved.
     #[error("the data of {place} cannot be decrypted with the key {key}")]
     CannotDecrypt { key: String, place: String },
-    /// The operating system gives no random numbers, so we cannot encrypt.
     #[error("the operating system gives no random numbers")]
     NoRandomness,
     /// The process may not hold a lease; most likely it was silent for too long. Register again.
@@ -240,8 +231,7 @@ pub(crate) fn damaged(table: &'static str, column: &'static str, row: impl ToStr
     StoreError::DamagedRow { table, column, row: row.to_string() }
 }
 
-/// For statements: the connection worked, so only the answer counts. Connection errors are classified where the place
-/// is known, in `postgres::connect` and `sqlite::connect`.
+/// For statements, after the connection worked: connection errors are classified where their place is known.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let error = match found_damage(error) {

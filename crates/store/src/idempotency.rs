@@ -1,5 +1,4 @@
-//! Repeating a request has one effect and one answer: the key and the answer are stored in the transaction of the
-//! effect.
+//! Repeating a request has one effect and one answer: key and answer are stored in the transaction of the effect.
 
 use crate::error::Result;
 use crate::statement::statements;

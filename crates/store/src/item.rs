@@ -8,34 +8,31 @@
 //!
 //! `postgres`, `sqlite` and `mysql` contain what differs between the databases, under the same names.
 
-mod bounds;
+mod calendar;
 mod cursor;
 mod database;
 mod failure;
-mod keyset;
-mod offset;
-mod query;
-mod statement;
-mod table;
-
-mod calendar;
 mod feed;
 mod identifier;
+mod keyset;
 mod link;
 mod mysql;
+mod offset;
 mod pages;
 pub(crate) mod position;
 mod postgres;
+mod query;
 mod row;
 mod sqlite;
+mod statement;
+mod table;
 
 pub use cursor::CursorReader;
 pub use database::Database;
-pub use failure::{error_kind, kind_of_cause};
+pub use failure::kind_of_cause;
 pub use keyset::KeysetReader;
 pub use offset::OffsetReader;
 pub use query::{SqlQuery, Values};
 pub use table::{Mode, TableWriter};
 
-pub(crate) use database::Reading;
 pub(crate) use failure::statement_kind;

@@ -8,28 +8,27 @@
 //! to the one that ends it. All writes of its process pass that fence. Others either do not touch what the process
 //! writes (a stop), or act after the lease has gone.
 //!
+//! Lock order: instance, lease, process, execution, step. An execution is locked `for no key update`, because its steps
+//! refer to it and must be able to start meanwhile.
+//!
+//! Columns of Spring's tables get explicit names (`status as status`): its scripts may have created them in capitals,
+//! and SQLite returns the name as declared.
+//!
 //! Executions that Spring Batch has written have no row in `tidemill_job_execution`. They are listed, and an operator
 //! may act on them; nothing automatic happens to them.
 
-pub mod launch;
-
+pub(crate) mod columns;
 pub mod execution;
-
-pub mod partition;
-pub mod previous_run;
-pub mod step;
-
+pub mod launch;
+pub mod list;
 pub mod operate;
 pub mod orphan;
-
+pub mod partition;
+pub mod previous_run;
 pub mod purge;
-
-pub mod track;
-
-pub mod list;
 pub mod record;
-
-mod columns;
+pub mod step;
+pub mod track;
 
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;

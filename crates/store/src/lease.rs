@@ -1,11 +1,17 @@
 //! Leases: load the row, apply the domain's rule, save; and the fence that every settling transaction passes.
+//!
+//! Lock order: lease, then process. The strength of a lock says what it blocks: granting a lease takes `for update`;
+//! settling under it takes `for key share`, which blocks a take-over but lets a renewal through.
 
+use crate::codec::DbId;
 use crate::crash_point;
 use crate::error::Result;
 use crate::process::ProcessRecord;
-use crate::statement::{Columns, stored};
-use crate::tx::{Leases, Renewal};
-use std::collections::{HashMap, HashSet};
+use crate::statement::{Columns, Exists, rows, statements, stored};
+use crate::tx::Leases;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::slice;
 use std::time::Duration;
 use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
@@ -40,13 +46,15 @@ pub struct Lapsed {
     pub fence: Fence,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeaseRecord {
-    pub key: LeaseKey,
-    pub lease: Lease,
-    /// Whether its owner may act on it now.
-    pub is_live: bool,
-    pub acquired_at: Option<Timestamp>,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct LeaseRecord in ("tidemill_lease", "kind/name") |row| {
+        pub key: LeaseKey => key(row)?,
+        pub lease: Lease => lease(row)?,
+        /// Whether its owner may act on it now.
+        pub is_live: bool => false,
+        pub acquired_at: Option<Timestamp>,
+    }
 }
 
 impl Leases<'_> {
@@ -109,8 +117,7 @@ impl Leases<'_> {
         Ok(held.into_iter().map(|(key, fence)| (key, granted(fence))).collect())
     }
 
-    /// Renews leases that have their own term. Leases that are neither renewed nor lost were locked by another
-    /// transaction: retry those.
+    /// Renews leases with their own term. Retry those neither renewed nor lost: another transaction had locked them.
     #[crate::boxed]
     pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
@@ -119,15 +126,15 @@ impl Leases<'_> {
         let is_among = |set: &HashSet<(String, String)>, key: &LeaseKey| {
             set.contains(&(key.kind().to_owned(), key.name().to_owned()))
         };
-        let renewals: Vec<Renewal<'_>> = asked
+        let renewals: Vec<_> = asked
             .iter()
             .filter(|(key, ..)| is_among(&locked, key))
-            .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl) })
+            .map(|(key, fence, ttl)| (key, *fence, now.plus(*ttl)))
             .collect();
         let done: HashSet<(String, String)> = self.lease_renew(&renewals, now).await?.into_iter().collect();
         crash_point!("lease_renewed");
         let (renewed, lost) =
-            renewals.iter().map(|asked| asked.key.clone()).partition(|key| is_among(&done, key));
+            renewals.into_iter().map(|(key, ..)| key.clone()).partition(|key| is_among(&done, key));
         Ok(Renewed { renewed, lost })
     }
 
@@ -152,7 +159,7 @@ impl Leases<'_> {
         let rows = self.lease_lock_lapsed(now, limit).await?;
         self.lease_free(&rows).await?;
         let mut lapsed = Vec::with_capacity(rows.len());
-        for LeaseRow { key, lease, .. } in rows {
+        for LeaseRecord { key, lease, .. } in rows {
             if let Lease::Held { fence, .. } = lease {
                 self.wake(&freed_topic(key.kind()));
                 lapsed.push(Lapsed { key, fence });
@@ -179,24 +186,22 @@ impl Leases<'_> {
         Ok(self.lease_records(row).await?.pop())
     }
 
-    async fn lease_records(&mut self, rows: impl IntoIterator<Item = LeaseRow>) -> Result<Vec<LeaseRecord>> {
+    async fn lease_records(
+        &mut self,
+        rows: impl IntoIterator<Item = LeaseRecord>,
+    ) -> Result<Vec<LeaseRecord>> {
         let mut owners: HashMap<ProcessId, Life> = HashMap::new();
         let now = self.now().await?;
         let mut records = Vec::new();
-        for LeaseRow { key, lease, acquired_at } in rows {
-            let owner = match lease {
-                Lease::Free { .. } => Life::Gone,
-                Lease::Held { fence, .. } => match owners.get(&fence.owner) {
-                    Some(known) => *known,
-                    None => {
-                        let process = self.process_by_id(fence.owner).await?;
-                        let found = life(process.as_ref(), now);
-                        owners.insert(fence.owner, found);
-                        found
-                    }
-                },
-            };
-            records.push(LeaseRecord { key, lease, is_live: lease.is_live(owner, now), acquired_at });
+        for mut record in rows {
+            if let Lease::Held { fence: Fence { owner, .. }, .. } = record.lease {
+                if let Entry::Vacant(unknown) = owners.entry(owner) {
+                    let process = self.process_by_id(owner).await?;
+                    unknown.insert(life(process.as_ref(), now));
+                }
+                record.is_live = record.lease.is_live(owners[&owner], now);
+            }
+            records.push(record);
         }
         Ok(records)
     }
@@ -207,14 +212,6 @@ fn life(process: Option<&ProcessRecord>, now: Timestamp) -> Life {
     match process {
         Some(process) if process.state.is_live(now) => Life::Alive,
         _ => Life::Gone,
-    }
-}
-
-stored! {
-    pub(crate) struct LeaseRow in ("tidemill_lease", "kind/name") |row| {
-        pub(crate) key: LeaseKey => key(row)?,
-        pub(crate) lease: Lease => lease(row)?,
-        acquired_at: Option<Timestamp>,
     }
 }
 
@@ -229,4 +226,172 @@ fn lease(row: &Columns<'_>) -> Result<Lease, sqlx::Error> {
         None => Lease::Free { epoch },
         Some(owner) => Lease::Held { fence: Fence { owner, epoch }, until: row.get("until")? },
     })
+}
+
+fn key_json(key: &LeaseKey) -> Value {
+    json!({ "kind": key.kind(), "name": key.name() })
+}
+
+fn fence_json(key: &LeaseKey, fence: Fence) -> Value {
+    json!({ "kind": key.kind(), "name": key.name(), "epoch": fence.epoch.get(), "owner": DbId::from(fence.owner) })
+}
+
+statements! {
+    /// Ensures that there are rows to lock.
+    fn lease_insert_free(keys: &[LeaseKey]) -> () {
+        bind(rows(keys, key_json))
+        "insert into tidemill_lease (kind, name, epoch)
+         select kind, name, 0 from {rows asked $1: kind text, name text} where true order by kind, name
+         on conflict (kind, name) do nothing"
+    }
+
+    /// In the order of their keys.
+    fn lease_lock_all(keys: &[LeaseKey]) -> Vec<LeaseRecord> {
+        bind(rows(keys, key_json))
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+         where (kind, name) in (select kind, name from {rows asked $1: kind text, name text})
+         order by kind, name {for update}"
+    }
+
+    fn lease_lock(key: &LeaseKey) -> Option<LeaseRecord> {
+        bind(key.kind(), key.name())
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+         where kind = $1 and name = $2 {for update}"
+    }
+
+    /// Without a lock.
+    fn lease_find(key: &LeaseKey) -> Option<LeaseRecord> {
+        bind(key.kind(), key.name())
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease
+         where kind = $1 and name = $2"
+    }
+
+    fn lease_save_held(key: &LeaseKey, fence: Fence, until: Option<Timestamp>, now: Timestamp) -> () {
+        bind(key.kind(), key.name(), fence.epoch, fence.owner, until, now)
+        "update tidemill_lease set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
+         where kind = $1 and name = $2"
+    }
+
+    /// Saves many leases of one process, for as long as it lives.
+    fn lease_save_held_all(held: &[(LeaseKey, Fence)], now: Timestamp) -> () {
+        bind(rows(held, |(key, fence)| fence_json(key, *fence)), now)
+        "update tidemill_lease as l
+         set epoch = asked.epoch, owner = asked.owner, until = null, acquired_at = $2, renewed_at = $2
+         from {rows asked $1: kind text, name text, epoch bigint, owner uuid}
+         where l.kind = asked.kind and l.name = asked.name"
+    }
+
+    /// Locks and returns those that are not locked: one busy lease must not keep the others from being renewed.
+    fn lease_lock_free(keys: &[&LeaseKey]) -> Vec<(String, String)> {
+        postgres {
+            bind(rows(keys, |key| key_json(key)))
+            "select kind, name from tidemill_lease
+             where (kind, name) in (select kind, name from {rows asked $1: kind text, name text})
+             order by kind, name for no key update skip locked"
+        }
+        sqlite |_connection| {
+            // The one writer excludes all others, so none is locked.
+            Ok(keys.iter().map(|key| (key.kind().to_owned(), key.name().to_owned())).collect())
+        }
+    }
+
+    /// `lease::next` with `Renew` as one guarded statement, for many leases, each with its fence and new end.
+    fn lease_renew(renewals: &[(&LeaseKey, Fence, Timestamp)], now: Timestamp) -> Vec<(String, String)> {
+        bind(
+            rows(renewals, |(key, fence, until)| {
+                let mut row = fence_json(key, *fence);
+                row["until"] = until.as_micros().into();
+                row
+            }),
+            now,
+        )
+        "update tidemill_lease set until = {instant asked.until}, renewed_at = $2
+         from {rows asked $1: kind text, name text, epoch bigint, owner uuid, until bigint}
+         where tidemill_lease.kind = asked.kind
+           and tidemill_lease.name = asked.name
+           and tidemill_lease.epoch = asked.epoch
+           and tidemill_lease.owner = asked.owner
+           and tidemill_lease.until > $2
+           and exists (
+               select 1 from tidemill_process p
+               where p.id = tidemill_lease.owner
+                 and p.state = 'live'
+                 and p.until > $2
+           )
+         returning tidemill_lease.kind, tidemill_lease.name"
+    }
+
+    /// `lease::next` with `Release` as one guarded statement.
+    fn lease_release(key: &LeaseKey, fence: Fence) -> u64 {
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
+        "update tidemill_lease set owner = null, until = null, acquired_at = null
+         where kind = $1 and name = $2 and owner = $3 and epoch = $4"
+    }
+
+    /// Releases a lease that will never be granted again, and deletes its row.
+    fn lease_forget(key: &LeaseKey, fence: Fence) -> u64 {
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
+        "delete from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4"
+    }
+
+    /// The same for one that is free already.
+    fn lease_forget_free(key: &LeaseKey) -> () {
+        bind(key.kind(), key.name())
+        "delete from tidemill_lease where kind = $1 and name = $2 and owner is null"
+    }
+
+    /// Locks in the order of the keys, so that two such statements cannot deadlock. Returns the kinds.
+    fn lease_release_all(owner: ProcessId) -> Vec<String> {
+        "with held as materialized (
+             select kind, name
+             from tidemill_lease
+             where owner = $1
+             order by kind, name
+             {for update}
+         )
+         update tidemill_lease set owner = null, until = null, acquired_at = null
+         where (kind, name) in (select kind, name from held) returning kind"
+    }
+
+    /// The fence: whether `fence` may still settle work under this lease. The answer holds until the end of this
+    /// transaction, because a take-over has to wait for its lock. On `false`, roll back.
+    pub fn Leases::confirm(key: &LeaseKey, fence: Fence) -> Exists {
+        bind(key.kind(), key.name(), fence.owner, fence.epoch)
+        "select 1 from tidemill_lease where kind = $1 and name = $2 and owner = $3 and epoch = $4
+         {for key share}"
+    }
+
+    /// `lease::next` with `Expire` as one guarded statement, together with `lease_free`. A silent process counts as gone
+    /// only once it was declared dead, under its own lock. The opposite condition (no live process) would miss a process
+    /// that registered after this statement began.
+    fn lease_lock_lapsed(now: Timestamp, limit: u32) -> Vec<LeaseRecord> {
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease l
+         where owner is not null
+           and (
+               until <= $1
+               or exists (
+                   select 1 from tidemill_process p
+                   where p.id = l.owner
+                     and p.state <> 'live'
+               )
+           )
+         order by kind, name limit $2 {for update skip locked}"
+    }
+
+    /// The rows are locked.
+    fn lease_free(leases: &[LeaseRecord]) -> () {
+        bind(rows(leases, |lease| key_json(&lease.key)))
+        "update tidemill_lease set owner = null, until = null, acquired_at = null
+         where (kind, name) in (select kind, name from {rows lapsed $1: kind text, name text})"
+    }
+
+    fn lease_owned_by(owner: ProcessId) -> Vec<LeaseRecord> {
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where owner = $1"
+    }
+
+    /// The free or the held ones, in the order of the primary key, without sorting them all.
+    fn lease_list(is_free: bool, limit: i64) -> Vec<LeaseRecord> {
+        "select kind, name, epoch, owner, until, acquired_at from tidemill_lease where (owner is null) = $1
+         order by kind, name limit $2"
+    }
 }

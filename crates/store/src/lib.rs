@@ -3,8 +3,8 @@
 //! Two databases are a closed set that we own, so they are an enum and not a trait. Three layers:
 //!
 //! 1. `postgres/` and `sqlite/`: connections; [`tx`]: a transaction on either;
-//! 2. `statements/`: every statement, declared once for both; `codec` reads and writes its values;
-//! 3. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save).
+//! 2. `statement`: how each statement is declared once for both; `codec` reads and writes its values;
+//! 3. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save), each with its statements.
 //!
 //! Start at [`Store`] in `store.rs`.
 
@@ -47,8 +47,7 @@ mod statements;
 #[cfg(feature = "scratch")]
 pub mod scratch;
 
-/// Boxes the future of an `async fn`, so that its body is compiled once, in this crate, and not in every crate that
-/// awaits it: see ADR 0028.
+/// Boxes the future of an `async fn`, so that only this crate compiles its body, not every caller: see ADR 0028.
 pub(crate) use async_recursion::async_recursion as boxed;
 
 /// The driver, so that authors' statements use the same version.

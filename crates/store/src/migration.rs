@@ -3,10 +3,10 @@
 //! A migration runs in one transaction together with its row in `tidemill_migration`, under a lock that the transaction
 //! holds. If it is killed, nothing has happened; if it is started twice, the second waits and finds it done.
 
-use crate::codec::DbTime;
+use crate::codec::{DbTime, hex};
 use crate::crash_point;
 use crate::error::{Result, StoreError};
-use crate::statements::migration::{CREATE_TABLE_POSTGRES, CREATE_TABLE_SQLITE};
+use crate::statement::{One, statements};
 use crate::store::Store;
 use crate::url::Dialect;
 use sha2::{Digest, Sha256};
@@ -54,11 +54,7 @@ impl Migration {
     }
 
     pub fn checksum(&self) -> String {
-        let mut hex = String::with_capacity(64);
-        for byte in Sha256::digest(self.text.as_bytes()) {
-            let _infallible = write!(hex, "{byte:02x}");
-        }
-        hex
+        hex(&Sha256::digest(self.text.as_bytes()))
     }
 
     fn row(&self, applied_at: Timestamp) -> MigrationRow {
@@ -240,6 +236,59 @@ pub fn schema_sql(dialect: Dialect) -> String {
     }
     sql.push_str("\ncommit;\n");
     sql
+}
+
+/// "tidemill" as a number, so that it meets no other product's lock.
+const LOCK: i64 = 0x7469_6465_6d69_6c6c;
+
+/// The runner's own table.
+const CREATE_TABLE_POSTGRES: &str = "create table if not exists tidemill_migration (
+    version bigint primary key,
+    name text not null,
+    checksum text not null,
+    breaking boolean not null,
+    applied_at timestamptz not null
+);";
+
+const CREATE_TABLE_SQLITE: &str = "create table if not exists tidemill_migration (
+    version integer primary key,
+    name text not null,
+    checksum text not null,
+    breaking integer not null,
+    applied_at integer not null
+) strict;";
+
+statements! {
+    /// Held until the transaction ends, also behind a transaction pooler. A migration may take long, so wait for ever.
+    fn migration_lock() -> () {
+        postgres |connection| {
+            sqlx::raw_sql("set local lock_timeout = 0").execute(&mut *connection).await?;
+            sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(connection).await?;
+            Ok(())
+        }
+        // The runner's transaction already holds the file's write lock.
+        sqlite { nothing }
+    }
+
+    fn migration_create_table() -> () {
+        postgres { CREATE_TABLE_POSTGRES }
+        sqlite { CREATE_TABLE_SQLITE }
+    }
+
+    fn migration_table_exists() -> One<bool> {
+        postgres { "select to_regclass('tidemill_migration') is not null" }
+        sqlite { "select exists (select 1 from sqlite_schema where name = 'tidemill_migration')" }
+    }
+
+    fn migration_list() -> Vec<MigrationRow> {
+        "select version, name, checksum, breaking, applied_at from tidemill_migration order by version"
+    }
+
+    fn migration_record(row: &MigrationRow) -> () {
+        bind(row.version, &row.name, &row.checksum, row.breaking, row.applied_at)
+        "insert into tidemill_migration (version, name, checksum, breaking, applied_at)
+         values ($1, $2, $3, $4, $5)"
+    }
 }
 
 #[cfg(test)]

@@ -53,8 +53,7 @@ pub struct StoreOptions {
     pub connect_timeout: Duration,
     /// For a lock: SQLite's write lock, or a PostgreSQL row.
     pub busy_timeout: Duration,
-    /// PostgreSQL ends our transactions after this idle time. A frozen process must not hold its locks for longer than
-    /// its lease.
+    /// PostgreSQL ends our transactions after this idle time. A frozen process must not hold locks beyond its lease.
     pub idle_in_transaction: Duration,
     pub synchronous: Synchronous,
     pub pooler: Pooler,

@@ -5,24 +5,21 @@
 //! [`retention`], [`restore`], [`notify`], [`lag`] and [`backlog`]; [`audit`] for verify; [`receipt`]; and
 //! [`attached`], existing outbox tables.
 
+pub mod attached;
+pub mod audit;
+pub mod backlog;
 pub mod detail;
 pub mod event;
 pub mod failed_event;
-pub mod reading;
-pub mod receipt;
-pub mod relay;
-
-pub mod backlog;
 pub mod lag;
 pub mod notify;
 pub mod partition;
 pub mod place;
+pub mod reading;
+pub mod receipt;
+pub mod relay;
 pub mod restore;
 pub mod retention;
-
-pub mod audit;
-
-pub mod attached;
 
 pub use attached::{AttachError, AttachedRecord, AttachedStats, TableLook};
 pub use audit::{AuditFrom, AuditedEvent, AuditedFailedEvent, OutboxPosition};
@@ -36,7 +33,7 @@ pub use restore::Checked;
 pub use retention::Retained;
 
 use crate::error::{Result, damaged};
-use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::{Count, Slot};
 
 const FAILED_EVENT: (&str, &str) = ("tidemill_outbox_exception", "event_id");
 
@@ -56,6 +53,11 @@ fn slot_of(number: i16) -> Option<Slot> {
 
 fn own_slot(number: i16) -> Result<Slot> {
     slot_of(number).ok_or_else(|| damaged("tidemill_outbox_slot", "slot", number))
+}
+
+/// A count that stopped after `count_max` rows.
+fn counted(rows: i64, count_max: u32) -> Count {
+    Count::up_to(count_max.into(), rows.unsigned_abs())
 }
 
 /// The audited object.

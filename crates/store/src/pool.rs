@@ -4,18 +4,16 @@
 //! change, remove, release), [`list`], [`event_summary`] and [`decision`] (views),
 //! [`meter`] (metrics), [`audit`] (replays the log), [`history`] (retention), [`view`] (the document's tables).
 
-pub mod cache;
-pub mod pass;
-pub(crate) mod row;
-
-pub mod define;
-
 pub mod audit;
+pub mod cache;
 pub mod decision;
+pub mod define;
 pub mod event_summary;
 pub mod history;
 pub mod list;
 pub mod meter;
+pub mod pass;
+pub(crate) mod row;
 pub mod view;
 
 pub use audit::{Audited, Difference};

@@ -3,21 +3,23 @@
 use crate::codec::DbTime;
 use crate::error::Result;
 use crate::lease::freed_topic;
-use crate::statement::{Columns, stored};
+use crate::statement::{Columns, Stored, statements, stored};
 use crate::tx::Processes;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::process::{self, Identity, ProcessEvent, ProcessId, ProcessRefusal, ProcessState};
 use tidemill_domain::time::Timestamp;
 
+const PROCESS: (&str, &str) = ("tidemill_process", "id");
+
 /// Wake-up topic: a process has ended or is dead, so its leases are free.
 pub const PROCESS_ENDED: &str = "process_ended";
 
 stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
-    pub struct ProcessRecord in ("tidemill_process", "id") |row| {
+    pub struct ProcessRecord in PROCESS |row| {
         pub id: ProcessId,
-        pub identity: Identity => identity(row)?,
+        pub identity: Identity => Stored::from_columns(row)?,
         pub state: ProcessState => state(row)?,
         pub started_at: Timestamp,
         pub heartbeat_at: Timestamp,
@@ -103,21 +105,10 @@ impl Processes<'_> {
         }
         Ok(dead)
     }
-
-    /// Deletes at most `limit` processes that ended more than `age` ago; returns how many.
-    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64> {
-        let now = self.now().await?;
-        Ok(self.process_prune(now.minus(age), limit).await?)
-    }
 }
 
-fn identity(row: &Columns<'_>) -> Result<Identity, sqlx::Error> {
-    Ok(Identity {
-        name: row.get("name")?,
-        host: row.get("host")?,
-        pid: row.get("pid")?,
-        version: row.get("version")?,
-    })
+stored! {
+    impl Identity in PROCESS { name, host, pid, version }
 }
 
 fn state(row: &Columns<'_>) -> Result<ProcessState, sqlx::Error> {
@@ -135,5 +126,73 @@ pub(crate) fn stored_state(state: ProcessState) -> (&'static str, Option<DbTime>
         ProcessState::Live { .. } => ("live", None),
         ProcessState::Stopped { at } => ("stopped", Some(at.into())),
         ProcessState::Dead { at } => ("dead", Some(at.into())),
+    }
+}
+
+statements! {
+    fn process_insert(id: ProcessId, identity: &Identity, now: Timestamp, until: Timestamp) -> () {
+        bind(id, &identity.name, &identity.host, identity.pid, &identity.version, now, until)
+        "insert into tidemill_process (id, name, host, pid, version, state, started_at, heartbeat_at, until)
+         values ($1, $2, $3, $4, $5, 'live', $6, $6, $7)"
+    }
+
+    fn process_by_id(id: ProcessId) -> Option<ProcessRecord> {
+        "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
+         from tidemill_process where id = $1"
+    }
+
+    /// Blocks heartbeats until the transaction ends, so that a process judged dead stays so.
+    fn process_lock_shared(id: ProcessId) -> Option<ProcessRecord> {
+        "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
+         from tidemill_process where id = $1 {for share}"
+    }
+
+    fn process_lock(id: ProcessId) -> Option<ProcessRecord> {
+        "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
+         from tidemill_process where id = $1 {for update}"
+    }
+
+    fn process_heartbeat(id: ProcessId, now: Timestamp, until: Timestamp) -> () {
+        "update tidemill_process set heartbeat_at = $2, until = $3 where id = $1"
+    }
+
+    fn process_save_state(id: ProcessId, state: ProcessState) -> () {
+        bind(id, stored_state(state).0, stored_state(state).1)
+        "update tidemill_process set state = $2, ended_at = $3 where id = $1"
+    }
+
+    /// `process::next` with `Expire` as one guarded statement. Skips locked rows: a heartbeat may be under way, and
+    /// this must not wait for a frozen process.
+    fn process_expire(now: Timestamp, limit: u32) -> Vec<ProcessRecord> {
+        "with silent as materialized (
+             select id
+             from tidemill_process
+             where state = 'live'
+               and until <= $1
+             order by id
+             limit $2
+             {for update skip locked}
+         )
+         update tidemill_process set state = 'dead', ended_at = $1 where id in (select id from silent)
+         returning id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at"
+    }
+
+    /// Live ones first, then by the latest heartbeat.
+    pub fn Processes::list(limit: u32) -> Vec<ProcessRecord> {
+        "select id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at
+         from tidemill_process order by state <> 'live', heartbeat_at desc, id limit $1"
+    }
+
+    /// Deletes at most `limit` processes that ended more than `age` ago and that no lease names; returns how many.
+    pub fn Processes::prune(age: Duration, limit: u32) at now -> u64 {
+        bind(now.minus(age), limit)
+        "delete from tidemill_process
+         where id in (
+             select p.id
+             from tidemill_process p
+             where p.ended_at < $1
+               and not exists (select 1 from tidemill_lease l where l.owner = p.id)
+             limit $2
+         )"
     }
 }

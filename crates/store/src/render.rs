@@ -5,30 +5,22 @@
 //! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`composition`]
 //! (mappings and profiles); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
-pub mod record;
-
-pub mod submit;
-
-pub mod claim;
-pub mod work;
-
-pub mod reap;
-
-pub mod operate;
-pub mod orphan_job;
-
 pub mod attempt;
-pub mod list;
-pub mod metrics;
-pub mod worker;
-
-pub mod composition;
-
 pub mod cipher;
+pub mod claim;
+pub mod composition;
 pub mod data;
 pub mod key;
-
+pub mod list;
+pub mod metrics;
+pub mod operate;
+pub mod orphan_job;
+pub mod reap;
+pub mod record;
 mod save;
+pub mod submit;
+pub mod work;
+pub mod worker;
 
 pub use attempt::AttemptRecord;
 pub use claim::{ClaimRequest, Claimed, Claims};

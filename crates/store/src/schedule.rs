@@ -3,10 +3,8 @@
 //! Reading order: [`define`], [`turn`] (takes a due schedule, in the transaction that launches its job), [`list`].
 
 pub mod define;
-
-pub mod turn;
-
 pub mod list;
+pub mod turn;
 
 pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};

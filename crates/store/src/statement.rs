@@ -18,6 +18,12 @@
 //!         "select name from tidemill_pool order by name limit $1"
 //!     }
 //!
+//!     /// Reads the clock first.
+//!     pub fn Pools::changed(within: Duration) at now -> Total {
+//!         bind(now.minus(within))
+//!         "select count(*) from tidemill_pool where changed_at > $1"
+//!     }
+//!
 //!     /// The databases need different texts.
 //!     fn pool_estimate() -> One<i64> {
 //!         postgres { "select reltuples::bigint from pg_class where relname = 'tidemill_pool'" }
@@ -28,20 +34,19 @@
 //!
 //! Each declaration becomes a method of [`Tx`](crate::Tx), or of a noun. Its return type says how the statement runs: `()`, `u64` (rows
 //! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, by column name
-//! into a struct, by position into a tuple; [`Exists`] says whether there is a row. [`Stored`] types check their values.
+//! into a struct, by position into a tuple; [`Exists`] says whether there is a row, [`Total`] returns a count. [`Stored`]
+//! types check their values.
 //! The databases spell a word in braces differently: see [`dialect`]. Many rows are one value: [`rows`] makes it, and
 //! `{rows new $1: id bigint, name text}` is a table of them.
 //!
-//! One side of a declaration can also be
-//! - `for row in rows bind(…) "…"`: the text once for each row;
-//! - `|connection| { … }` or `|tx: Tx| { … }`: Rust code on the connection, or with other statements;
-//! - `nothing`: the default value without a query.
+//! One side of a declaration can also be Rust code on the connection, `|connection| { … }`, or with other statements,
+//! `|tx: Tx| { … }`; or `nothing`, the default value without a query.
 
 mod bind;
 pub(crate) mod columns;
 pub(crate) mod dialect;
 
-pub(crate) use bind::{Bind, Rows, column, list, rows};
+pub(crate) use bind::{Bind, Rows, column, rows, serialised};
 pub(crate) use columns::{Columns, Stored, stored};
 
 pub(crate) use sqlx::postgres::PgArguments;
@@ -61,19 +66,6 @@ pub(crate) enum Database<'c> {
 pub(crate) struct Outcome<R> {
     rows: Vec<R>,
     affected: u64,
-}
-
-impl<R> Default for Outcome<R> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), affected: 0 }
-    }
-}
-
-impl<R> Outcome<R> {
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.rows.extend(other.rows);
-        self.affected += other.affected;
-    }
 }
 
 /// Boxed: otherwise each caller would compile the driver's future again.
@@ -103,8 +95,7 @@ run_on!(run_on_postgres, PgConnection, PgArguments, PgRow);
 run_on!(run_on_sqlite, SqliteConnection, SqliteArguments, SqliteRow);
 
 /// Declares a struct that is read from the columns with the names of its fields; a last field after `..` is a struct
-/// read from other columns of the same row. sqlx's derive macro does the same, but it compiles all of sqlx a second
-/// time.
+/// read from other columns of the row. sqlx's derive macro does the same, but compiles all of sqlx a second time.
 macro_rules! row {
     (
         $(#[$meta:meta])*
@@ -136,8 +127,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// A type that a row is read into. `How` distinguishes structs and tuples, values of a single column, and [`Stored`]
-/// types; it is inferred.
+/// A type that a row is read into. The inferred `How` distinguishes structs and tuples, single columns, and [`Stored`].
 pub(crate) trait Record<R, How>: Sized {
     fn read(row: &R) -> Result<Self, sqlx::Error>;
 }
@@ -233,6 +223,23 @@ impl<R> Make<R, ()> for Exists {
     }
 }
 
+/// The number of rows that the statement counts.
+pub struct Total;
+
+impl Answer for Total {
+    type Value = u64;
+    const ROWS: bool = true;
+}
+
+impl<R, How> Make<R, How> for Total
+where
+    i64: Record<R, How>,
+{
+    fn make(outcome: Outcome<R>) -> Result<u64, sqlx::Error> {
+        <One<i64> as Make<R, How>>::make(outcome).map(i64::unsigned_abs)
+    }
+}
+
 macro_rules! executed {
     ($($answer:ty: |$affected:ident| $value:expr;)+) => { $(
         impl Answer for $answer {
@@ -259,13 +266,14 @@ executed! {
 macro_rules! statements {
     ($(
         $(#[$meta:meta])*
-        $(pub)? fn $name:ident $(:: $method:ident)? ($($parameter:ident: $type:ty),* $(,)?) -> $answer:ty {
+        $(pub)? fn $name:ident $(:: $method:ident)? ($($parameter:ident: $type:ty),* $(,)?) $(at $now:ident)?
+        -> $answer:ty {
             $($body:tt)*
         }
     )*) => { $(
         $crate::statement::method! {
             $(#[$meta])*
-            [$name $($method)?] ($($parameter: $type),*) -> $answer { $($body)* }
+            [$name $($method)?] ($($parameter: $type),*) $(at $now)? -> $answer { $($body)* }
         }
     )* };
 }
@@ -288,7 +296,7 @@ macro_rules! method {
     };
     (
         $(#[$meta:meta])*
-        [$noun:ident $method:ident] ($($parameter:ident: $type:ty),*) -> $answer:ty { $($body:tt)* }
+        [$noun:ident $method:ident] ($($parameter:ident: $type:ty),*) $(at $now:ident)? -> $answer:ty { $($body:tt)* }
     ) => {
         impl $crate::tx::$noun<'_> {
             $(#[$meta])*
@@ -296,6 +304,7 @@ macro_rules! method {
                 &mut self,
                 $($parameter: $type),*
             ) -> Result<<$answer as $crate::statement::Answer>::Value, $crate::error::StoreError> {
+                $(let $now = self.now().await?;)?
                 Ok($crate::statement::statement!(self, $answer, [$($parameter),*], $($body)*)?)
             }
         }
@@ -303,8 +312,7 @@ macro_rules! method {
 }
 pub(crate) use method;
 
-/// Declares statements of PostgreSQL alone, as functions on a connection. Their texts may be built at run time, from
-/// names that were checked and quoted.
+/// Declares statements of PostgreSQL alone, on a connection. Their texts may contain checked and quoted names.
 macro_rules! postgres_statements {
     ($(
         $(#[$meta:meta])*
@@ -330,9 +338,6 @@ pub(crate) use postgres_statements;
 macro_rules! statement {
     ($tx:ident, $answer:ty, $binds:tt, bind($($bind:expr),* $(,)?) $($rest:tt)+) => {
         $crate::statement::statement!($tx, $answer, [$($bind),*], $($rest)+)
-    };
-    ($tx:ident, $answer:ty, $binds:tt, for $($rest:tt)+) => {
-        $crate::statement::statement!($tx, $answer, $binds, postgres { for $($rest)+ } sqlite { for $($rest)+ })
     };
     ($tx:ident, $answer:ty, $binds:tt,
         postgres $(|$p:ident $(: $p_tx:ident)?|)? { $($postgres:tt)+ }
@@ -374,43 +379,22 @@ macro_rules! side {
         Ok(Default::default())
     }};
     ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [],
-        for $row:pat in $rows:ident bind($($bind:expr),* $(,)?) $text:expr
-    ) => {{
-        let mut all = $crate::statement::Outcome::default();
-        for $row in $rows {
-            all.extend($crate::statement::run!($on, &mut *$connection, $answer, [$($bind),*], $text));
-        }
-        <$answer as $crate::statement::Make<_, _>>::make(all)
-    }};
-    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [],
         bind($($bind:expr),* $(,)?) $text:expr
     ) => {
         $crate::statement::side!($on, $tx, $connection, $answer, [$($bind),*], [], $text)
     };
-    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [], $text:expr) => {
-        <$answer as $crate::statement::Make<_, _>>::make(
-            $crate::statement::run!($on, $connection, $answer, $binds, $text)
-        )
-    };
-}
-pub(crate) use side;
-
-macro_rules! run {
     (
         ($arguments:ident, $run:ident, $is_postgres:literal),
-        $connection:expr, $answer:ty, [$($bind:expr),*], $text:expr
+        $tx:ident, $connection:ident, $answer:ty, [$($bind:expr),*], [], $text:expr
     ) => {{
         let arguments = $crate::statement::arguments!($arguments, $($bind),*);
-        $crate::statement::$run(
-            $connection,
-            $crate::statement::dialect::in_dialect!($is_postgres, $text),
-            arguments,
-            <$answer as $crate::statement::Answer>::ROWS,
-        )
-        .await?
+        let text = $crate::statement::dialect::in_dialect!($is_postgres, $text);
+        let returns_rows = <$answer as $crate::statement::Answer>::ROWS;
+        let done = $crate::statement::$run($connection, text, arguments, returns_rows).await?;
+        <$answer as $crate::statement::Make<_, _>>::make(done)
     }};
 }
-pub(crate) use run;
+pub(crate) use side;
 
 macro_rules! arguments {
     ($arguments:ident,) => {

@@ -1,14 +1,13 @@
 //! The store: opens a database and begins transactions.
 
 use crate::error::Result;
-use crate::item::Reading;
-use crate::migration;
 use crate::options::{Init, StoreOptions};
 use crate::render::Keys;
 use crate::tx::Tx;
 use crate::url::{DatabaseUrl, Dialect, Place};
 use crate::wakeup::{Hub, Wakeup};
-use crate::{postgres, sqlite};
+use crate::{migration, postgres, sqlite};
+use sqlx::postgres::PgConnectOptions;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +18,15 @@ use tidemill_domain::time::Clock;
 /// One database, and this process's connections to it. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     backend: Backend,
-    url: DatabaseUrl,
-    clock: Option<Arc<dyn Clock>>,
-    lifecycle_events: LifecycleEvents,
-    render_keys: Keys,
+    pub(crate) url: DatabaseUrl,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) lifecycle_events: LifecycleEvents,
+    pub(crate) render_keys: Keys,
     hub: Hub,
 }
 
@@ -104,20 +103,17 @@ impl Store {
         migration::usable(&status)
     }
 
-    /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so do no file or network
-    /// I/O in it.
+    /// Begins a transaction that writes. On SQLite it holds the one write lock, so do no file or network I/O in it.
     pub async fn begin(&self) -> Result<Tx> {
         self.tx(Mode::Write).await
     }
 
-    /// [`begin`](Self::begin) for work that may be idle for as long as `limit`, where PostgreSQL would otherwise end
-    /// the transaction.
+    /// [`begin`](Self::begin) for work that may be idle for up to `limit`, where PostgreSQL would end the transaction.
     pub async fn begin_idling(&self, limit: Duration) -> Result<Tx> {
         self.tx(Mode::Idling(limit)).await
     }
 
-    /// [`begin`](Self::begin) for heartbeats: where the budget allows it, on a connection that other work cannot use
-    /// up.
+    /// [`begin`](Self::begin) for heartbeats: if the budget allows it, on a connection that other work cannot use up.
     pub async fn begin_vital(&self) -> Result<Tx> {
         self.tx(Mode::Vital).await
     }
@@ -128,8 +124,7 @@ impl Store {
         self.tx(Mode::Read).await
     }
 
-    /// [`read`](Self::read) with a statement timeout on PostgreSQL, so that a query whose caller has given up does not
-    /// keep a connection.
+    /// [`read`](Self::read) with a statement timeout on PostgreSQL: an abandoned query does not keep its connection.
     pub async fn read_within(&self, limit: Duration) -> Result<Tx> {
         self.tx(Mode::ReadWithin(limit)).await
     }
@@ -160,13 +155,12 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
-    /// Registers interest in `topic`. Register before you look for work, so that a wake-up which arrives meanwhile is
-    /// not lost.
+    /// Registers interest in `topic`. Register before you look for work, so that no wake-up in between is lost.
     pub fn wakeup(&self, topic: &str) -> Wakeup {
         // First, so that the start of listening wakes this one too.
         let wakeup = self.inner.hub.subscribe(topic);
         if let Backend::Postgres(postgres) = &self.inner.backend {
-            postgres.listen(&self.inner.hub);
+            postgres.notifier.listen(&self.inner.hub);
         }
         wakeup
     }
@@ -175,8 +169,7 @@ impl Store {
         self.inner.url.dialect()
     }
 
-    /// Whether several transactions can write at the same time. SQLite has one writer: a transaction begun too early
-    /// blocks all others.
+    /// Whether several transactions can write at once. On SQLite, one that begins too early blocks all others.
     pub fn has_concurrent_writers(&self) -> bool {
         self.dialect() == Dialect::Postgres
     }
@@ -198,25 +191,12 @@ impl Store {
         }
     }
 
-    /// For readers that open their own connection.
-    pub(crate) fn reading(&self) -> Reading {
-        match (&self.inner.backend, self.inner.url.file()) {
-            (Backend::Postgres(postgres), _) => Reading::Postgres(Box::new(postgres.connect_options())),
-            (Backend::Sqlite(_), Some(path)) => Reading::SqliteFile(path.to_owned()),
-            (Backend::Sqlite(_), None) => Reading::SqliteMemory,
+    /// For connections beside the pool, password included; `None` on SQLite.
+    pub(crate) fn postgres_options(&self) -> Option<PgConnectOptions> {
+        match &self.inner.backend {
+            Backend::Postgres(postgres) => Some(postgres.connect_options()),
+            Backend::Sqlite(_) => None,
         }
-    }
-
-    pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
-        &self.inner.lifecycle_events
-    }
-
-    pub(crate) fn render_keys(&self) -> &Keys {
-        &self.inner.render_keys
-    }
-
-    pub(crate) fn clock(&self) -> Option<&Arc<dyn Clock>> {
-        self.inner.clock.as_ref()
     }
 
     /// Wakes waiters: here at once, in other processes by notification.
@@ -225,7 +205,7 @@ impl Store {
             self.inner.hub.wake(topic);
         }
         if let Backend::Postgres(postgres) = &self.inner.backend {
-            postgres.notify(topics);
+            postgres.notifier.notify(topics);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::error::Result;
-use crate::statement::{Stored, stored};
+use crate::statement::{Stored, statements, stored};
 use crate::tx::Tokens;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -121,11 +121,6 @@ impl Tokens<'_> {
         Ok((is_same(&secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
     }
 
-    pub async fn touch(&mut self, id: &str) -> Result<()> {
-        let now = self.now().await?;
-        Ok(self.token_touch(id, now, now.minus(TOUCH_EVERY)).await?)
-    }
-
     /// Revokes a token and ends its sessions; false if there was nothing to revoke.
     #[crate::boxed]
     pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool> {
@@ -166,13 +161,67 @@ impl Tokens<'_> {
         let is_valid = access::is_session_open(seen_at, ends_at, now) && token.is_valid(now);
         Ok(is_valid.then_some(SessionRecord { token, seen_at }))
     }
+}
 
-    pub async fn touch_session(&mut self, secret: &str) -> Result<()> {
-        let now = self.now().await?;
-        Ok(self.session_touch(&hash(secret), now, now.minus(TOUCH_EVERY)).await?)
+statements! {
+    fn token_insert(token: &TokenRecord, secret_hash: &[u8]) -> () {
+        bind(
+            &token.id, &token.name, token.role.as_str(), token.scopes.join(","), secret_hash,
+            token.created_at, &token.created_by, token.expires_at,
+        )
+        "insert into tidemill_token (id, name, role, scopes, secret_hash, created_at, created_by, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)"
     }
 
-    pub async fn close_session(&mut self, secret: &str) -> Result<bool> {
-        Ok(self.session_delete(&hash(secret)).await? > 0)
+    fn token_by_id(id: &str) -> Option<TokenRow> {
+        "select id, name, role, scopes, secret_hash, created_at, created_by, expires_at, last_used_at, revoked_at
+         from tidemill_token where id = $1"
+    }
+
+    /// Newest first.
+    pub fn Tokens::list(limit: u32) -> Vec<TokenRecord> {
+        "select id, name, role, scopes, created_at, created_by, expires_at, last_used_at, revoked_at
+         from tidemill_token order by created_at desc, id limit $1"
+    }
+
+    /// At most one write per minute, so that a busy caller does not cost a write per request.
+    pub fn Tokens::touch(id: &str) at now -> () {
+        bind(id, now, now.minus(TOUCH_EVERY))
+        "update tidemill_token set last_used_at = $2
+         where id = $1 and (last_used_at is null or last_used_at < $3)"
+    }
+
+    /// Zero if there is no such token, or it was revoked before.
+    fn token_revoke(id: &str, now: Timestamp) -> u64 {
+        "update tidemill_token set revoked_at = $2 where id = $1 and revoked_at is null"
+    }
+
+    fn session_insert(secret_hash: &[u8], token_id: &str, now: Timestamp, ends_at: Timestamp) -> () {
+        "insert into tidemill_session (secret_hash, token_id, created_at, seen_at, ends_at)
+         values ($1, $2, $3, $3, $4)"
+    }
+
+    /// Its token, when it was last used, and when it ends.
+    fn session_by_hash(hash: &[u8]) -> Option<(String, DbTime, DbTime)> {
+        "select token_id, seen_at, ends_at from tidemill_session where secret_hash = $1"
+    }
+
+    /// At most one write per minute.
+    pub fn Tokens::touch_session(secret: &str) at now -> () {
+        bind(hash(secret), now, now.minus(TOUCH_EVERY))
+        "update tidemill_session set seen_at = $2 where secret_hash = $1 and seen_at < $3"
+    }
+
+    pub fn Tokens::close_session(secret: &str) -> bool {
+        bind(hash(secret))
+        "delete from tidemill_session where secret_hash = $1"
+    }
+
+    fn session_delete_of_token(token_id: &str) -> u64 {
+        "delete from tidemill_session where token_id = $1"
+    }
+
+    fn session_prune(ended_before: Timestamp, not_seen_since: Timestamp) -> u64 {
+        "delete from tidemill_session where ends_at < $1 or seen_at < $2"
     }
 }

@@ -12,13 +12,6 @@ use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
 
-pub(crate) use crate::statements::job::execution::Sequence;
-pub(crate) use crate::statements::job::{ContextColumns, ExitColumns, StatusChange};
-pub(crate) use crate::statements::lease::Renewal;
-pub(crate) use crate::statements::outbox::failed_event::FailedEventChange;
-pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
-pub(crate) use crate::statements::render::{AttemptNote, NewLeftover, Takeover};
-
 /// Rolls back when dropped without a commit.
 #[derive(Debug)]
 pub struct Tx {
@@ -95,23 +88,23 @@ impl Tx {
 
     /// The time of the database's clock, or of a test's. Read it after the rows that the decision needs are locked.
     pub async fn now(&mut self) -> Result<Timestamp> {
-        if let Some(clock) = self.store.clock() {
-            return Ok(clock.now());
+        match self.fake_now() {
+            Some(now) => Ok(now),
+            None => Ok(self.clock_now().await?.into()),
         }
-        Ok(self.clock_now().await?.into())
     }
 
     /// The time of a test's clock; `None` lets the statement use the database's, which saves a round trip.
     pub(crate) fn fake_now(&self) -> Option<Timestamp> {
-        self.store.clock().map(|clock| clock.now())
+        self.store.inner.clock.as_ref().map(|clock| clock.now())
     }
 
     pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
-        self.store.lifecycle_events()
+        &self.store.inner.lifecycle_events
     }
 
     pub(crate) fn render_keys(&self) -> Keys {
-        self.store.render_keys().clone()
+        self.store.inner.render_keys.clone()
     }
 
     /// Wakes waiters for `topic` once this transaction has committed.

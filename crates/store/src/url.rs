@@ -40,9 +40,7 @@ impl DatabaseUrl {
             Place::SqliteMemory | Place::Postgres(_) => None,
         }
     }
-}
 
-impl DatabaseUrl {
     /// The name of the database or its file as part of a path: only letters, digits, `-` and `_`.
     pub fn path_name(&self) -> String {
         let name = match &self.place {

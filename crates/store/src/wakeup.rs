@@ -50,8 +50,7 @@ pub enum Woken {
 }
 
 impl Wakeup {
-    /// Waits until woken, at most for `limit`. A wake-up since the last wait counts, so none is lost between looking
-    /// and waiting.
+    /// Waits until woken, at most for `limit`. A wake-up since the last wait counts, so none is lost.
     #[crate::boxed]
     pub async fn wait(&mut self, limit: Duration) -> Woken {
         match tokio::time::timeout(limit, self.receiver.changed()).await {

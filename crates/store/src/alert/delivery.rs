@@ -1,9 +1,8 @@
-//! Notices on their way to a channel. Delivered at least once: a process that dies between sending and settling sends
-//! again.
+//! Notices on their way to a channel. Sent at least once: again, if a process dies between sending and settling.
 
-use super::object;
+use super::{Judging, object};
 use crate::error::Result;
-use crate::statement::{Columns, Stored, stored};
+use crate::statement::{Columns, Stored, statements, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
@@ -23,9 +22,7 @@ stored! {
         pub channel: String,
         pub body: String,
     }
-}
 
-stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct DeliveryRecord in DELIVERY |row| {
         pub delivery: Delivery => Stored::from_columns(row)?,
@@ -38,12 +35,6 @@ stored! {
 const ERROR_CHARS_MAX: usize = 1000;
 
 impl Alerts<'_> {
-    /// At most `limit` notices to try now; per alert and channel only the oldest.
-    pub async fn due_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>> {
-        let now = self.now().await?;
-        Ok(self.alert_delivery_due(now, limit).await?)
-    }
-
     /// Records the outcome of an attempt; `delay` is the backoff after a number of failures. Confirm the evaluator's
     /// lease first. Does nothing if the delivery is gone.
     pub async fn settle_delivery(
@@ -97,4 +88,70 @@ pub(crate) fn columns(
 /// Truncates, and drops NUL, which PostgreSQL cannot store in a text.
 fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect()
+}
+
+statements! {
+    fn alert_delivery_insert(
+        judging: &Judging<'_>, notice: Notice, channel: &str, body: &str, now: Timestamp,
+    ) -> () {
+        bind(judging.rule, judging.subject.as_str(), notice.as_str(), channel, body, now)
+        "insert into tidemill_alert_delivery
+             (rule, subject, notice, channel, body, created_at, attempt, run_after)
+         values ($1, $2, $3, $4, $5, $6, 0, $6)"
+    }
+
+    /// At most `limit` notices to try now; per alert and channel only the oldest, as an end must not come first.
+    pub fn Alerts::due_deliveries(limit: u32) at now -> Vec<Delivery> {
+        bind(now, limit)
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery d
+         where delivered_at is null
+           and failed_at is null
+           and run_after <= $1
+           and not exists (
+               select 1
+               from tidemill_alert_delivery earlier
+               where earlier.rule = d.rule
+                 and earlier.subject = d.subject
+                 and earlier.channel = d.channel
+                 and earlier.id < d.id
+                 and earlier.delivered_at is null
+                 and earlier.failed_at is null
+           )
+         order by run_after, id limit $2"
+    }
+
+    fn alert_delivery_lock(id: i64) -> Option<DeliveryRecord> {
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery where id = $1 {for update}"
+    }
+
+    fn alert_delivery_save(id: i64, state: DeliveryState, last_error: Option<&str>) -> () {
+        bind(
+            id, columns(state).0, columns(state).1, columns(state).2, columns(state).3, last_error,
+        )
+        "update tidemill_alert_delivery
+         set attempt = coalesce($2, attempt), run_after = coalesce($3, run_after),
+             delivered_at = coalesce($4, delivered_at), failed_at = coalesce($5, failed_at), last_error = $6
+         where id = $1"
+    }
+
+    /// Newest first.
+    pub fn Alerts::deliveries(limit: u32) -> Vec<DeliveryRecord> {
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery order by id desc limit $1"
+    }
+
+    fn alert_delivery_prune(ended_before: Timestamp, limit: u32) -> u64 {
+        "delete from tidemill_alert_delivery
+         where id in (
+             select id
+             from tidemill_alert_delivery
+             where coalesce(delivered_at, failed_at) < $1
+             limit $2
+         )"
+    }
 }

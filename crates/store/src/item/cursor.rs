@@ -14,8 +14,7 @@ use tidemill_domain::job::ExecutionContext;
 /// Default number of rows per fetch.
 const FETCH_SIZE: usize = 1_000;
 
-/// Reads the rows of one statement: on PostgreSQL through a server-side cursor, elsewhere as they arrive, never more
-/// than a few batches ahead.
+/// Reads the rows of one statement: on PostgreSQL by a server-side cursor, elsewhere a few batches ahead at most.
 ///
 /// A restart runs the statement again and skips the rows that were read before. That is correct only if the statement
 /// has an order and those rows still exist; otherwise use a [`KeysetReader`](crate::item::KeysetReader).

@@ -2,8 +2,9 @@
 
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
-use crate::item::identifier::Quote;
+use crate::item::identifier::{Quote, quoted};
 use crate::item::link::Link;
+use crate::item::{CursorReader, SqlQuery};
 use crate::store::Store;
 use crate::url::{DatabaseUrl, Place};
 use sqlx::mysql::MySqlConnectOptions;
@@ -14,15 +15,15 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
+use tidemill_domain::job::ExecutionContext;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long to wait for SQLite's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A database to read from. Cheap to clone; each reader opens its own connection, so that a long query does not take
-/// one of the store's.
+/// A database to read from. Cheap to clone; each reader opens a connection, so that the store keeps its own.
 #[derive(Clone)]
 pub struct Database {
     source: Source,
@@ -60,18 +61,18 @@ impl Flavour {
 
 impl Database {
     pub fn of(store: &Store) -> Self {
-        let source = match store.reading() {
-            Reading::Postgres(options) => {
-                Source::Postgres { options, is_pooled: store.is_behind_transaction_pooler() }
-            }
-            Reading::SqliteFile(path) => Source::Sqlite(Box::new(sqlite_options(&path))),
-            Reading::SqliteMemory => Source::Shared(store.clone()),
+        let source = match (store.postgres_options(), store.inner.url.file()) {
+            (Some(options), _) => Source::Postgres {
+                options: Box::new(options),
+                is_pooled: store.is_behind_transaction_pooler(),
+            },
+            (None, Some(path)) => Source::Sqlite(Box::new(sqlite_options(path))),
+            (None, None) => Source::Shared(store.clone()),
         };
         Self { source, place: store.place() }
     }
 
-    /// The database at `url`: `postgres://…`, `sqlite://FILE`, `mysql://…` or `mariadb://…`. It
-    /// connects when a reader opens.
+    /// The database at `url`: `postgres://…`, `sqlite://FILE`, `mysql://…` or `mariadb://…`. A reader connects to it.
     ///
     /// ```
     /// # use tidemill_store::item::Database;
@@ -177,6 +178,27 @@ impl Database {
         }
     }
 
+    /// The smallest and the greatest value of an integer column; `None` if no row has a value. `table` may be `schema.table`.
+    #[crate::boxed]
+    pub async fn bounds(&self, table: &str, column: &str) -> Result<Option<(i64, i64)>, ItemError> {
+        let quote = self.flavour().quote();
+        let parts: Vec<String> =
+            table.split('.').map(|part| quoted(part, quote)).collect::<Result<_, _>>()?;
+        let (table, name) = (parts.join("."), quoted(column, quote)?);
+        let query =
+            SqlQuery::new(format!("select min({name}) as least, max({name}) as greatest from {table}"));
+        let mut reader = CursorReader::new("bounds", self.clone(), query);
+        reader.open(&ExecutionContext::new()).await?;
+        let row = reader.read().await;
+        reader.close().await;
+        let Some(row) = row? else { return Ok(None) };
+        match row.values() {
+            [Value::Null, _] | [_, Value::Null] => Ok(None),
+            [least, greatest] => Ok(Some((whole(least, column)?, whole(greatest, column)?))),
+            _ => Ok(None),
+        }
+    }
+
     async fn in_time<C: Connection>(
         &self,
         connecting: impl Future<Output = Result<C, sqlx::Error>>,
@@ -193,13 +215,6 @@ impl Database {
             )),
         }
     }
-}
-
-/// What a store gives to readers that open their own connection.
-pub(crate) enum Reading {
-    Postgres(Box<PgConnectOptions>),
-    SqliteFile(std::path::PathBuf),
-    SqliteMemory,
 }
 
 /// Read-only, whatever the query says.
@@ -223,6 +238,18 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Database({})", self.place)
     }
+}
+
+fn whole(value: &Value, column: &str) -> Result<i64, ItemError> {
+    let number = match value {
+        Value::Long(number) => Some(*number),
+        Value::Decimal(number) => number.to_string().parse().ok(),
+        _ => None,
+    };
+    number.ok_or_else(|| {
+        let text = format!("column {column:?} holds a {}; ranges need whole numbers", value.type_word());
+        fatal(text)
+    })
 }
 
 #[cfg(test)]

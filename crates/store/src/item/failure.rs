@@ -6,13 +6,6 @@ use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 use tidemill_domain::item::{ErrorKind, ItemError};
 
-/// The kind of an error while writing items: [`ErrorKind::TRANSIENT`] if a retry may succeed, [`ErrorKind::CONSTRAINT`]
-/// if the database rejected a row, [`ErrorKind::FATAL`] if the statement itself is wrong, [`ErrorKind::WRITE`]
-/// otherwise.
-pub fn error_kind(error: &sqlx::Error) -> ErrorKind {
-    statement_kind(error).unwrap_or(ErrorKind::WRITE)
-}
-
 /// The kind of an error of the store or the driver; `None` for other errors.
 pub fn kind_of_cause(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = error.downcast_ref::<StoreError>() {
@@ -169,9 +162,9 @@ mod tests {
     fn a_lost_connection_may_come_back_and_a_closed_store_does_not() {
         let lost = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
 
-        assert_eq!(error_kind(&lost()), ErrorKind::TRANSIENT);
-        assert_eq!(error_kind(&sqlx::Error::PoolClosed), ErrorKind::FATAL);
-        assert_eq!(error_kind(&sqlx::Error::RowNotFound), ErrorKind::WRITE);
+        assert_eq!(statement_kind(&lost()), Some(ErrorKind::TRANSIENT));
+        assert_eq!(statement_kind(&sqlx::Error::PoolClosed), Some(ErrorKind::FATAL));
+        assert_eq!(statement_kind(&sqlx::Error::RowNotFound), None);
         assert_eq!(item_error(lost(), ErrorKind::READ).to_string().matches("connection reset").count(), 1);
     }
 }

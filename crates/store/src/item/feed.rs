@@ -1,5 +1,4 @@
-//! A task that reads ahead: while one batch of rows is processed, the next ones are fetched. The channel is bounded, so
-//! a slow step slows its source instead of filling memory.
+//! A task that reads ahead while a batch is processed. The channel is bounded, so a slow step slows its source.
 
 use crate::item::failure::{fatal, reading};
 use crate::item::row::Item;
@@ -68,9 +67,7 @@ impl Sink {
     pub(crate) async fn send(&self, items: Vec<Item>) -> bool {
         items.is_empty() || self.sender.send(Message::Batch(items)).await.is_ok()
     }
-}
 
-impl Sink {
     /// Sends rows as they arrive, `size` at a time, after the first `skip`.
     pub(crate) async fn hand_on<R>(
         &self,

@@ -7,7 +7,7 @@ use crate::item::link::{Link, Plan};
 use crate::item::pages;
 use crate::item::position::{self, reader};
 use crate::item::query::SqlQuery;
-use crate::item::row::{BadRow, Item};
+use crate::item::row::Item;
 use tidemill_domain::item::{ItemError, Row, Value};
 use tidemill_domain::job::ExecutionContext;
 
@@ -214,10 +214,7 @@ async fn run(
 fn row_of(item: &Item) -> &Row {
     match item {
         Ok(row) => row,
-        Err(bad) => {
-            let BadRow { row, .. } = &**bad;
-            row
-        }
+        Err(bad) => &bad.row,
     }
 }
 

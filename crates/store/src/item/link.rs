@@ -98,11 +98,9 @@ impl Link {
     pub(crate) async fn scalar(&mut self, sql: &str, values: &[Value]) -> Result<Option<i64>, ItemError> {
         let plan = self.prepare(sql).await?;
         let items = self.fetch(&plan, values).await?;
-        Ok(match items.first() {
-            Some(Ok(row)) => match row.values() {
-                [Value::Long(number)] => Some(*number),
-                _ => None,
-            },
+        let Some(Ok(row)) = items.first() else { return Ok(None) };
+        Ok(match row.values() {
+            [Value::Long(number)] => Some(*number),
             _ => None,
         })
     }

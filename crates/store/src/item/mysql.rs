@@ -76,8 +76,7 @@ pub(crate) async fn stream(
     .await
 }
 
-/// The placeholder for a key value. A bare one would compare decimals as floating-point numbers, and two long ones
-/// would be equal.
+/// The placeholder for a key value. A bare one would compare decimals as floats, and two long ones would be equal.
 pub(crate) fn place_of(value: &Value) -> String {
     match value {
         Value::Decimal(value) => {
@@ -89,8 +88,7 @@ pub(crate) fn place_of(value: &Value) -> String {
 }
 
 impl Decoder {
-    /// The types are certain only with the first row: a prepared statement does not know those that come from
-    /// parameters.
+    /// The types are certain only with the first row: preparing does not tell those that come from parameters.
     fn of(plan: &Plan, row: &MySqlRow) -> Result<Self, ItemError> {
         Ok(Self { names: Arc::clone(&plan.names), kinds: kinds(row.columns())? })
     }

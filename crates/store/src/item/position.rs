@@ -133,15 +133,7 @@ fn value_to_json(value: &Value) -> Json {
         Value::Bool(value) => json!(value),
         Value::Long(value) => json!(value),
         Value::Json(value) => value.clone(),
-        Value::Double(_)
-        | Value::Decimal(_)
-        | Value::Text(_)
-        | Value::Bytes(_)
-        | Value::Date(_)
-        | Value::Time(_)
-        | Value::DateTime(_)
-        | Value::Instant(_)
-        | Value::Uuid(_) => Json::String(value.to_string()),
+        value => Json::String(value.to_string()),
     };
     json!({ value.type_word(): content })
 }

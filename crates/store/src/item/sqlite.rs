@@ -82,40 +82,21 @@ fn decode(names: &Arc<[String]>, row: &SqliteRow) -> Item {
 fn arguments(values: &[Value]) -> Result<SqliteArguments, ItemError> {
     let mut arguments = SqliteArguments::default();
     for value in values {
-        bind(&mut arguments, stored(value))?;
+        bind(&mut arguments, value.clone())?;
     }
     Ok(arguments)
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Stored {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(String),
-    Blob(Vec<u8>),
-}
-
 /// A type that SQLite lacks is stored as its text, which sorts like the value.
-pub(crate) fn stored(value: &Value) -> Stored {
-    match value {
-        Value::Null => Stored::Null,
-        Value::Bool(value) => Stored::Integer((*value).into()),
-        Value::Long(value) => Stored::Integer(*value),
-        Value::Double(value) => Stored::Real(*value),
-        Value::Text(value) => Stored::Text(value.clone()),
-        Value::Bytes(value) => Stored::Blob(value.clone()),
-        value => Stored::Text(value.to_string()),
-    }
-}
-
-pub(crate) fn bind(arguments: &mut SqliteArguments, value: Stored) -> Result<(), ItemError> {
+pub(crate) fn bind(arguments: &mut SqliteArguments, value: Value) -> Result<(), ItemError> {
     let added = match value {
-        Stored::Null => arguments.add(None::<i64>),
-        Stored::Integer(value) => arguments.add(value),
-        Stored::Real(value) => arguments.add(value),
-        Stored::Text(value) => arguments.add(value),
-        Stored::Blob(value) => arguments.add(value),
+        Value::Null => arguments.add(None::<i64>),
+        Value::Bool(value) => arguments.add(i64::from(value)),
+        Value::Long(value) => arguments.add(value),
+        Value::Double(value) => arguments.add(value),
+        Value::Text(value) => arguments.add(value),
+        Value::Bytes(value) => arguments.add(value),
+        value => arguments.add(value.to_string()),
     };
     added.map_err(|error| fatal(format!("a value cannot be bound: {error}")))
 }

@@ -5,6 +5,7 @@ use crate::item::failure::{fatal, reading};
 use crate::item::link::Link;
 use crate::item::query::{SqlQuery, Values};
 use crate::item::{mysql, postgres, sqlite};
+use crate::statement::Database as Connection;
 use crate::tx::Tx;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
@@ -34,16 +35,17 @@ impl Tx {
     pub async fn fetch(&mut self, sql: &str, values: impl Values) -> Result<Vec<Row>, ItemError> {
         let query = SqlQuery::with(sql, values);
         check(std::slice::from_ref(&query))?;
-        let rows = if let Some(connection) = self.postgres() {
-            let plan = postgres::prepare(connection, query.text()).await?;
-            query.check_places(plan.places())?;
-            postgres::fetch(connection, &plan, query.values()).await?
-        } else if let Some(connection) = self.sqlite() {
-            let plan = sqlite::prepare(connection, query.text()).await?;
-            query.check_places(plan.places())?;
-            sqlite::fetch(connection, &plan, query.values()).await?
-        } else {
-            return Err(fatal("the transaction is on neither database"));
+        let rows = match self.database() {
+            Connection::Postgres(connection) => {
+                let plan = postgres::prepare(connection, query.text()).await?;
+                query.check_places(plan.places())?;
+                postgres::fetch(connection, &plan, query.values()).await?
+            }
+            Connection::Sqlite(connection) => {
+                let plan = sqlite::prepare(connection, query.text()).await?;
+                query.check_places(plan.places())?;
+                sqlite::fetch(connection, &plan, query.values()).await?
+            }
         };
         rows.into_iter().map(|row| row.map_err(|bad| bad.error)).collect()
     }
@@ -56,12 +58,9 @@ impl Tx {
         self.savepoint().await.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
         let mut changed = 0;
         for (number, statement) in (1..).zip(statements) {
-            let done = if let Some(connection) = self.postgres() {
-                postgres::execute(connection, statement).await
-            } else if let Some(connection) = self.sqlite() {
-                sqlite::execute(connection, statement).await
-            } else {
-                Err(fatal("the transaction is on neither database"))
+            let done = match self.database() {
+                Connection::Postgres(connection) => postgres::execute(connection, statement).await,
+                Connection::Sqlite(connection) => sqlite::execute(connection, statement).await,
             };
             changed += done.map_err(|error| numbered(number, &error))?;
         }

@@ -6,6 +6,7 @@ mod sqlite;
 
 use crate::item::failure::fatal;
 use crate::item::identifier::{Quote, quoted};
+use crate::statement::Database;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::url::Dialect;
@@ -158,16 +159,11 @@ impl TableWriter {
     /// Writes the buffer, which is empty afterwards, also after an error.
     #[crate::boxed]
     pub async fn flush(&mut self, tx: &mut Tx) -> Result<(), ItemError> {
-        let written = match &mut self.batch {
-            Some(Batch::Postgres(batch)) => match tx.postgres() {
-                Some(connection) => batch.flush(connection).await,
-                None => Err(other_database()),
-            },
-            Some(Batch::Sqlite(batch)) => match tx.sqlite() {
-                Some(connection) => batch.flush(connection).await,
-                None => Err(other_database()),
-            },
-            None => Err(not_open()),
+        let written = match (&mut self.batch, tx.database()) {
+            (Some(Batch::Postgres(batch)), Database::Postgres(connection)) => batch.flush(connection).await,
+            (Some(Batch::Sqlite(batch)), Database::Sqlite(connection)) => batch.flush(connection).await,
+            (Some(_), _) => Err(fatal("the writer of a table was opened for another database")),
+            (None, _) => Err(not_open()),
         };
         self.clear();
         written
@@ -222,10 +218,6 @@ fn place_in(row: &Row, column: &str) -> Result<usize, ItemError> {
 
 fn not_open() -> ItemError {
     fatal("the writer of a table was used before it was opened")
-}
-
-fn other_database() -> ItemError {
-    fatal("the writer of a table was opened for another database")
 }
 
 fn refused(column: &str, why: &str) -> ItemError {

@@ -1,12 +1,17 @@
 //! Truncates texts to Spring Batch's columns. The full text is kept elsewhere.
 
+use crate::codec::storable;
 use crate::error::{Result, StoreError};
-use crate::tx::{ContextColumns, ExitColumns};
 use tidemill_domain::job::ExitStatus;
-use tidemill_domain::job::context::{self, ContextError, ExecutionContext};
+use tidemill_domain::job::context::{ContextError, ExecutionContext};
 
 /// Columns for exit code and exit message.
 const EXIT_CHARS_MAX: usize = 2500;
+
+pub(crate) struct ExitColumns {
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
 
 /// The columns, and the whole message if it did not fit.
 pub(super) fn exit(exit: &ExitStatus) -> (ExitColumns, Option<String>) {
@@ -14,11 +19,6 @@ pub(super) fn exit(exit: &ExitStatus) -> (ExitColumns, Option<String>) {
     let short = cut(&message);
     let long = (short.len() < message.len()).then_some(message);
     (ExitColumns { code: cut(&storable(&exit.code)), message: short }, long)
-}
-
-pub(super) fn context(text: &str) -> ContextColumns<'_> {
-    let (short, long) = context::columns(text);
-    ContextColumns { short, long }
 }
 
 pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<String> {
@@ -33,11 +33,6 @@ pub(super) fn read_context(text: Option<&str>, place: &str) -> Result<ExecutionC
 
 fn bad_context(place: &str, source: ContextError) -> StoreError {
     StoreError::BadContext { place: place.to_owned(), source }
-}
-
-/// PostgreSQL cannot store NUL, and an execution must be able to end whatever its error says.
-pub(super) fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 fn cut(text: &str) -> String {

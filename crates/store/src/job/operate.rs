@@ -1,9 +1,10 @@
 //! Operator actions on an execution: stop, abandon, recover.
 
-use super::execution::{ExecutionHead, StatusNews};
+use super::execution::{ExecutionHead, StatusChange, StatusNews};
 use super::{columns, lease_key, object, stop_topic};
+use crate::codec::storable;
 use crate::error::Result;
-use crate::tx::{Jobs, StatusChange};
+use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
@@ -45,7 +46,7 @@ impl Jobs<'_> {
             let change =
                 StatusChange { id, status, started_at: None, ended_at: None, exit: None, now: now.into() };
             self.job_execution_save_status(&change).await?;
-            let reason_text = reason.map(columns::storable);
+            let reason_text = reason.map(storable);
             self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now).await?;
             self.audit_order(&head, actor, ExecutionTransition::Stopping, to, reason).await?;
         }

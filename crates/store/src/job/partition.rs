@@ -98,9 +98,7 @@ stored! {
         pub count: u64 = "partitions",
         pub first: String = "step_name",
     }
-}
 
-stored! {
     /// The last run of a partition in its instance.
     #[derive(Debug)]
     pub(crate) struct LastPartitionRun in STEP {
@@ -133,8 +131,7 @@ stored! {
 }
 
 impl Jobs<'_> {
-    /// Divides a step: decides which partitions run, and inserts their rows. Idempotent, so repeat it after a lost
-    /// answer.
+    /// Divides a step: decides which partitions run, and inserts them. Idempotent, so repeat it after a lost answer.
     #[crate::boxed]
     pub async fn start_partitions(&mut self, request: &PartitionRequest<'_>) -> Result<PartitionStart> {
         let worker = &request.worker;
@@ -216,8 +213,7 @@ impl Jobs<'_> {
             texts.push((id, columns::context_text(&context, name)?));
             rows.push((id, last.map_or(id, |last| last.chain_id)));
         }
-        let contexts: Vec<_> = texts.iter().map(|(id, text)| (*id, columns::context(text))).collect();
-        self.partition_insert_contexts(&contexts).await?;
+        self.partition_insert_contexts(&texts).await?;
         self.partition_insert(request, &rows).await?;
         Ok(rows.into_iter().map(|(_, chain)| chain).collect())
     }
@@ -237,10 +233,8 @@ impl Jobs<'_> {
         let ids: Vec<i64> = found.iter().map(|row| row.step_execution_id).filter(|id| taken(*id)).collect();
         self.partition_save_owner(&ids, claim.by).await?;
         let now = self.now().await?.into();
-        let mut steps: HashMap<i64, _> = HashMap::new();
-        for step in self.partition_begin(&ids, now).await? {
-            steps.insert(step.id, step);
-        }
+        let begun = self.partition_begin(&ids, now).await?;
+        let steps: HashMap<i64, _> = begun.into_iter().map(|step| (step.id, step)).collect();
         let mut contexts: HashMap<i64, String> = self.partition_contexts(&ids).await?.into_iter().collect();
         let mut claimed = Vec::with_capacity(ids.len());
         for row in found {
@@ -275,10 +269,6 @@ impl Jobs<'_> {
         }
         self.wake(&partition_ended_topic(StepExecutionId::new(manager)));
         Ok(self.lease_forget(end.lease, end.fence).await? == 1)
-    }
-
-    pub async fn open_partitions(&mut self, manager: StepExecutionId) -> Result<u64> {
-        Ok(u64::try_from(self.partition_count_open(manager).await?).unwrap_or_default())
     }
 
     /// Ends the free partitions of this step as stopped; a restart runs them. False if the execution is no longer ours:

@@ -3,7 +3,7 @@
 use super::columns;
 use super::record::{EXECUTION, STEP};
 use crate::error::Result;
-use crate::statement::stored;
+use crate::statement::{statements, stored};
 use crate::tx::Jobs;
 use tidemill_domain::job::previous_run::{Continuation, PreviousRun, continuation};
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
@@ -57,5 +57,19 @@ impl Jobs<'_> {
             }
         }
         Ok(PreviousPosition::None)
+    }
+}
+
+statements! {
+    /// The previous run of a step in any other instance of the job. By the primary key, backwards.
+    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<PreviousStep> {
+        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id, s.status as status,
+                e.status as job_status, coalesce(c.serialized_context, c.short_context) as context
+         from batch_step_execution s
+         join batch_job_execution e on e.job_execution_id = s.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         left join batch_step_execution_context c on c.step_execution_id = s.step_execution_id
+         where i.job_name = $1 and s.step_name = $2 and i.job_instance_id <> $3 and s.step_execution_id < $4
+         order by s.step_execution_id desc limit 1"
     }
 }

@@ -4,7 +4,9 @@
 //! instances before it reads them: a launch of one of them either has committed and is seen, or waits, finds the
 //! instance gone, and creates a new one. Instances that others have locked are left for the next time.
 
+use crate::codec::DbStamp;
 use crate::error::Result;
+use crate::statement::{column, statements};
 use crate::tx::Jobs;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tidemill_domain::job::retention::{self, InstanceFacts, Kept, Retention};
@@ -250,4 +252,109 @@ fn known(status: Option<&str>) -> BatchStatus {
 fn removed(instances: &[i64], executions: &[i64], steps: &[i64]) -> Removed {
     let count = |rows: &[i64]| rows.len() as u64;
     Removed { instances: count(instances), executions: count(executions), steps: count(steps) }
+}
+
+statements! {
+    /// The next job by name.
+    pub fn Jobs::next(after: Option<&str>) -> Option<String> {
+        bind(after.unwrap_or_default())
+        "select job_name from batch_job_instance where job_name > $1 order by job_name limit 1"
+    }
+
+    /// The newest instance of a job that is not among the newest `keep`.
+    fn job_purge_newest_beyond(job: &str, keep: u32) -> Option<i64> {
+        "select job_instance_id from batch_job_instance where job_name = $1 order by job_instance_id desc
+         limit 1 offset $2"
+    }
+
+    /// Instances of a job in the range, the oldest first. Needs the index on the instances of a job.
+    fn job_purge_walk(job: &str, after: i64, up_to: i64, limit: u32) -> Vec<i64> {
+        "select job_instance_id from batch_job_instance
+         where job_name = $1 and job_instance_id > $2 and job_instance_id <= $3
+         order by job_instance_id limit $4"
+    }
+
+    /// Locks instances, so that launches wait; skips locked ones. Read dependent rows after this, not before.
+    fn job_purge_lock(instances: &[i64]) -> Vec<i64> {
+        "select job_instance_id from batch_job_instance where job_instance_id {in $1}
+         order by job_instance_id {for update skip locked}"
+    }
+
+    /// The executions of instances by status. Needs the index on the executions of an instance.
+    fn job_purge_runs(instances: &[i64]) -> Vec<RunsRow> {
+        "select job_instance_id as job_instance_id, status as status, min(job_execution_id) as earliest,
+                max(job_execution_id) as latest, count(*) as executions
+         from batch_job_execution where job_instance_id {in $1}
+         group by job_instance_id, status
+         order by job_instance_id, latest"
+    }
+
+    /// When executions were created, and when they ended or last changed.
+    fn job_purge_times(executions: &[i64]) -> Vec<(i64, DbStamp, DbStamp)> {
+        "select job_execution_id, create_time, coalesce(end_time, last_updated, create_time)
+         from batch_job_execution where job_execution_id {in $1}"
+    }
+
+    /// The instances with a due restart, and those with an execution held by a process.
+    fn job_purge_bound(instances: &[i64]) -> Vec<(i64, bool, bool)> {
+        "select e.job_instance_id, count(*) filter (where n.restart_due {= 1}) > 0, count(l.name) > 0
+         from batch_job_execution e
+         left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         left join tidemill_lease l on l.kind = 'job'
+             and l.name = cast(e.job_execution_id as text)
+             and l.owner is not null
+         where e.job_instance_id {in $1} and (n.restart_due {= 1} or l.name is not null)
+         group by e.job_instance_id"
+    }
+
+    /// For instances that ran as a step of another job: the status of the last execution of that job's instance.
+    fn job_purge_outers(instances: &[i64]) -> Vec<(i64, Option<String>)> {
+        "select distinct e.job_instance_id, last.status from batch_job_execution e
+         join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+             and n.outer_execution_id is not null
+         join batch_job_execution o on o.job_execution_id = n.outer_execution_id
+         join batch_job_execution last on last.job_execution_id = (
+             select max(l.job_execution_id)
+             from batch_job_execution l
+             where l.job_instance_id = o.job_instance_id
+         )
+         where e.job_instance_id {in $1}"
+    }
+
+    fn job_purge_executions(instances: &[i64]) -> Vec<i64> {
+        "select job_execution_id from batch_job_execution where job_instance_id {in $1}"
+    }
+
+    fn job_purge_steps(executions: &[i64]) -> Vec<i64> {
+        "select step_execution_id from batch_step_execution where job_execution_id {in $1}"
+    }
+
+    /// Only free ones.
+    fn job_purge_delete_leases(executions: &[i64]) -> () {
+        bind(column(executions, i64::to_string))
+        "delete from tidemill_lease where kind = 'job' and name {in $1} and owner is null"
+    }
+}
+
+macro_rules! deletes {
+    ($($name:ident: $table:literal by $key:literal;)+) => {
+        statements! { $(
+            fn $name(ids: &[i64]) -> () {
+                concat!("delete from ", $table, " where ", $key, " {in $1}")
+            }
+        )+ }
+    };
+}
+
+// Rows after all that refer to them.
+deletes! {
+    job_purge_delete_rejects: "tidemill_reject" by "step_execution_id";
+    job_purge_delete_step_contexts: "batch_step_execution_context" by "step_execution_id";
+    job_purge_delete_step_notes: "tidemill_step_execution" by "step_execution_id";
+    job_purge_delete_steps: "batch_step_execution" by "step_execution_id";
+    job_purge_delete_parameters: "batch_job_execution_params" by "job_execution_id";
+    job_purge_delete_contexts: "batch_job_execution_context" by "job_execution_id";
+    job_purge_delete_notes: "tidemill_job_execution" by "job_execution_id";
+    job_purge_delete_executions: "batch_job_execution" by "job_execution_id";
+    job_purge_delete_instances: "batch_job_instance" by "job_instance_id";
 }

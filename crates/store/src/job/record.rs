@@ -65,9 +65,7 @@ stored! {
         pub last: Option<LastExecution> => last(row)?,
         pub parameters: Vec<ParameterRecord> => Vec::new(),
     }
-}
 
-stored! {
     /// As stored. Its type may be one that only Java knows.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ParameterRecord in PARAMETER |row| {
@@ -76,16 +74,12 @@ stored! {
         pub value: String = "parameter_value",
         pub is_identifying: bool => row.get::<String>("identifying")?.trim() == "Y",
     }
-}
 
-stored! {
     pub(crate) struct ParameterRow in PARAMETER |row| {
         pub(super) execution: i64 = "job_execution_id",
         pub(super) parameter: ParameterRecord => Stored::from_columns(row)?,
     }
-}
 
-stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ExecutionRecord in EXECUTION |row| {
         pub id: ExecutionId = "job_execution_id",
@@ -208,20 +202,11 @@ pub(super) fn status_of(word: Option<&str>, table: &'static str, row: i64) -> Re
     word.and_then(|word| word.parse().ok()).ok_or_else(|| damaged(table, "status", row))
 }
 
-impl Stored for Counters {
-    const PLACE: (&'static str, &'static str) = STEP;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            read: row.get("read_count")?,
-            write: row.get("write_count")?,
-            filter: row.get("filter_count")?,
-            read_skip: row.get("read_skip_count")?,
-            process_skip: row.get("process_skip_count")?,
-            write_skip: row.get("write_skip_count")?,
-            commit: row.get("commit_count")?,
-            rollback: row.get("rollback_count")?,
-        })
+stored! {
+    impl Counters in STEP {
+        read = "read_count", write = "write_count", filter = "filter_count", read_skip = "read_skip_count",
+        process_skip = "process_skip_count", write_skip = "write_skip_count", commit = "commit_count",
+        rollback = "rollback_count",
     }
 }
 

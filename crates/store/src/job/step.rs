@@ -1,12 +1,16 @@
 //! The course of a step, as the process that runs the job records it: its start, the end of each chunk (counters,
 //! context and fence, in the transaction that has the items of the chunk), items that it skipped, and its end.
 
-use super::columns;
+use super::columns::{self, ExitColumns};
+use super::execution::Sequence;
 use super::record::StepRecord;
+use crate::codec::{DbStamp, storable};
 use crate::crash_point;
 use crate::error::Result;
-use crate::statement::stored;
-use crate::tx::{Jobs, Sequence};
+use crate::statement::{One, Total, rows, statements, stored};
+use crate::tx::Jobs;
+use serde_json::json;
+use tidemill_domain::job::context;
 use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
@@ -62,7 +66,11 @@ impl Jobs<'_> {
             return Ok(StepStart::Fenced);
         }
         let last = self.job_step_last(request.instance, request.step).await?;
-        let starts = self.starts(request).await?;
+        // Starts are counted only where the rules need it.
+        let starts = match request.rules.start_limit {
+            u32::MAX => 0,
+            limit => self.job_step_starts(request.instance, request.step, limit).await?,
+        };
         let last_step = last.as_ref().map(|last| LastStep {
             status: last.status,
             is_of_this_execution: last.execution == request.execution,
@@ -84,8 +92,7 @@ impl Jobs<'_> {
         }
     }
 
-    /// Records how a step ended; its context was saved with its last chunk. False if the execution is no longer ours:
-    /// roll back.
+    /// Records how a step ended; its last chunk has saved its context. If false, it is no longer ours: roll back.
     #[crate::boxed]
     pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool> {
         if !self.leases().confirm(end.lease, end.fence).await? {
@@ -125,18 +132,8 @@ impl Jobs<'_> {
         let now = self.now().await?.into();
         self.job_draw_id(Sequence::Step).await?;
         let id = self.job_step_insert(request.execution, request.step, now).await?;
-        self.job_context_insert_of_step(id, &columns::context(&text)).await?;
+        self.job_context_insert_of_step(id, &text).await?;
         Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
-    }
-
-    /// Counts starts only where the rules need it.
-    async fn starts(&mut self, request: &StepRequest<'_>) -> Result<u64> {
-        let limit = request.rules.start_limit;
-        if limit == u32::MAX {
-            return Ok(0);
-        }
-        let starts = self.job_step_starts(request.instance, request.step, limit).await?;
-        Ok(starts.unsigned_abs())
     }
 }
 
@@ -168,9 +165,8 @@ impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     #[crate::boxed]
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved> {
-        let context = chunk.context.map(columns::context);
         let now = self.fake_now().map(Into::into);
-        let saved = self.job_chunk_save(chunk, context.as_ref(), now).await?;
+        let saved = self.job_chunk_save(chunk, now).await?;
         crash_point!("chunk_saved");
         Ok(match saved {
             Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },
@@ -189,19 +185,6 @@ pub struct RejectRow {
     pub item: Option<String>,
 }
 
-impl RejectRow {
-    /// The item may contain NUL, which PostgreSQL cannot store.
-    fn storable(&self) -> Self {
-        Self {
-            phase: self.phase,
-            kind: columns::storable(&self.kind),
-            error: columns::storable(&self.error),
-            place: self.place.as_deref().map(columns::storable),
-            item: self.item.as_deref().map(columns::storable),
-        }
-    }
-}
-
 stored! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct RejectRecord in ("tidemill_reject", "id") {
@@ -215,11 +198,210 @@ stored! {
     }
 }
 
-impl Jobs<'_> {
+/// The columns of a step with ours.
+macro_rules! steps {
+    () => {
+        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                s.step_name as step_name, s.version as version, s.status as status,
+                coalesce(s.exit_code, '') as exit_code, coalesce(n.exit_text, s.exit_message, '') as exit_message,
+                s.create_time as create_time, s.start_time as start_time, s.end_time as end_time,
+                s.last_updated as last_updated,
+                coalesce(s.commit_count, 0) as commit_count, coalesce(s.read_count, 0) as read_count,
+                coalesce(s.filter_count, 0) as filter_count, coalesce(s.write_count, 0) as write_count,
+                coalesce(s.read_skip_count, 0) as read_skip_count,
+                coalesce(s.write_skip_count, 0) as write_skip_count,
+                coalesce(s.process_skip_count, 0) as process_skip_count,
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery "
+    };
+}
+
+statements! {
+    /// The last run of a step in its instance. The executions of an instance are sequential, so it belongs to the last
+    /// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
+    fn job_step_last(instance: InstanceId, step: &str) -> Option<StepRecord> {
+        concat!(
+            steps!(),
+            ", null{::text} as process
+             from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+             where e.job_instance_id = $1 and s.step_name = $2
+             order by e.job_execution_id desc, s.step_execution_id desc limit 1"
+        )
+    }
+
+    /// Counts at most `counted_max` starts in the instance.
+    fn job_step_starts(instance: InstanceId, step: &str, counted_max: u32) -> Total {
+        "select count(*)
+         from (
+             select 1
+             from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             where e.job_instance_id = $1
+               and s.step_name = $2
+             order by e.job_execution_id
+             limit $3
+         ) counted"
+    }
+
+    fn job_step_insert(execution: ExecutionId, step: &str, now: DbStamp) -> One<i64> {
+        bind(step, execution, now)
+        "insert into batch_step_execution
+             (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
+              commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+              process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+         values ({next batch_step_execution_seq}, 0, $1, $2, $3, $3, 'STARTED', 0, 0, 0, 0, 0, 0, 0, 0,
+                 'EXECUTING', '', $3)
+         returning step_execution_id"
+    }
+
+    /// Waits for all transactions that write the step. Shows whether a chunk was recorded whose commit had no answer.
+    pub fn Jobs::settled_version(id: StepExecutionId) -> Option<i64> {
+        "select version from batch_step_execution where step_execution_id = $1 {for update}"
+    }
+
+    fn job_step_save_end(end: &StepEnd<'_>, exit: &ExitColumns, now: DbStamp) -> u64 {
+        bind(
+            end.id, end.execution, end.status.as_str(), &exit.code, &exit.message, now,
+            end.counters.commit, end.counters.read, end.counters.filter,
+            end.counters.write, end.counters.read_skip, end.counters.write_skip,
+            end.counters.process_skip, end.counters.rollback,
+        )
+        "update batch_step_execution
+         set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,
+             last_updated = $6, commit_count = $7, read_count = $8, filter_count = $9, write_count = $10,
+             read_skip_count = $11, write_skip_count = $12, process_skip_count = $13, rollback_count = $14
+         where step_execution_id = $1 and job_execution_id = $2"
+    }
+
+    /// Ends the running steps of an execution that no process runs.
+    fn job_step_fail_running(execution: ExecutionId, message: &str, now: DbStamp) -> () {
+        "update batch_step_execution
+         set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2, end_time = $3,
+             last_updated = $3
+         where job_execution_id = $1 and status in ('STARTING', 'STARTED', 'STOPPING')"
+    }
+
+    /// The same for steps with unknown end, on an operator's word.
+    fn job_step_fail_unknown(execution: ExecutionId, message: &str, now: DbStamp) -> () {
+        "update batch_step_execution
+         set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2,
+             end_time = coalesce(end_time, $3), last_updated = $3
+         where job_execution_id = $1 and status = 'UNKNOWN'"
+    }
+
+    /// In the order in which they were started.
+    pub fn Jobs::steps(execution: ExecutionId) -> Vec<StepRecord> {
+        concat!(
+            steps!(),
+            ", r.name as process
+             from batch_step_execution s
+             left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+             left join tidemill_partition p on p.step_execution_id = s.step_execution_id
+             left join tidemill_process r on r.id = p.owner
+             where s.job_execution_id = $1 order by s.step_execution_id"
+        )
+    }
+
     /// They commit with the chunk.
-    pub async fn insert_rejects(&mut self, step: StepExecutionId, rows: &[RejectRow]) -> Result<()> {
-        let now = self.now().await?;
-        let rows: Vec<RejectRow> = rows.iter().map(RejectRow::storable).collect();
-        Ok(self.job_reject_insert(step, &rows, now).await?)
+    pub fn Jobs::insert_rejects(step: StepExecutionId, rejects: &[RejectRow]) at now -> () {
+        bind(
+            step, now,
+            rows(rejects, |RejectRow { phase, kind, error, place, item }| json!({
+                "phase": phase, "kind": storable(kind), "error": storable(error),
+                "place": place.as_deref().map(storable), "item": item.as_deref().map(storable),
+            })),
+        )
+        "insert into tidemill_reject (step_execution_id, at, phase, kind, error, place, item)
+         select $1, $2, phase, kind, error, place, item
+         from {rows new $3: phase text, kind text, error text, place text, item text}"
+    }
+
+    /// In order.
+    pub fn Jobs::rejects(step: StepExecutionId, after: i64, limit: u32) -> Vec<RejectRecord> {
+        "select id, at, phase, kind, error, place, item from tidemill_reject
+         where step_execution_id = $1 and id > $2 order by id limit $3"
+    }
+
+    /// Saves a chunk in one round trip: the fence (a lock on the lease that a take-over has to wait for), the counters,
+    /// the context, and whether a stop was requested. Returns the new version of the step; `None` if the lease has
+    /// moved on, and then nothing was written.
+    fn job_chunk_save(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
+        postgres {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
+                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
+                chunk.counters.write_skip, chunk.counters.process_skip,
+                chunk.counters.rollback, now,
+                chunk.context.map(|text| context::columns(text).0),
+                chunk.context.and_then(|text| context::columns(text).1),
+            )
+            "with fence as materialized (
+                 select 1
+                 from tidemill_lease
+                 where kind = $1
+                   and name = $2
+                   and owner = $3
+                   and epoch = $4
+                 for key share
+             ), step as (
+                 update batch_step_execution s
+                 set version = s.version + 1, status = 'STARTED', commit_count = $7, read_count = $8,
+                     filter_count = $9, write_count = $10, read_skip_count = $11, write_skip_count = $12,
+                     process_skip_count = $13, rollback_count = $14,
+                     last_updated = coalesce($15, clock_timestamp() at time zone 'UTC')
+                 from fence
+                 where s.step_execution_id = $5
+                   and s.job_execution_id = $6
+                 returning s.version
+             ), context as (
+                 update batch_step_execution_context c
+                 set short_context = $16, serialized_context = $17
+                 from fence
+                 where c.step_execution_id = $5
+                   and $16::text is not null
+             )
+             select step.version, coalesce(e.status = 'STOPPING', false) from step
+             join batch_job_execution e on e.job_execution_id = $6"
+        }
+        sqlite |tx: Tx| {
+            let Some(saved) = tx.job_chunk_save_step(chunk, now).await? else { return Ok(None) };
+            if let Some(text) = chunk.context {
+                tx.job_context_save_of_step(chunk.step, text).await?;
+            }
+            Ok(Some(saved))
+        }
+    }
+
+    /// The fence and the counters. On PostgreSQL a part of `job_chunk_save`.
+    fn job_chunk_save_step(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
+        postgres { nothing }
+        sqlite {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
+                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
+                chunk.counters.write_skip, chunk.counters.process_skip,
+                chunk.counters.rollback, now,
+            )
+            "update batch_step_execution
+             set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,
+                 write_count = $10, read_skip_count = $11, write_skip_count = $12, process_skip_count = $13,
+                 rollback_count = $14,
+                 last_updated = coalesce($15, strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')
+             where step_execution_id = $5
+               and job_execution_id = $6
+               and exists (
+                   select 1
+                   from tidemill_lease
+                   where kind = $1
+                     and name = $2
+                     and owner = $3
+                     and epoch = $4
+               )
+             returning version, coalesce(
+                 (select e.status = 'STOPPING' from batch_job_execution e where e.job_execution_id = $6), 0)"
+        }
     }
 }

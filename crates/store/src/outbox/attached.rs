@@ -11,7 +11,6 @@ pub mod stats;
 
 use super::SLOTS;
 use crate::error::{Result, StoreError};
-use crate::item::Reading;
 use crate::statement::stored;
 use crate::statements::outbox::attached as statement;
 use crate::store::Store;
@@ -118,8 +117,7 @@ impl Store {
         Ok(found?.1.faults)
     }
 
-    /// Creates the indexes that relays need, without blocking writers; rebuilds half-made ones. Returns what was
-    /// created. It can be killed and repeated.
+    /// Creates the indexes that relays need, without blocking writers; rebuilds half-made ones. It can be repeated.
     #[crate::boxed]
     pub async fn index_attached(&self, name: &TableName) -> Result<Vec<String>, AttachError> {
         let mut connection = self.connection_for_attaching().await?;
@@ -153,10 +151,8 @@ impl Store {
 
     /// A separate connection without timeouts, because indexes are made outside of transactions.
     async fn connection_for_attaching(&self) -> Result<PgConnection, AttachError> {
-        match self.reading() {
-            Reading::Postgres(options) => Ok(PgConnection::connect_with(&options).await?),
-            Reading::SqliteFile(_) | Reading::SqliteMemory => Err(AttachError::Unsupported),
-        }
+        let options = self.postgres_options().ok_or(AttachError::Unsupported)?;
+        Ok(PgConnection::connect_with(&options).await?)
     }
 }
 
@@ -174,8 +170,7 @@ fn cannot_index(name: &TableName, index: Index, error: sqlx::Error) -> AttachErr
     }
 }
 
-/// One process at a time per table. It does not wait: a waiting transaction has a snapshot, which `create index
-/// concurrently` would wait for.
+/// One process at a time per table. It does not wait: its snapshot would block `create index concurrently`.
 async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result<(), AttachError> {
     let is_ours: bool = sqlx::query_scalar("select pg_try_advisory_lock(hashtextextended($1, 1953066085))")
         .bind(name.quoted())

@@ -1,5 +1,4 @@
-//! Unpublished events: how many, and since when. [`lag`](super::lag) counts events that no relay has read, per slot;
-//! this file counts failed events.
+//! Unpublished events: how many, and since when. [`lag`](super::lag) counts unread ones, this file failed ones.
 
 use crate::error::Result;
 use crate::outbox::lag::SlotLag;

@@ -3,7 +3,7 @@
 use super::failed_event::FailedEventDetail;
 use crate::codec::{DbId, DbTime};
 use crate::error::{Result, StoreError, damaged};
-use crate::statement::{Columns, stored};
+use crate::statement::{Stored, stored};
 use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -120,17 +120,15 @@ impl TryFrom<RelayRow> for LiveRelay {
 stored! {
     pub(crate) struct RelayDetailRow in RELAY |row| {
         process: ProcessId,
-        tally: Tally => Tally { published: row.get("published")?, effort: effort(row)? },
-        relay: RelayRow => RelayRow::from_columns(row)?,
+        tally: Tally => Stored::from_columns(row)?,
+        relay: RelayRow => Stored::from_columns(row)?,
     }
 }
 
-fn effort(row: &Columns<'_>) -> Result<Effort, sqlx::Error> {
-    Ok(Effort {
-        polls: row.get("polls")?,
-        empty_polls: row.get("empty_polls")?,
-        queries: row.get("queries")?,
-    })
+stored! {
+    impl Effort in RELAY { polls, empty_polls, queries }
+
+    impl Tally in RELAY |row| { published, effort => Stored::from_columns(row)? }
 }
 
 impl RelayDetailRow {

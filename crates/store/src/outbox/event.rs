@@ -1,13 +1,14 @@
 //! Writes events in the transaction of the change they describe, and lists them.
 
 use super::{EVENTS, slot_of};
-use crate::codec::{DbText, DbTime, DbXid};
+use crate::codec::{DbText, DbTime, DbXid, hex};
 use crate::error::{Result, StoreError, damaged};
-use crate::statement::{Columns, stored};
-use crate::statements;
+use crate::statement::{Columns, statements, stored};
 use crate::tx::{Outbox, Tx};
+use serde_json::json;
 use sqlx::PgConnection;
 use std::slice;
+use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::{
     Aggregate, BadEvent, EventId, NewEvent, Payload, Slot, StoredEvent, StoredHeaders,
 };
@@ -16,8 +17,7 @@ use tidemill_domain::time::Timestamp;
 /// Per statement.
 const EVENTS_MAX: usize = 10_000;
 
-/// Bytes of payloads per statement, unless one event alone has more: a statement is built in memory, here and in the
-/// server.
+/// Bytes of payloads per statement, unless one event has more: here and in the server it is built in memory.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Absent conditions match everything.
@@ -71,7 +71,7 @@ impl From<&StoredEvent> for EventRecord {
 /// Writes an event in your own `sqlx` transaction, on the PostgreSQL database that Tidemill uses. It commits or rolls
 /// back with that transaction. No wake-up is sent, so relays find the event within a second.
 pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId> {
-    one(statements::outbox::event::insert_on(connection, slice::from_ref(event), None).await?)
+    one(insert_on(connection, slice::from_ref(event), None).await?)
 }
 
 impl Tx {
@@ -81,8 +81,7 @@ impl Tx {
         one(self.outbox_insert(slice::from_ref(event)).await?)
     }
 
-    /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Returns ascending ids,
-    /// in the same order.
+    /// [`publish`](Self::publish) for many, in few statements. Returns ascending ids, in the same order.
     #[crate::boxed]
     pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>> {
         let mut ids = Vec::with_capacity(events.len());
@@ -193,6 +192,117 @@ fn portions(events: &[NewEvent]) -> impl Iterator<Item = &[NewEvent]> {
         rest = others;
         (!some.is_empty()).then_some(some)
     })
+}
+
+pub(super) fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
+    match payload {
+        Payload::Json(text) => (Some(text), None),
+        Payload::Bytes(bytes) => (None, Some(bytes)),
+        Payload::Tombstone => (None, None),
+    }
+}
+
+/// Null if there are none.
+pub(super) fn headers_column(headers: &Headers) -> Option<String> {
+    (!headers.is_empty()).then(|| json!(headers).to_string())
+}
+
+/// `outbox_event_insert` on any connection.
+async fn insert_on(
+    connection: &mut PgConnection,
+    events: &[NewEvent],
+    now: Option<Timestamp>,
+) -> Result<Vec<i64>, sqlx::Error> {
+    let texts = |column: fn(&NewEvent) -> &str| events.iter().map(column).collect::<Vec<_>>();
+    let (payloads, bytes): (Vec<_>, Vec<_>) =
+        events.iter().map(|event| payload_columns(event.payload())).unzip();
+    sqlx::query_scalar(
+        "insert into outbox_event
+             (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
+         select aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, coalesce($8, now())
+         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[])
+             as event (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers)
+         returning id",
+    )
+    .bind(texts(|event| &event.aggregate().kind))
+    .bind(texts(|event| &event.aggregate().id))
+    .bind(texts(NewEvent::event_type))
+    .bind(texts(NewEvent::topic))
+    .bind(payloads)
+    .bind(bytes)
+    .bind(events.iter().map(|event| headers_column(event.headers())).collect::<Vec<_>>())
+    .bind(now.map(DbTime))
+    .fetch_all(connection)
+    .await
+}
+
+statements! {
+    /// Returns ids, drawn in the order of the events. The table computes the slot.
+    fn outbox_event_insert(events: &[NewEvent], now: Option<Timestamp>) -> Vec<i64> {
+        postgres |connection| {
+            insert_on(connection, events, now).await
+        }
+        sqlite |connection| {
+            // Ids are drawn in order. JSON has no bytes, so they are sent as hexadecimal digits.
+            let rows: Vec<_> = events
+                .iter()
+                .map(|event| {
+                    let (payload, bytes) = payload_columns(event.payload());
+                    let aggregate = event.aggregate();
+                    json!([
+                        event.slot().get(),
+                        aggregate.kind,
+                        aggregate.id,
+                        event.event_type(),
+                        event.topic(),
+                        payload,
+                        bytes.map(hex),
+                        headers_column(event.headers()),
+                    ])
+                })
+                .collect();
+            sqlx::query_scalar(
+                "insert into outbox_event
+                     (slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
+                 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, unhex(value ->> 6),
+                        value ->> 7, coalesce($2, cast((julianday('now') - 2440587.5) * 86400000000 as integer))
+                 from json_each($1) order by key returning id",
+            )
+            .bind(json!(rows).to_string())
+            .bind(now.map(DbTime))
+            .fetch_all(connection)
+            .await
+        }
+    }
+
+    fn outbox_event_find(id: EventId) -> Option<EventRow> {
+        "select id, {xid} as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
+                headers, created_at
+         from outbox_event where id = $1"
+    }
+
+    /// Those of these events that exist, each with its transaction and slot. By the primary key.
+    fn outbox_event_places(ids: &[i64]) -> Vec<(i64, DbXid, Option<i16>)> {
+        "select id, {xid}, slot from outbox_event where id {in $1}"
+    }
+
+    /// Newest first, without payload and headers. By the primary key: no other column is indexed, because that would slow down writers: a filter
+    /// that matches few events reads all that are kept.
+    pub fn Outbox::events(filter: &EventFilter, limit: u32) -> Vec<EventRecord> {
+        bind(
+            filter.before, &filter.aggregate_type, &filter.aggregate_id, &filter.topic,
+            &filter.event_type, limit,
+        )
+        "select id, slot, aggregate_type, aggregate_id, event_type, topic,
+                coalesce(octet_length(payload), octet_length(payload_bytes)){::bigint} as bytes, created_at
+         from outbox_event
+         where ($1{::bigint} is null or id < $1)
+           and ($2{::text} is null or aggregate_type = $2)
+           and ($3{::text} is null or aggregate_id = $3)
+           and ($4{::text} is null or topic = $4)
+           and ($5{::text} is null or event_type = $5)
+         order by id desc limit $6"
+    }
 }
 
 #[cfg(test)]

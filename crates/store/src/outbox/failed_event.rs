@@ -15,7 +15,8 @@ pub use operate::{Operation, OperationResult, Selection};
 use super::{FAILED_EVENT, numbers};
 use crate::error::Result;
 use crate::statement::{Columns, Stored, stored};
-use crate::tx::{FailedEventChange, Outbox};
+use crate::statements::outbox::failed_event::FailedEventChange;
+use crate::tx::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::failed_event::{
     self, Attempt, Attempted, FailedEvent, FailedEventState, Place, Settlement, StateWord,
@@ -72,7 +73,8 @@ impl Outbox<'_> {
         if new.is_empty() {
             return Ok(());
         }
-        self.lock_failed_events(new.iter().map(|new| new.slot)).await?;
+        let slots: BTreeSet<Slot> = new.iter().map(|new| new.slot).collect();
+        self.failed_event_lock(&numbers(&Vec::from_iter(slots))).await?;
         let ids: Vec<i64> = new.iter().map(|new| new.event_id.get()).collect();
         let known: BTreeSet<i64> = self.failed_event_known(&ids).await?.into_iter().collect();
         let mut fresh: Vec<&NewFailedEvent> =
@@ -97,8 +99,7 @@ impl Outbox<'_> {
         Ok(self.failed_event_blocked(&numbers(slots)).await?.into_iter().map(|row| row.key).collect())
     }
 
-    /// Settles attempts. Changes by an operator since the attempt win; the new first event of an aggregate is due at
-    /// once.
+    /// Settles attempts. Later changes by an operator win; the new first event of an aggregate is due at once.
     #[crate::boxed]
     pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
@@ -116,7 +117,10 @@ impl Outbox<'_> {
                     Settlement::Left => {}
                     Settlement::Gone => gone.push((row.event_id, row.failed_event.revision)),
                     Settlement::Now(after) => {
-                        let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
+                        let error = match by_id.get(&row.event_id).map(|settled| &settled.what) {
+                            Some(SettledAs::Refused { error, .. }) => Some(storable(error)),
+                            Some(SettledAs::Delivered) | None => None,
+                        };
                         let seen = row.failed_event.revision;
                         changes.push(FailedEventChange { event_id: row.event_id, seen, after, error });
                     }
@@ -135,13 +139,6 @@ impl Outbox<'_> {
         let open = self.open_aggregates(keys.iter().map(|(slot, aggregate)| (*slot, aggregate))).await?;
         let unblocked = keys.into_iter().filter(|key| !open.contains(key)).collect();
         Ok(Settling { changed, unblocked })
-    }
-
-    /// Locks them against all other writers.
-    async fn lock_failed_events(&mut self, slots: impl Iterator<Item = Slot>) -> Result<()> {
-        let slots: BTreeSet<Slot> = slots.collect();
-        let slots: Vec<Slot> = slots.into_iter().collect();
-        Ok(self.failed_event_lock(&numbers(&slots)).await?)
     }
 
     /// Those of these events that have failed, locked, in order of sequence.
@@ -220,13 +217,6 @@ impl Stored for FailedEvent {
             _ => return Err(row.damaged("state")),
         };
         Ok(Self { state, attempts: row.get("attempts")?, revision: row.get("revision")? })
-    }
-}
-
-fn error_of(what: &SettledAs) -> Option<String> {
-    match what {
-        SettledAs::Delivered => None,
-        SettledAs::Refused { error, .. } => Some(storable(error)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::relay::cursors_of;
 use crate::error::{Result, StoreError};
-use crate::statement::{Columns, Stored};
+use crate::statement::stored;
 use crate::tx::Outbox;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,18 +38,8 @@ impl Outbox<'_> {
     }
 }
 
-impl Stored for Place {
-    const PLACE: (&'static str, &'static str) = ("tidemill_outbox_slot", "slot");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            slot: row.get("slot")?,
-            epoch: row.get("epoch")?,
-            owner: row.get("owner")?,
-            window: row.json("place")?,
-            seq: row.get("seq")?,
-        })
-    }
+stored! {
+    impl Place in ("tidemill_outbox_slot", "slot") |row| { slot, epoch, owner, window => row.json("place")?, seq }
 }
 
 /// The positions of slots, for statements that compare them with events.

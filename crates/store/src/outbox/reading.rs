@@ -7,8 +7,9 @@
 
 use super::event::EventRow;
 use crate::error::{Result, damaged};
+use crate::statements::outbox::reading::{Most, Size, Span};
 use crate::store::Store;
-use crate::tx::{Most, Outbox, Size, Span};
+use crate::tx::Outbox;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::snapshot::Snapshot;
 use tidemill_domain::outbox::stored::StoredEvent;
@@ -31,8 +32,7 @@ pub struct Reading<'a> {
     pub limit: u32,
 }
 
-/// The lowest and the highest id of a window. They name the window, because using them for another one would lose
-/// events.
+/// The lowest and the highest id of a window, and its name: for another window they would lose events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Low {
     from: Snapshot,
@@ -164,8 +164,7 @@ impl Outbox<'_> {
         Ok(Some(page))
     }
 
-    /// Computes slots that other programs have left out; returns how many. Only SQLite needs it. An id that is not
-    /// UTF-8 gets the slot of its displayed text.
+    /// Computes slots that other programs have left out, on SQLite; returns how many. Ids count as they are displayed.
     pub async fn fill_slots(&mut self, limit: u32) -> Result<u64> {
         let rows = self.outbox_slotless(limit.into()).await?;
         let slots: Vec<(i64, u8)> =

@@ -67,8 +67,7 @@ pub struct RelayFence<'a> {
     pub acks: i64,
     /// The lease's duration from the next acknowledgement on.
     pub lease: Duration,
-    /// The server history of its snapshots, if it has seen one. After a fail-over the same numbers may belong to other
-    /// transactions.
+    /// The server history of its snapshots, if known. After a fail-over, numbers may belong to other transactions.
     pub timeline: Option<&'a str>,
     /// Its statements since it joined. Saved with every write.
     pub effort: Effort,
@@ -100,8 +99,7 @@ pub struct Retired {
 }
 
 impl Outbox<'_> {
-    /// Adds a relay, unless its settings contradict those of the others. Commit either way: it also shortens leases
-    /// that reach too far because the clock has gone back.
+    /// Adds a relay that fits the others. Commit either way: it also shortens leases after the clock has gone back.
     #[crate::boxed]
     pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>> {
         // One at a time, so that two newcomers see each other.
@@ -125,8 +123,7 @@ impl Outbox<'_> {
     }
 
     async fn live_relays_at(&mut self, now: Timestamp) -> Result<Vec<LiveRelay>> {
-        let rows = self.outbox_relay_list().await?;
-        rows.into_iter().filter(|row| row.is_live(now)).map(LiveRelay::try_from).collect()
+        live(self.outbox_relay_list().await?, now)
     }
 
     /// Renews the lease and looks for work; `None` if the relay has ended or its row has changed.
@@ -143,17 +140,12 @@ impl Outbox<'_> {
         let free: Vec<i16> = serde_json::from_str(&row.free)
             .map_err(|_| damaged("tidemill_outbox_slot", "slot", "of a look"))?;
         let has_lapsed = relays.iter().any(|relay| !relay.is_live(now));
-        let live = relays
-            .into_iter()
-            .filter(|relay| relay.is_live(now))
-            .map(LiveRelay::try_from)
-            .collect::<Result<_, _>>()?;
         Ok(Some(View {
             acks,
             snapshot,
             timeline: row.timeline,
             floor: EventId::new(row.floor_id),
-            live,
+            live: live(relays, now)?,
             has_lapsed,
             free: free.into_iter().map(own_slot).collect::<Result<_, _>>()?,
             has_events: row.has_events,
@@ -264,8 +256,7 @@ impl Outbox<'_> {
         Ok(true)
     }
 
-    /// Ends relays whose lease has passed, and frees their slots. Skips damaged rows: an operator has to set the
-    /// position.
+    /// Ends relays whose lease has passed, and frees their slots. Damaged rows are left to an operator.
     #[crate::boxed]
     pub async fn retire_relays(&mut self) -> Result<Retired> {
         let now = self.now().await?;
@@ -316,6 +307,10 @@ crate::statement::row! {
         is_due: bool,
         attached: String,
     }
+}
+
+fn live(rows: Vec<RelayRow>, now: Timestamp) -> Result<Vec<LiveRelay>> {
+    rows.into_iter().filter(|row| row.is_live(now)).map(LiveRelay::try_from).collect()
 }
 
 pub(super) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>> {

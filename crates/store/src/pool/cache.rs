@@ -1,6 +1,5 @@
-//! What a process remembers of its pools between two passes, so that a pass need not read every ticket again. The
-//! version of a pool, compared under its lock, shows whether another process has changed it; then only changed tickets
-//! are read.
+//! What a process remembers of its pools between two passes. A pool's version, compared under its lock, shows whether
+//! another process has changed it; then only changed tickets are read.
 
 use super::PoolRecord;
 use super::row::PoolRow;

@@ -1,8 +1,9 @@
 //! Past decisions about a pool, and its past settings. The log goes back as far as it is kept.
 
-use super::row::LOG;
+use super::row::{LOG, LogRow};
+use crate::codec::DbTime;
 use crate::error::Result;
-use crate::statement::stored;
+use crate::statement::{statements, stored};
 use crate::tx::Pools;
 use tidemill_domain::pool::event::{Event, Record};
 use tidemill_domain::pool::{PoolName, Settings, TicketId};
@@ -69,5 +70,97 @@ fn settings(record: Record) -> Option<(Timestamp, Settings)> {
     match record.event {
         Event::Configured { settings } | Event::Snapshot { settings, .. } => Some((record.at, *settings)),
         _ => None,
+    }
+}
+
+statements! {
+    /// After this position, in order of decision.
+    fn pool_log_from(pool: &str, after: (i64, i32), limit: i64) -> Vec<Record> {
+        bind(pool, after.0, after.1, limit)
+        "select pool, version, seq, at, event from tidemill_pool_log
+         where pool = $1 and (version, seq) > ($2, $3) order by version, seq limit $4"
+    }
+
+    /// Newest first, of all pools. By the index on `at`, so that only the last ones are read.
+    fn pool_log_latest(limit: i64) -> Vec<LogRow> {
+        "select pool, version, seq, at, event from tidemill_pool_log
+         order by at desc, version desc, seq desc limit $1"
+    }
+
+    fn pool_log_latest_of(pool: &str, limit: i64) -> Vec<LogRow> {
+        "select pool, version, seq, at, event from tidemill_pool_log where pool = $1
+         order by version desc, seq desc limit $2"
+    }
+
+    /// All decisions about a ticket, in order.
+    pub fn Pools::ticket_log(ticket: TicketId, limit: u32) -> Vec<Record> {
+        "select pool, version, seq, at, event from tidemill_pool_log where ticket_id = $1
+         order by version, seq limit $2"
+    }
+
+    /// Version and instant of the newest snapshot before an instant.
+    fn pool_log_snapshot_before(pool: &str, before: Timestamp) -> Option<(i64, DbTime)> {
+        "select version, at from tidemill_pool_log where pool = $1 and kind = 'snapshot' and at < $2
+         order by at desc limit 1"
+    }
+
+    /// Oldest first. Rows of the log are never moved, so `ctid` is stable.
+    fn pool_log_delete_before(pool: &str, version: i64, limit: u32) -> u64 {
+        postgres {
+            "delete from tidemill_pool_log
+             where ctid = any(array(
+                 select ctid
+                 from tidemill_pool_log
+                 where pool = $1
+                   and version < $2
+                 order by version, seq
+                 limit $3
+             ))"
+        }
+        sqlite {
+            "delete from tidemill_pool_log
+             where pool = $1
+               and (version, seq) in (
+                   select version, seq
+                   from tidemill_pool_log
+                   where pool = $1
+                     and version < $2
+                   order by version, seq
+                   limit $3
+               )"
+        }
+    }
+
+    /// Newest first, from before a position; snapshots are left out. By the primary key.
+    pub fn Pools::decisions(name: &PoolName, before: Option<DecisionPlace>, limit: u32) -> Vec<Decision> {
+        bind(
+            name.as_str(), before.map_or(i64::MAX, |place| place.version), before.map_or(i32::MAX, |place| place.seq),
+            limit,
+        )
+        "select pool, version, seq, at, ticket_id, dag_id, run_id, event from tidemill_pool_log
+         where pool = $1 and (version, seq) < ($2, $3) and kind <> 'snapshot'
+         order by version desc, seq desc limit $4"
+    }
+
+    /// Newest first. By `tidemill_pool_log_configured`.
+    fn pool_configured_since(pool: &str, since: Timestamp, limit: i64) -> Vec<Record> {
+        "select pool, version, seq, at, event from tidemill_pool_log
+         where pool = $1 and kind = 'configured' and at >= $2 order by at desc limit $3"
+    }
+
+    /// By `tidemill_pool_log_configured`.
+    fn pool_configured_before(pool: &str, before: Timestamp) -> Option<Record> {
+        "select pool, version, seq, at, event from tidemill_pool_log
+         where pool = $1 and kind = 'configured' and at < $2 order by at desc limit 1"
+    }
+
+    /// The oldest snapshot, which has the settings when the log before it was deleted. By `tidemill_pool_log_snapshot`.
+    fn pool_first_snapshot(pool: &str) -> Option<Record> {
+        "select pool, version, seq, at, event from tidemill_pool_log where pool = $1 and kind = 'snapshot'
+         order by at limit 1"
+    }
+
+    fn pool_first_snapshot_at(pool: &str) -> Option<DbTime> {
+        "select at from tidemill_pool_log where pool = $1 and kind = 'snapshot' order by at limit 1"
     }
 }

@@ -1,8 +1,7 @@
-//! Creates, changes and removes pools, and releases tickets for operators. Each change has an audit entry in the same
-//! transaction, and a record in the log of the pool.
+//! Creates, changes and removes pools, and releases tickets. Each change has an audit entry and a log record.
 
 use super::pass::{Lapses, PassRequest};
-use super::row::{PoolRow, json};
+use super::row::json;
 use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::Result;
 use crate::tx::Pools;
@@ -28,8 +27,7 @@ impl Pools<'_> {
     #[crate::boxed]
     pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined> {
         let now = self.now().await?;
-        // Versions start at the current time, so a version remembered from an earlier pool of this name is always
-        // older.
+        // Versions start at the current time, so they are above those of an earlier pool of this name.
         if self.pool_insert(settings, &json(settings)?, now, now.as_micros()).await? == 0 {
             let taken = match self.pool_find(settings.name.as_str()).await? {
                 Some(_) => Defined::NameTaken,
@@ -45,16 +43,13 @@ impl Pools<'_> {
 
     /// Locks the pool for a change in this transaction.
     pub async fn lock(&mut self, name: &PoolName) -> Result<Option<PoolRecord>> {
-        let locked = self.pool_lock_all(&[name.to_string()]).await?;
-        Ok(locked.into_iter().next().map(|row| row.record))
+        Ok(self.pool_locked(name).await?.map(|row| row.record))
     }
 
     /// Changes the settings, and runs a pass with them.
     #[crate::boxed]
     pub async fn set(&mut self, settings: &Settings, actor: &Actor, reason: Option<&str>) -> Result<Defined> {
-        let name = settings.name.to_string();
-        let locked = self.pool_lock_all(std::slice::from_ref(&name)).await?;
-        let Some(PoolRow { record, .. }) = locked.into_iter().next() else { return Ok(Defined::NoSuchPool) };
+        let Some(record) = self.lock(&settings.name).await? else { return Ok(Defined::NoSuchPool) };
         if let Some(taken) = self.external_id_taken(settings).await? {
             return Ok(taken);
         }
@@ -79,8 +74,8 @@ impl Pools<'_> {
             let Settings { max_units, threshold_percent, .. } = settings;
             format!("{max_units} units at {threshold_percent} %")
         };
-        let entry =
-            AuditEntry::new(actor.clone(), verb, &object(&name)).from_to(&change(&before), &change(settings));
+        let entry = AuditEntry::new(actor.clone(), verb, &object(settings.name.as_str()))
+            .from_to(&change(&before), &change(settings));
         self.audit_insert(&entry.with_reason(reason), now).await?;
         Ok(Defined::Done)
     }
@@ -88,9 +83,8 @@ impl Pools<'_> {
     /// Removes a pool without live tickets, and its whole history.
     #[crate::boxed]
     pub async fn remove(&mut self, name: &PoolName, actor: &Actor, reason: Option<&str>) -> Result<Defined> {
-        let locked = self.pool_lock_all(&[name.to_string()]).await?;
-        let Some(row) = locked.first() else { return Ok(Defined::NoSuchPool) };
-        let tickets = row.record.active + row.record.waiting;
+        let Some(record) = self.lock(name).await? else { return Ok(Defined::NoSuchPool) };
+        let tickets = record.active + record.waiting;
         if tickets > 0 {
             return Ok(Defined::InUse { tickets });
         }
@@ -122,11 +116,8 @@ impl Pools<'_> {
         let name = record.settings.name;
         Ok((name != settings.name).then_some(Defined::ExternalIdTaken(name)))
     }
-}
 
-impl Pools<'_> {
-    /// Releases the units of a ticket, or removes it from the queue, whoever its holder is. `None` if it has ended or
-    /// never existed.
+    /// Releases the units of a ticket of any holder, or removes it from the queue. `None` if there is no live ticket.
     #[crate::boxed]
     pub async fn release_ticket(
         &mut self,

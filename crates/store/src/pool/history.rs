@@ -1,17 +1,24 @@
 //! Deletes old tickets, log records and usage, in bounded shares, so that the lock of a pool is short.
 //!
-//! The run time of a deleted ticket is kept. The log is cut at a snapshot, so that the state still follows from the
-//! rest.
+//! The run time of a deleted ticket is kept. The log is cut at a snapshot, so that the rest still gives the state.
 
 use super::cache::seconds_between;
-use super::row::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
+use super::row::{
+    EndedRunRow, ForgottenRow, PoolRow, RunTimeRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json,
+};
 use crate::error::{Result, damaged};
+use crate::statement::{serialised, statements};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::pool::estimate::RunKind;
 use tidemill_domain::pool::event::Record;
+use tidemill_domain::pool::usage::{UsageStep, step_of};
 use tidemill_domain::pool::{PoolName, State};
+use tidemill_domain::time::Timestamp;
+
+/// How long usage is kept.
+const USAGE_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Pools<'_> {
     /// Writes the whole state of a pool into its log, if something was decided since the last snapshot and that is
@@ -91,7 +98,89 @@ impl Pools<'_> {
         Ok(self.pool_log_delete_before(name.as_str(), version, limit).await?)
     }
 
-    async fn pool_locked(&mut self, name: &PoolName) -> Result<Option<PoolRow>> {
+    pub(super) async fn pool_locked(&mut self, name: &PoolName) -> Result<Option<PoolRow>> {
         Ok(self.pool_lock_all(&[name.to_string()]).await?.into_iter().next())
+    }
+}
+
+statements! {
+    fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
+        "select dag_id, table_name, parallel, seconds from tidemill_pool_run_time where pool = $1"
+    }
+
+    /// The last released ones, the oldest first.
+    fn pool_ended_runs(pool: &str, limit: i64) -> Vec<EndedRunRow> {
+        "select dag_id, table_name, parallel, started_at, ended_at
+         from (
+             select dag_id, table_name, parallel, started_at, ended_at
+             from tidemill_pool_ticket
+             where pool = $1
+               and state = 'released'
+               and started_at is not null
+             order by version desc
+             limit $2
+         ) as latest
+         order by ended_at"
+    }
+
+    /// Deletes the oldest tickets that ended before then, in no order. Rows of ended ones never move: `ctid` is stable.
+    fn pool_delete_ended(pool: &str, before: Timestamp, limit: u32) -> Vec<ForgottenRow> {
+        postgres {
+            "delete from tidemill_pool_ticket
+             where ctid = any(array(
+                 select ctid
+                 from tidemill_pool_ticket
+                 where pool = $1
+                   and ended_at < $2
+                 order by ended_at
+                 limit $3
+             ))
+             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+        }
+        sqlite {
+            "delete from tidemill_pool_ticket
+             where id in (
+                 select id
+                 from tidemill_pool_ticket
+                 where pool = $1
+                   and ended_at < $2
+                 order by ended_at
+                 limit $3
+             )
+             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+        }
+    }
+
+    fn pool_run_time_save(run_times: &[SavedRunTime]) -> () {
+        bind(serialised(run_times)?)
+        "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
+         select pool, dag_id, table_name, parallel, seconds
+         from {rows saved $1: pool text, dag_id text, table_name text, parallel bigint, seconds text} where true
+         on conflict (pool, dag_id, table_name, parallel) do update
+         set seconds = excluded.seconds"
+    }
+
+    /// Adds the current usage to the present step of every pool, in lock order. Returns the number of pools.
+    pub fn Pools::sample_usage() at now -> u64 {
+        bind(step_of(now))
+        "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
+         select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
+         on conflict (pool, at) do update
+         set least = {least}(u.least, excluded.least), most = {greatest}(u.most, excluded.most),
+             total = u.total + excluded.total, samples = u.samples + 1,
+             most_waiting = {greatest}(u.most_waiting, excluded.most_waiting)"
+    }
+
+    /// Oldest first.
+    pub fn Pools::usage(name: &PoolName, since: Timestamp) -> Vec<UsageStep> {
+        bind(name.as_str(), since)
+        "select pool, at, least, most, total, samples, most_waiting from tidemill_pool_usage
+         where pool = $1 and at >= $2 order by at"
+    }
+
+    /// Deletes steps older than a week. Returns how many.
+    pub fn Pools::forget_usage(name: &PoolName) at now -> u64 {
+        bind(name.as_str(), now.minus(USAGE_KEPT))
+        "delete from tidemill_pool_usage where pool = $1 and at < $2"
     }
 }

@@ -22,9 +22,7 @@ stored! {
         pub created_at: Timestamp,
         pub changed_at: Timestamp,
     }
-}
 
-stored! {
     /// Live or ended.
     #[derive(Clone, PartialEq, Debug)]
     pub struct TicketRecord in ("tidemill_pool_ticket", "id") |row| {

@@ -1,12 +1,13 @@
-//! Metrics of pools for alerts, metrics and pages: read from the rows, so every process sees the same; and usage in
-//! steps of five minutes.
+//! Metrics of pools, read from the rows, so that every process sees the same; and usage in steps of five minutes.
 
 use crate::error::Result;
+use crate::pool::row::LevelRow;
+use crate::statement::statements;
 use crate::tx::Pools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks, step_of};
+use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks};
 use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_domain::time::Timestamp;
 
@@ -30,8 +31,7 @@ impl Pools<'_> {
         Ok(rows.into_iter().map(|row| row.level(now)).collect())
     }
 
-    /// The average wait of tickets that were queued and got their units within this time; pools without any are left
-    /// out.
+    /// The average wait of tickets that were queued and got units within this time; only of pools with any.
     pub async fn waits(&mut self, within: Duration) -> Result<BTreeMap<PoolName, Duration>> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_wait_list(since).await?;
@@ -39,24 +39,12 @@ impl Pools<'_> {
         Ok(rows.into_iter().filter_map(|(pool, micros)| Some((pool.parse().ok()?, wait(micros)))).collect())
     }
 
-    /// Tickets that left the queues without units within this time, because they gave up or stopped asking; pools
-    /// without any are left out.
+    /// Tickets that gave up or stopped asking in the queue within this time; only of pools with any.
     pub async fn timeouts(&mut self, within: Duration) -> Result<BTreeMap<PoolName, u64>> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_timeout_list(since).await?;
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(rows.into_iter().filter_map(|(pool, number)| Some((pool.parse().ok()?, count(number)))).collect())
-    }
-}
-
-/// How long usage is kept.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-
-impl Pools<'_> {
-    /// Adds the current usage to the present step of every pool. Returns the number of pools.
-    pub async fn sample_usage(&mut self) -> Result<u64> {
-        let step = step_of(self.now().await?);
-        Ok(self.pool_usage_sample(step).await?)
     }
 
     /// Steps in which a pool was fuller than in the day before, the oldest first.
@@ -65,10 +53,50 @@ impl Pools<'_> {
         let steps = self.usage(name, since.minus(PEAK_OF)).await?;
         Ok(peaks(&steps, now).into_iter().filter(|peak| peak.at >= since).collect())
     }
+}
 
-    /// Deletes steps older than a week. Returns how many.
-    pub async fn forget_usage(&mut self, name: &PoolName) -> Result<u64> {
-        let before = self.now().await?.minus(KEPT);
-        Ok(self.pool_usage_delete_before(name.as_str(), before).await?)
+statements! {
+    /// By name. Reads only the tickets of pools with a queue.
+    fn pool_level_list(limit: u32) -> Vec<LevelRow> {
+        "select name, settings, usage, active, waiting, suspect,
+                case when waiting > 0 then (
+                    select min(t.enqueued_at)
+                    from tidemill_pool_ticket t
+                    where t.pool = p.name
+                      and t.ended_at is null
+                      and t.state = 'waiting'
+                ) end as waiting_since
+         from tidemill_pool p order by name limit $1"
+    }
+
+    /// Per pool, the mean wait in microseconds of tickets that were queued and got their units since then. They are
+    /// live, or have ended since then too; so each half has its index.
+    fn pool_wait_list(since: Timestamp) -> Vec<(String, i64)> {
+        "select granted.pool, cast(avg({as micros granted.started_at - granted.enqueued_at}) as bigint)
+         from (
+             select t.pool, t.enqueued_at, t.started_at
+             from tidemill_pool p
+             join tidemill_pool_ticket t on t.pool = p.name
+             where t.ended_at is null
+               and t.started_at >= $1
+             union all
+             select t.pool, t.enqueued_at, t.started_at
+             from tidemill_pool p
+             join tidemill_pool_ticket t on t.pool = p.name
+             where t.ended_at >= $1
+               and t.started_at >= $1
+         ) as granted
+         where granted.started_at > granted.enqueued_at
+         group by granted.pool"
+    }
+
+    /// Per pool, the tickets that left the queue by themselves since then.
+    fn pool_timeout_list(since: Timestamp) -> Vec<(String, i64)> {
+        "select t.pool, count(*) from tidemill_pool p
+         join tidemill_pool_ticket t on t.pool = p.name
+         where t.ended_at >= $1
+           and t.started_at is null
+           and t.ending in ('stopped_asking', 'gave_up', 'released', 'released_failed')
+         group by t.pool"
     }
 }

@@ -176,8 +176,7 @@ impl Pools<'_> {
         Ok(())
     }
 
-    /// Releases whose earlier answer was lost: they have released before, and must not release the units of a later
-    /// ticket.
+    /// Releases whose earlier answer was lost: they must not release the units of a later ticket.
     async fn released_before(
         &mut self,
         commands: &[Command],
@@ -214,8 +213,7 @@ impl Pools<'_> {
         Ok(answers)
     }
 
-    /// Records heartbeats; returns the holders whose tickets run as they think. The others are suspect, were never
-    /// told, or are gone: a pass decides.
+    /// Records heartbeats; returns the tickets that run as their holders think. A pass decides about the others.
     pub async fn renew_tickets(&mut self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>> {
         let now = self.now().await?;
         let alive = self.pool_ticket_renew(beats, now).await?;

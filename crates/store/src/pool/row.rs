@@ -2,7 +2,7 @@
 
 use super::{PoolLevel, PoolRecord};
 use crate::error::{Result, damaged};
-use crate::statement::{Columns, Stored, stored};
+use crate::statement::{Stored, stored};
 use serde::Serialize;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::command::Level;
@@ -24,9 +24,7 @@ stored! {
         /// Log records of earlier versions are deleted.
         pub(crate) log_from: i64,
     }
-}
 
-stored! {
     /// With its metrics.
     pub(crate) struct LevelRow in POOL |row| {
         settings: Settings => row.json("settings")?,
@@ -182,14 +180,9 @@ pub(crate) struct SavedPass {
     pub(crate) pools: Vec<SavedPool>,
 }
 
-/// Without its holder, which the ticket has.
-impl Stored for Record {
-    const PLACE: (&'static str, &'static str) = LOG;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let (version, seq, at) = (row.get("version")?, row.get("seq")?, row.get("at")?);
-        Ok(Self { version, seq, at, holder: None, event: row.json("event")? })
-    }
+// Without its holder, which the ticket has.
+stored! {
+    impl Record in LOG |row| { version, seq, at, holder => None, event => row.json("event")? }
 }
 
 stored! {
@@ -201,12 +194,9 @@ stored! {
 
 const RUN_TIME: (&str, &str) = ("tidemill_pool_run_time", "dag_id table_name");
 
-impl Stored for RunKind {
-    const PLACE: (&'static str, &'static str) = RUN_TIME;
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        let parallel = row.checked("parallel", NonZeroU32::new(row.get("parallel")?))?;
-        Ok(Self { dag_id: row.get("dag_id")?, table: row.get("table_name")?, parallel })
+stored! {
+    impl RunKind in RUN_TIME |row| {
+        dag_id, table = "table_name", parallel => row.checked("parallel", NonZeroU32::new(row.get("parallel")?))?,
     }
 }
 
@@ -215,18 +205,14 @@ stored! {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
         pub(crate) seconds: Vec<u32> => row.json("seconds")?,
     }
-}
 
-stored! {
     /// A released ticket.
     pub(crate) struct EndedRunRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
         pub(crate) started_at: Timestamp,
         pub(crate) ended_at: Timestamp,
     }
-}
 
-stored! {
     /// A deleted ticket.
     pub(crate) struct ForgottenRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
@@ -247,19 +233,8 @@ pub(crate) struct SavedRunTime {
     pub(crate) seconds: String,
 }
 
-impl Stored for UsageStep {
-    const PLACE: (&'static str, &'static str) = ("tidemill_pool_usage", "pool/at");
-
-    fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            at: row.get("at")?,
-            least: row.get("least")?,
-            most: row.get("most")?,
-            total: row.get("total")?,
-            samples: row.get("samples")?,
-            most_waiting: row.get("most_waiting")?,
-        })
-    }
+stored! {
+    impl UsageStep in ("tidemill_pool_usage", "pool/at") { at, least, most, total, samples, most_waiting }
 }
 
 crate::statement::row! {
@@ -269,11 +244,6 @@ crate::statement::row! {
         pub(crate) state: String,
         pub(crate) units: i64,
     }
-}
-
-/// Many values as one parameter.
-pub(crate) fn listed(values: &impl Serialize) -> Result<String, sqlx::Error> {
-    serde_json::to_string(values).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {

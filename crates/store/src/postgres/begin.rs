@@ -48,9 +48,7 @@ impl Begin {
             is_pooled_by_transaction,
         }
     }
-}
 
-impl Begin {
     /// For writing, with a longer idle limit.
     pub(super) fn idling(&self, limit: Duration) -> Arc<str> {
         format!("{}; set local idle_in_transaction_session_timeout = {}", self.write, millis(limit)).into()

@@ -8,7 +8,6 @@ use crate::postgres::notify::Notifier;
 use crate::postgres::transaction::Transaction;
 use crate::store::Mode;
 use crate::tx::Connection;
-use crate::wakeup::Hub;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Row};
@@ -29,7 +28,7 @@ pub(crate) struct Postgres {
     place: Arc<str>,
     begin: Begin,
     connect_timeout: Duration,
-    notifier: Arc<Notifier>,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 impl Postgres {
@@ -131,14 +130,6 @@ impl Postgres {
         self.pool.connect_options().as_ref().clone()
     }
 
-    pub(crate) fn listen(&self, hub: &Hub) {
-        self.notifier.listen(hub);
-    }
-
-    pub(crate) fn notify(&self, topics: Vec<String>) {
-        self.notifier.notify(topics);
-    }
-
     pub(crate) async fn close(&self) {
         self.notifier.flush().await;
         self.vital.close().await;
@@ -195,8 +186,7 @@ fn is_supported(version_number: i32) -> bool {
     version_number / 10_000 >= OLDEST_MAJOR
 }
 
-/// Whether two clients get the same server process: the sign of a pooler in transaction mode. A "yes" is certain; with
-/// a "no" any pooler is treated as none.
+/// Whether two clients share a server process, as behind a transaction pooler. Only a "yes" is certain.
 async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, limit: Duration) -> bool {
     let meet = async {
         let before = backend(first).await?;

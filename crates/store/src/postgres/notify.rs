@@ -17,58 +17,51 @@ const CHANNEL: &str = "tidemill";
 /// Timeout of one notification.
 const SENT_WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) struct Notifier {
+pub(crate) struct Notifier {
+    queue: Arc<Queue>,
+    can_listen: bool,
+    listener: OnceLock<JoinHandle<()>>,
+}
+
+struct Queue {
     pool: PgPool,
     begin: Begin,
-    can_listen: bool,
-    pending: Arc<Mutex<BTreeSet<String>>>,
-    sending: Arc<tokio::sync::Mutex<()>>,
-    listener: OnceLock<JoinHandle<()>>,
+    pending: Mutex<BTreeSet<String>>,
+    /// One notification at a time.
+    sending: tokio::sync::Mutex<()>,
 }
 
 impl Notifier {
     pub(super) fn new(pool: PgPool, begin: Begin, can_listen: bool) -> Self {
-        Self {
-            pool,
-            begin,
-            can_listen,
-            pending: Arc::default(),
-            sending: Arc::default(),
-            listener: OnceLock::new(),
-        }
+        let queue = Queue { pool, begin, pending: Mutex::default(), sending: tokio::sync::Mutex::default() };
+        Self { queue: Arc::new(queue), can_listen, listener: OnceLock::new() }
     }
 
-    /// Sends soon, in the background. Topics that arrive while a notification is under way go with the next one, so a
-    /// thousand commits cost a few notifications.
-    pub(super) fn notify(&self, topics: Vec<String>) {
-        let was_empty = {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            let was_empty = pending.is_empty();
-            pending.extend(topics);
-            was_empty
-        };
+    /// Sends soon, in the background. Topics that arrive meanwhile share the next notification.
+    pub(crate) fn notify(&self, topics: Vec<String>) {
+        let mut pending = self.queue.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = pending.is_empty();
+        pending.extend(topics);
+        drop(pending);
         if was_empty {
-            let (pool, pending, sending) = (self.pool.clone(), self.pending.clone(), self.sending.clone());
-            let begin = self.begin.clone();
-            tokio::spawn(async move { send(&pool, &begin, &pending, &sending).await });
+            let queue = self.queue.clone();
+            tokio::spawn(async move { queue.send().await });
         }
     }
 
     /// Waits until everything has been sent.
     pub(super) async fn flush(&self) {
-        send(&self.pool, &self.begin, &self.pending, &self.sending).await;
+        self.queue.send().await;
         if let Some(listener) = self.listener.get() {
             listener.abort();
         }
     }
 
-    /// Starts to listen, once. Not behind a transaction pooler, where LISTEN does not work, and not with a budget of
-    /// one connection, which the listener would use up.
-    pub(super) fn listen(&self, hub: &Hub) {
-        if !self.can_listen {
-            return;
+    /// Starts to listen, once. Not behind a transaction pooler, and not with one connection, which this would use up.
+    pub(crate) fn listen(&self, hub: &Hub) {
+        if self.can_listen {
+            self.listener.get_or_init(|| tokio::spawn(listen(self.queue.pool.clone(), hub.clone())));
         }
-        self.listener.get_or_init(|| tokio::spawn(listen(self.pool.clone(), hub.clone())));
     }
 }
 
@@ -80,33 +73,27 @@ impl Drop for Notifier {
     }
 }
 
-async fn send(
-    pool: &PgPool,
-    begin: &Begin,
-    pending: &Mutex<BTreeSet<String>>,
-    sending: &tokio::sync::Mutex<()>,
-) {
-    let _one_at_a_time = sending.lock().await;
-    let topics: Vec<String> = {
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *pending).into_iter().collect()
-    };
-    if topics.is_empty() {
-        return;
+impl Queue {
+    async fn send(&self) {
+        let _one_at_a_time = self.sending.lock().await;
+        let topics = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        if topics.is_empty() {
+            return;
+        }
+        if let Err(error) = self.notify(topics.into_iter().collect()).await {
+            tracing::debug!(%error, "a wake-up was not sent; polling will find the work");
+        }
     }
-    let sent = async {
-        // In a transaction, so that behind a transaction pooler the whole statement uses one server process.
-        let mut tx = Transaction::begin(pool.acquire().await?, &begin.write, SENT_WITHIN).await?;
+
+    /// In a transaction, so that behind a transaction pooler the whole statement uses one server process.
+    async fn notify(&self, topics: Vec<String>) -> Result<(), sqlx::Error> {
+        let mut tx = Transaction::begin(self.pool.acquire().await?, &self.begin.write, SENT_WITHIN).await?;
         sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
             .bind(CHANNEL)
-            .bind(&topics)
+            .bind(topics)
             .execute(&mut *tx)
             .await?;
         tx.commit().await
-    };
-    let sent: Result<(), sqlx::Error> = sent.await;
-    if let Err(error) = sent {
-        tracing::debug!(%error, "a wake-up was not sent; polling will find the work");
     }
 }
 

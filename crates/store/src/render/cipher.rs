@@ -6,6 +6,7 @@
 //!
 //! The text's place is authenticated, so an envelope that was moved to another row cannot be opened.
 
+use crate::codec::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -37,15 +38,6 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _infallible = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

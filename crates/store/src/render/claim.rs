@@ -5,7 +5,7 @@ use super::save::Change;
 use super::work::Worked;
 use crate::crash_point;
 use crate::error::{Result, StoreError};
-use crate::tx::{Renders, Takeover};
+use crate::tx::Renders;
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Act, BroadcastDate, Event, Policy, Render, RenderId, decide};
@@ -87,14 +87,12 @@ impl Renders<'_> {
         request: ClaimRequest<'_>,
         now: Timestamp,
     ) -> Result<()> {
-        let until = now.plus(request.policy.lease_for);
-        let takeover = Takeover { worker: request.by, name: request.worker, until, now };
         let records: Vec<&RenderRecord> = claimed.iter().map(|claimed| &claimed.record).collect();
-        self.render_save_claimed(&records, takeover).await?;
+        self.render_save_claimed(&records, request, now).await?;
         // Earlier attempts without an end were lost: the status was changed by SQL.
         let ids: Vec<i64> = records.iter().map(|record| record.id().get()).collect();
         self.render_attempt_lose(&ids, now).await?;
-        self.render_attempt_begin(&records, takeover).await?;
+        self.render_attempt_begin(&records, request, now).await?;
         crash_point!("render_claimed");
         for Claimed { record, .. } in claimed {
             if record.key_id.is_none()

@@ -1,6 +1,7 @@
 //! The keys that encrypt the data of renders. Set by `StoreOptions::render_keys`; none by default.
 
-use super::cipher::{Envelope, Key, NONCE_BYTES, hex};
+use super::cipher::{Envelope, Key, NONCE_BYTES};
+use crate::codec::hex;
 use crate::error::{Result, StoreError};
 use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};

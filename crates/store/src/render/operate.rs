@@ -88,8 +88,7 @@ impl Renders<'_> {
         Ok(RenderChanged::Done { from: status, record: Box::new(reaped.record) })
     }
 
-    /// The same for at most `limit` renders of vanished workers: the status before, and the current row. Needs a
-    /// transaction.
+    /// The same for at most `limit` renders, with the status before and the current row. Needs a transaction.
     #[crate::boxed]
     pub async fn recover_all(
         &mut self,

@@ -1,9 +1,7 @@
 //! nexrender jobs that are no longer needed. A dropped job (`Act::DropJob`) is recorded in the same transaction, so
 //! that another worker removes it if this one dies.
 
-use crate::error::Result;
-use crate::statement::stored;
-use crate::tx::Renders;
+use crate::statement::{Total, statements, stored};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
@@ -26,22 +24,48 @@ stored! {
     }
 }
 
-impl Renders<'_> {
+statements! {
+    /// Keeps an existing row.
+    fn render_leftover_insert(job: &OrphanJob, look_after: Timestamp) -> () {
+        bind(
+            job.render, job.epoch, &job.remote_job, &job.staged_path, job.slot.as_str(), job.file.as_str(), job.since,
+            look_after,
+        )
+        "insert into render_leftover
+             (render_id, epoch, nexrender_job_id, staged_path, slot, file, since, look_after)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (render_id, epoch) do nothing"
+    }
+
     /// At most `limit` jobs to remove from nexrender now, reserved for `pause`. A job that a worker has dropped itself
     /// is left to that worker for the length of a lease. Needs a transaction.
-    pub async fn take_leftovers(&mut self, limit: u32, pause: Duration) -> Result<Vec<OrphanJob>> {
-        let now = self.now().await?;
-        Ok(self.render_leftover_take(now, now.plus(pause), limit).await?)
+    pub fn Renders::take_leftovers(limit: u32, pause: Duration) at now -> Vec<OrphanJob> {
+        bind(now, now.plus(pause), limit)
+        "with due as materialized (
+             select render_id, epoch
+             from render_leftover
+             where look_after <= $1
+             order by look_after
+             limit $3
+             {for update skip locked}
+         )
+         update render_leftover set look_after = $2
+         where (render_id, epoch) in (select render_id, epoch from due)
+         returning render_id, epoch, nexrender_job_id, staged_path, slot, file, since"
     }
 
     /// Reserves a job for another `pause`. False if it is settled.
-    pub async fn keep_leftover(&mut self, id: RenderId, epoch: Epoch, pause: Duration) -> Result<bool> {
-        let look_after = self.now().await?.plus(pause);
-        Ok(self.render_leftover_keep(id, epoch, look_after).await? == 1)
+    pub fn Renders::keep_leftover(id: RenderId, epoch: Epoch, pause: Duration) at now -> bool {
+        bind(id, epoch, now.plus(pause))
+        "update render_leftover set look_after = $3 where render_id = $1 and epoch = $2"
     }
 
     /// The job is gone from nexrender, and its file too if it had to be. False if it was settled before.
-    pub async fn settle_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool> {
-        Ok(self.render_leftover_delete(id, epoch).await? == 1)
+    pub fn Renders::settle_leftover(id: RenderId, epoch: Epoch) -> bool {
+        "delete from render_leftover where render_id = $1 and epoch = $2"
+    }
+
+    fn render_leftover_count() -> Total {
+        "select count(*) from render_leftover"
     }
 }

@@ -25,8 +25,7 @@ pub struct Reaped {
 }
 
 impl Renders<'_> {
-    /// Takes at most `limit` renders from vanished workers, and deletes the rows of workers that vanished long ago.
-    /// Needs a transaction.
+    /// Takes at most `limit` renders from vanished workers; deletes long vanished workers. Needs a transaction.
     pub async fn reap_expired(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>> {
         let now = self.now().await?;
         let reaped = self.reap_lapsed(limit, policy, REAPER, now).await?;

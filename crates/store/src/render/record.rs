@@ -1,5 +1,6 @@
 //! A row of `render_queue`, as it is read and written.
 
+use crate::codec::storable;
 use crate::error::{Result, StoreError};
 use crate::statement::columns::found_damage;
 use crate::statement::{Columns, Stored, stored};
@@ -135,9 +136,4 @@ pub(super) fn reason(code: Option<String>, message: Option<String>) -> Option<Re
             Some(Reason { code: code.unwrap_or(Code::Unexpected), message: message.unwrap_or_default() })
         }
     }
-}
-
-/// PostgreSQL cannot store NUL in a text.
-pub(super) fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }

@@ -13,8 +13,7 @@ pub struct NewRender {
     pub composition: Option<String>,
     /// The document's `gfx_data`, already checked.
     pub data: Value,
-    /// What it is for. The same data for the same item is not ordered twice while the first has not ended: that is a
-    /// double click.
+    /// What it is for. Until the first has ended, the same data for the same item is not ordered again: a double click.
     pub cue_item: Option<String>,
     pub priority: i32,
     /// When it is on air.

@@ -1,8 +1,6 @@
 //! Render workers: one row each.
 
-use crate::error::Result;
-use crate::statement::stored;
-use crate::tx::Renders;
+use crate::statement::{statements, stored};
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
@@ -51,15 +49,37 @@ fn took(micros: i64) -> Duration {
     Duration::from_micros(micros.max(0).unsigned_abs())
 }
 
-impl Renders<'_> {
-    pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<()> {
-        let now = self.now().await?;
-        Ok(self.render_worker_save(&beat, now).await?)
+fn micros(took: Duration) -> i64 {
+    i64::try_from(took.as_micros()).unwrap_or(i64::MAX)
+}
+
+statements! {
+    pub fn Renders::beat_worker(beat: WorkerBeat<'_>) at now -> () {
+        bind(
+            beat.process, beat.name, beat.capacity, beat.in_flight,
+            beat.state.as_str(), now, beat.farm.map(micros), beat.copy.map(micros),
+        )
+        "insert into render_worker (process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (process) do update
+         set name = excluded.name, capacity = excluded.capacity, in_flight = excluded.in_flight,
+             state = excluded.state, seen_at = excluded.seen_at, farm_micros = excluded.farm_micros,
+             copy_micros = excluded.copy_micros"
+    }
+
+    pub fn Renders::forget_worker(process: ProcessId) -> () {
+        "delete from render_worker where process = $1"
+    }
+
+    /// Not seen since `before`.
+    fn render_worker_prune(before: Timestamp) -> () {
+        "delete from render_worker where seen_at < $1"
     }
 
     /// Workers seen within `within`, by name.
-    pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>> {
-        let since = self.now().await?.minus(within);
-        Ok(self.render_worker_list(since).await?)
+    pub fn Renders::workers(within: Duration) at now -> Vec<WorkerRecord> {
+        bind(now.minus(within))
+        "select process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros
+         from render_worker where seen_at >= $1 order by name, process"
     }
 }

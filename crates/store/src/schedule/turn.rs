@@ -1,8 +1,7 @@
-//! Takes a due schedule. The caller launches and records in the same transaction: without a commit the tick stays due,
-//! and until then no other process sees the schedule.
+//! Takes a due schedule. The caller launches and records in the same transaction: without a commit it stays due.
 
 use super::TICKS_KEPT;
-use super::list::ScheduleRow;
+use crate::codec::storable;
 use crate::crash_point;
 use crate::error::Result;
 use crate::tx::Schedules;
@@ -68,7 +67,12 @@ impl Schedules<'_> {
         };
         let plan = match plan {
             Ok(plan) => plan,
-            Err(bad) => return self.put_aside(row, now, bad).await.map(Some),
+            Err(bad) => {
+                row.look_at = Some(now.plus(DAMAGED_PAUSE));
+                self.schedule_save_state(&row).await?;
+                let due = DueTick::Damaged(bad);
+                return Ok(Some(DueSchedule { schedule: row.name, passed: Vec::new(), due }));
+            }
         };
         let has_room = room == Room::Free;
         let is_earlier_running = self.schedule_is_unresolved(&row.name).await?;
@@ -124,17 +128,6 @@ impl Schedules<'_> {
         Ok(is_first)
     }
 
-    async fn put_aside(
-        &mut self,
-        mut row: ScheduleRow,
-        now: Timestamp,
-        bad: BadSchedule,
-    ) -> Result<DueSchedule> {
-        row.look_at = Some(now.plus(DAMAGED_PAUSE));
-        self.schedule_save_state(&row).await?;
-        Ok(DueSchedule { schedule: row.name, passed: Vec::new(), due: DueTick::Damaged(bad) })
-    }
-
     async fn insert_tick(
         &mut self,
         schedule: &str,
@@ -144,7 +137,7 @@ impl Schedules<'_> {
         execution: Option<ExecutionId>,
         now: Timestamp,
     ) -> Result<bool> {
-        let reason = reason.map(|reason| reason.replace('\0', "\u{fffd}"));
+        let reason = reason.map(storable);
         let (outcome, execution) = (outcome.as_str(), execution.map(ExecutionId::get));
         Ok(self.schedule_tick_insert(schedule, tick, outcome, reason.as_deref(), execution, now).await? == 1)
     }

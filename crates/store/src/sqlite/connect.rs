@@ -100,9 +100,8 @@ async fn one(
     }
 }
 
-/// Creates the file ourselves, so that only its owner can read it and errors of the operating system are clearer than
-/// SQLite's. Does not open an existing file: closing it again would drop the locks that this process may hold on it
-/// through SQLite.
+/// Creates the file, readable for its owner only, with clearer errors than SQLite's. Does not open an existing file:
+/// closing it would drop the locks that this process may hold on it through SQLite.
 fn make_file(path: &Path) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop);
     let usable = match made {

@@ -24,22 +24,6 @@ pub(crate) trait Bind {
     fn bound(self) -> Self::Bound;
 }
 
-impl<'v, T: ?Sized> Bind for &'v T {
-    type Bound = &'v T;
-
-    fn bound(self) -> &'v T {
-        self
-    }
-}
-
-impl<T> Bind for Vec<T> {
-    type Bound = Self;
-
-    fn bound(self) -> Self {
-        self
-    }
-}
-
 impl<T: Bind> Bind for Option<T> {
     type Bound = Option<T::Bound>;
 
@@ -61,7 +45,8 @@ macro_rules! bind_as {
     )+ };
 }
 
-bind_as!(bool, i16, i32, i64, f64, String, Duration, DbId, DbSpan, DbStamp, DbTime => Self, |value| value);
+bind_as!(bool, i16, i32, i64, f64, Duration, DbId, DbSpan, DbStamp, DbTime, Rows => Self, |value| value);
+bind_as!(String, &str, &String, &Option<String>, Vec<u8>, &[u8] => Self, |value| value);
 bind_as!(Timestamp => DbTime, |instant| DbTime(instant));
 bind_as!(ProcessId, RelayId, TicketId => DbId, |id| id.into());
 bind_as!(Epoch, EventId, ExecutionId, InstanceId, RenderId, Seq, StepExecutionId => i64, |id| id.get());
@@ -70,14 +55,26 @@ bind_as!(u16 => i32, |number| number.into());
 bind_as!(u32 => i64, |number| number.into());
 bind_as!(u64 => i64, |number| i64::try_from(number).unwrap_or(i64::MAX));
 
-/// For `{in $1}`: an array in PostgreSQL, JSON in SQLite, which has no arrays.
-pub(crate) struct List<'v, T>(&'v [T]);
+/// Many values as one, for `{in $1}`: an array in PostgreSQL, JSON in SQLite, which has no arrays.
+pub(crate) struct List<T>(Vec<T>);
 
-pub(crate) fn list<T>(values: &[T]) -> List<'_, T> {
-    List(values)
+impl<T: Bind + Clone> Bind for &[T] {
+    type Bound = List<T::Bound>;
+
+    fn bound(self) -> Self::Bound {
+        List(self.iter().cloned().map(T::bound).collect())
+    }
 }
 
-/// One column of many rows: an array for `unnest` in PostgreSQL.
+impl<T: Bind> Bind for Vec<T> {
+    type Bound = List<T::Bound>;
+
+    fn bound(self) -> Self::Bound {
+        List(self.into_iter().map(T::bound).collect())
+    }
+}
+
+/// One column of many rows.
 pub(crate) fn column<'v, R, T>(rows: &'v [R], value: impl Fn(&'v R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
@@ -85,17 +82,15 @@ pub(crate) fn column<'v, R, T>(rows: &'v [R], value: impl Fn(&'v R) -> T) -> Vec
 /// Many rows as one value, for `{rows …}`: an array of JSON objects in PostgreSQL, a list in SQLite.
 pub(crate) struct Rows(Vec<String>);
 
+/// Rows whose fields have the names of the columns.
+pub(crate) fn serialised(rows: &[impl Serialize]) -> Result<Rows, sqlx::Error> {
+    let rows: Result<_, _> = rows.iter().map(serde_json::to_string).collect();
+    rows.map(Rows).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
 /// Each row is an object with the names of the columns. Instants are microseconds.
 pub(crate) fn rows<R>(rows: &[R], row: impl Fn(&R) -> Value) -> Rows {
     Rows(rows.iter().map(|one| row(one).to_string()).collect())
-}
-
-impl Bind for Rows {
-    type Bound = Self;
-
-    fn bound(self) -> Self {
-        self
-    }
 }
 
 impl Type<Postgres> for Rows {
@@ -122,37 +117,29 @@ impl Encode<'_, Sqlite> for Rows {
     }
 }
 
-impl<T> Bind for List<'_, T> {
-    type Bound = Self;
-
-    fn bound(self) -> Self {
-        self
-    }
-}
-
-impl<T: PgHasArrayType> Type<Postgres> for List<'_, T> {
+impl<T: PgHasArrayType> Type<Postgres> for List<T> {
     fn type_info() -> PgTypeInfo {
         T::array_type_info()
     }
 }
 
-impl<'q, T: PgHasArrayType> Encode<'q, Postgres> for List<'_, T>
+impl<'q, T: PgHasArrayType> Encode<'q, Postgres> for List<T>
 where
     T: Encode<'q, Postgres> + Type<Postgres>,
 {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        <&[T] as Encode<'q, Postgres>>::encode_by_ref(&self.0, buffer)
+        <Vec<T> as Encode<'q, Postgres>>::encode_by_ref(&self.0, buffer)
     }
 }
 
-impl<T> Type<Sqlite> for List<'_, T> {
+impl<T> Type<Sqlite> for List<T> {
     fn type_info() -> SqliteTypeInfo {
         <String as Type<Sqlite>>::type_info()
     }
 }
 
-impl<T: Serialize> Encode<'_, Sqlite> for List<'_, T> {
+impl<T: Serialize> Encode<'_, Sqlite> for List<T> {
     fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
-        Encode::<Sqlite>::encode(serde_json::to_string(self.0)?, buffer)
+        Encode::<Sqlite>::encode(serde_json::to_string(&self.0)?, buffer)
     }
 }

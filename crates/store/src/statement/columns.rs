@@ -25,31 +25,22 @@ use tidemill_domain::time::Timestamp;
 
 /// A type that is read from a row; every value is checked.
 pub(crate) trait Stored: Sized {
-    /// The table, and its key columns with the separators to print between their values: for the message about an
-    /// invalid value.
+    /// For messages: the table, and its key columns with the separators to print between their values.
     const PLACE: (&'static str, &'static str);
 
     fn from_columns(row: &Columns<'_>) -> Result<Self, sqlx::Error>;
 }
 
 /// Declares a struct that is [`Stored`], with its table and key columns. A field is read from the column of its name,
-/// or of the name after `=`, by its type's [`FromColumn`]; after `=>` comes an expression on the row.
+/// or of the name after `=`, by its type's [`FromColumn`]; after `=>` comes an expression on the row. With `impl` it reads
+/// a type that exists.
 macro_rules! stored {
-    (
-        $(#[$meta:meta])*
-        $vis:vis struct $name:ident in $place:tt $(|$row:ident|)? {
-            $(
-                $(#[$field_meta:meta])*
-                $field_vis:vis $field:ident: $type:ty $(= $column:literal)? $(=> $value:expr)?,
-            )*
+    ($(
+        impl $type:ident in $place:tt $(|$row:ident|)? {
+            $($field:ident $(= $column:literal)? $(=> $value:expr)?),+ $(,)?
         }
-    ) => {
-        $(#[$meta])*
-        $vis struct $name {
-            $($(#[$field_meta])* $field_vis $field: $type,)*
-        }
-
-        impl $crate::statement::Stored for $name {
+    )+) => { $(
+        impl $crate::statement::Stored for $type {
             const PLACE: (&'static str, &'static str) = $place;
 
             fn from_columns(columns: &$crate::statement::Columns<'_>) -> Result<Self, sqlx::Error> {
@@ -59,7 +50,25 @@ macro_rules! stored {
                 })
             }
         }
-    };
+    )+ };
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident in $place:tt $(|$row:ident|)? {
+            $(
+                $(#[$field_meta:meta])*
+                $field_vis:vis $field:ident: $type:ty $(= $column:literal)? $(=> $value:expr)?,
+            )*
+        }
+    )+) => { $(
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[$field_meta])* $field_vis $field: $type,)*
+        }
+
+        $crate::statement::stored! {
+            impl $name in $place $(|$row|)? { $($field $(= $column)? $(=> $value)?),* }
+        }
+    )+ };
 }
 pub(crate) use stored;
 

@@ -53,8 +53,7 @@ macro_rules! in_dialect {
 }
 pub(crate) use in_dialect;
 
-/// Replaces the words of `text`. Returns as many bytes as fit, and how many there are. An unknown word is a compile
-/// error.
+/// Replaces the words of `text`, and counts the bytes beyond the room too. An unknown word is a compile error.
 pub(crate) const fn translate<const ROOM: usize>(text: &str, is_postgres: bool) -> ([u8; ROOM], usize) {
     let text = text.as_bytes();
     let mut output = Output { bytes: [0; ROOM], length: 0 };

@@ -2,19 +2,65 @@
 //!
 //! Lock order: pools by name, then their tickets; a heartbeat locks tickets alone and waits for none.
 
-pub(crate) mod log;
-pub(crate) mod meter;
-pub(crate) mod run_time;
-pub(crate) mod view;
-
 use crate::codec::{DbId, DbTime};
-use crate::pool::row::{EndedByCallRow, PoolRow, SavedPass, listed};
+use crate::pool::row::{EndedByCallRow, PoolRow, SavedPass};
 use crate::pool::{PoolRecord, TicketRecord};
-use crate::statement::{list, rows, statements};
+use crate::statement::dialect::in_dialect;
+use crate::statement::{rows, serialised, statements};
 use serde_json::json;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{Settings, TicketId};
 use tidemill_domain::time::Timestamp;
+
+macro_rules! save_tickets {
+    ($tickets:literal, $now:literal) => {
+        concat!(
+            "insert into tidemill_pool_ticket
+                 (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
+                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
+             select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
+                    {instant enqueued_at}, {instant started_at}, {instant ended_at}, ending, end_call,
+                    {instant expires_at}, lease_micros, detail, ", $now, "
+             from {rows saved ", $tickets, ": id uuid, pool text, version bigint, state text, dag_id text, run_id text,
+                  task text, map_index integer, table_name text, parallel bigint, units bigint, epoch bigint,
+                  enqueued_at bigint, started_at bigint, ended_at bigint, ending text, end_call text,
+                  expires_at bigint, lease_micros bigint, detail text}
+             where true
+             on conflict (id) do update
+             set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
+                 units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
+                 ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
+                 expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+                 heard_at = excluded.heard_at"
+        )
+    };
+}
+
+macro_rules! save_records {
+    ($records:literal) => {
+        concat!(
+            "insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
+             select pool, version, seq, {instant at}, kind, ticket_id, dag_id, run_id, event
+             from {rows saved ",
+            $records,
+            ": pool text, version bigint, seq integer, at bigint, kind text,
+                  ticket_id uuid, dag_id text, run_id text, event text}"
+        )
+    };
+}
+
+macro_rules! save_pools {
+    ($pools:literal, $now:literal) => {
+        concat!(
+            "update tidemill_pool as p
+             set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
+                 suspect = saved.suspect, changed_at = ", $now, "
+             from {rows saved ", $pools, ": name text, version bigint, usage bigint, active bigint, waiting bigint,
+                  suspect bigint}
+             where p.name = saved.name"
+        )
+    };
+}
 
 statements! {
     /// Does nothing if the name or external id exists. The first pass has the next version.
@@ -102,118 +148,52 @@ statements! {
     }
 
     fn pool_ended_by_calls(calls: &[&str]) -> Vec<EndedByCallRow> {
-        bind(list(calls))
         "select pool, end_call, state, units from tidemill_pool_ticket where end_call {in $1}"
     }
 
     /// Blocks other passes until the transaction ends, but not rows that refer to these pools.
     fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
-        bind(list(names))
         "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where name {in $1} order by name {for no key update}"
     }
 
-    /// All writes of a pass, in one statement. The expiry counts from the pass, not from the later of two heartbeats:
-    /// after the clock has gone back, the stored one is too far ahead.
+    /// All writes of a pass, on PostgreSQL in one statement. The expiry counts from the pass, not from the later of two
+    /// heartbeats: after the clock has gone back, the stored one is too far ahead.
     fn pool_save(pass: &SavedPass, now: Timestamp) -> () {
         postgres {
-            bind(listed(&pass.tickets)?, listed(&pass.records)?, listed(&pass.pools)?, now)
-            "with tickets as (
-                 insert into tidemill_pool_ticket as t
-                     (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                      enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
-                 select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                        timestamptz 'epoch' + enqueued_at * interval '1 microsecond',
-                        timestamptz 'epoch' + started_at * interval '1 microsecond',
-                        timestamptz 'epoch' + ended_at * interval '1 microsecond',
-                        ending, end_call,
-                        timestamptz 'epoch' + expires_at * interval '1 microsecond',
-                        lease_micros, detail, $4
-                 from json_to_recordset($1::text::json) as saved (
-                     id uuid, pool text, version bigint, state text, dag_id text, run_id text, task text,
-                     map_index integer, table_name text, parallel bigint, units bigint, epoch bigint, enqueued_at bigint,
-                     started_at bigint, ended_at bigint, ending text, end_call text, expires_at bigint,
-                     lease_micros bigint, detail text
-                 )
-                 on conflict (id) do update
-                 set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
-                     units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
-                     ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-                     expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
-                     heard_at = excluded.heard_at
-             ), records as (
-                 insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
-                 select pool, version, seq, timestamptz 'epoch' + at * interval '1 microsecond', kind, ticket_id, dag_id,
-                        run_id, event
-                 from json_to_recordset($2::text::json) as saved (
-                     pool text, version bigint, seq integer, at bigint, kind text, ticket_id uuid, dag_id text,
-                     run_id text, event text
-                 )
-             )
-             update tidemill_pool p
-             set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
-                 suspect = saved.suspect, changed_at = $4
-             from json_to_recordset($3::text::json) as saved (
-                 name text, version bigint, usage bigint, active bigint, waiting bigint, suspect bigint
-             )
-             where p.name = saved.name"
+            bind(serialised(&pass.tickets)?, serialised(&pass.records)?, serialised(&pass.pools)?, now)
+            concat!(
+                "with tickets as (", save_tickets!("$1", "$4"), "), records as (", save_records!("$2"), ") ",
+                save_pools!("$3", "$4")
+            )
         }
         sqlite |connection| {
-            sqlx::query(
-                "insert into tidemill_pool_ticket
-                     (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                      enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
-                 select value ->> 'id', value ->> 'pool', value ->> 'version', value ->> 'state', value ->> 'dag_id',
-                        value ->> 'run_id', value ->> 'task', value ->> 'map_index', value ->> 'table_name',
-                        value ->> 'parallel', value ->> 'units', value ->> 'epoch', value ->> 'enqueued_at',
-                        value ->> 'started_at', value ->> 'ended_at', value ->> 'ending', value ->> 'end_call',
-                        value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail', $2
-                 from json_each($1) where true
-                 on conflict (id) do update
-                 set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
-                     units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
-                     ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-                     expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
-                     heard_at = excluded.heard_at",
-            )
-            .bind(listed(&pass.tickets)?)
-            .bind(DbTime(now))
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query(
-                "insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
-                 select value ->> 'pool', value ->> 'version', value ->> 'seq', value ->> 'at', value ->> 'kind',
-                        value ->> 'ticket_id', value ->> 'dag_id', value ->> 'run_id', value ->> 'event'
-                 from json_each($1)",
-            )
-            .bind(listed(&pass.records)?)
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query(
-                "update tidemill_pool
-                 set version = saved.value ->> 'version', usage = saved.value ->> 'usage',
-                     active = saved.value ->> 'active', waiting = saved.value ->> 'waiting',
-                     suspect = saved.value ->> 'suspect', changed_at = $2
-                 from json_each($1) as saved where tidemill_pool.name = saved.value ->> 'name'",
-            )
-            .bind(listed(&pass.pools)?)
-            .bind(DbTime(now))
-            .execute(&mut *connection)
-            .await?;
-            Ok(())
+            sqlx::query(in_dialect!(false, save_tickets!("$1", "$2")))
+                .bind(serialised(&pass.tickets)?)
+                .bind(DbTime(now))
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query(in_dialect!(false, save_records!("$1")))
+                .bind(serialised(&pass.records)?)
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query(in_dialect!(false, save_pools!("$1", "$2")))
+                .bind(serialised(&pass.pools)?)
+                .bind(DbTime(now))
+                .execute(connection)
+                .await
+                .map(drop)
         }
     }
 
     /// Locks lapsed tickets, so that a heartbeat which arrives now waits for the decision.
     fn pool_ticket_lapsed(pools: &[String], now: Timestamp, limit: i64) -> Vec<(DbId, String)> {
-        bind(list(pools), now, limit)
         "select id, pool from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
          where ended_at is null and expires_at <= $2 and pool {in $1}
          order by expires_at, id limit $3 {for update}"
     }
 
-    /// Extends running tickets that still have their epoch; returns them. Skips tickets that a pass has locked: waiting
-    /// for them while holding others could deadlock.
+    /// Extends running tickets that still have their epoch. Skips those locked by a pass: waiting could deadlock.
     fn pool_ticket_renew(beats: &[(TicketId, Epoch)], now: Timestamp) -> Vec<DbId> {
         bind(
             rows(beats, |(id, epoch)| json!({ "id": DbId::from(*id), "epoch": epoch.get() })),
@@ -233,14 +213,12 @@ statements! {
     }
 
     fn pool_ticket_list(pool: &str, states: &[&str], limit: u32) -> Vec<TicketRecord> {
-        bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail from tidemill_pool_ticket
          where pool = $1 and state {in $2} order by enqueued_at, id limit $3"
     }
 
     /// Oldest first; live tickets are few, and have their own index.
     fn pool_ticket_list_live(pool: &str, states: &[&str], limit: u32) -> Vec<TicketRecord> {
-        bind(pool, list(states), limit)
         "select id, pool, state, units, ended_at, ending, expires_at, detail
          from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
          where pool = $1 and ended_at is null and state {in $2}

@@ -1,5 +1,4 @@
-//! Values in PostgreSQL's binary form, for `copy` and for bound parameters. A value converts to another type only if
-//! nothing is lost.
+//! Values in PostgreSQL's binary form, for `copy` and bound parameters. Conversions to another type lose nothing.
 
 use super::kind::PgKind;
 use super::{numeric, text};
@@ -19,8 +18,7 @@ pub(crate) enum Encoded {
     Null,
 }
 
-/// Appends the binary form of the value. Errors read as a continuation of the column's name; the buffer then ends in
-/// garbage.
+/// Appends the binary form. Errors continue the column's name, and leave garbage at the end of the buffer.
 #[inline]
 pub(crate) fn encode(kind: PgKind, value: &Value, buffer: &mut Vec<u8>) -> Result<Encoded, String> {
     match (kind, value) {

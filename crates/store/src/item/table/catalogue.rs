@@ -2,6 +2,7 @@
 
 use super::Target;
 use crate::item::failure::{fatal, item_error};
+use crate::statement::Database;
 use crate::store::Store;
 use crate::url::Dialect;
 use sqlx::postgres::types::Oid;
@@ -37,23 +38,19 @@ pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>
         ItemError::of(kind, error)
     })?;
     let failed = |error| item_error(error, ErrorKind::FATAL);
-    let (columns, tables) = if let Some(connection) = tx.postgres() {
-        let columns = postgres_columns(connection, table).await.map_err(failed)?;
-        let tables =
-            if columns.is_empty() { postgres_tables(connection).await.map_err(failed)? } else { Vec::new() };
-        (columns, tables)
-    } else if let Some(connection) = tx.sqlite() {
-        let columns = sqlite_columns(connection, table).await.map_err(failed)?;
-        let tables =
-            if columns.is_empty() { sqlite_tables(connection).await.map_err(failed)? } else { Vec::new() };
-        (columns, tables)
-    } else {
-        return Err(super::other_database());
+    let columns = match tx.database() {
+        Database::Postgres(connection) => postgres_columns(connection, table).await,
+        Database::Sqlite(connection) => sqlite_columns(connection, table).await,
     };
-    if columns.is_empty() {
-        return Err(fatal(missing(&table.quoted, &tables)));
+    let columns = columns.map_err(failed)?;
+    if !columns.is_empty() {
+        return Ok(columns);
     }
-    Ok(columns)
+    let tables = match tx.database() {
+        Database::Postgres(connection) => postgres_tables(connection).await,
+        Database::Sqlite(connection) => sqlite_tables(connection).await,
+    };
+    Err(fatal(missing(&table.quoted, &tables.map_err(failed)?)))
 }
 
 fn missing(table: &str, tables: &[String]) -> String {

@@ -4,7 +4,7 @@ use super::catalogue::Column;
 use super::{Target, on_conflict};
 use crate::item::failure::item_error;
 use crate::item::identifier::{Quote, quoted};
-use crate::item::sqlite::{Stored, bind, stored};
+use crate::item::sqlite::bind;
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub(super) struct SqliteBatch {
     rows_max: usize,
     /// The statement for a full batch.
     full: Arc<str>,
-    values: Vec<Stored>,
+    values: Vec<Value>,
 }
 
 impl SqliteBatch {
@@ -61,8 +61,8 @@ impl SqliteBatch {
     pub(super) fn push<'a>(&mut self, values: impl Iterator<Item = &'a Value>) -> Result<(), ItemError> {
         for (value, is_integer) in values.zip(&self.is_integer) {
             self.values.push(match value {
-                Value::Instant(instant) if *is_integer => Stored::Integer(instant.as_micros()),
-                value => stored(value),
+                Value::Instant(instant) if *is_integer => Value::Long(instant.as_micros()),
+                value => value.clone(),
             });
         }
         Ok(())

@@ -5,9 +5,9 @@
 use super::serve::numbers;
 use crate::codec::DbTime;
 use crate::error::Result;
-use crate::statements::outbox::attached::look as statement;
+use crate::statements::outbox::attached::{millis, text};
 use crate::store::Store;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
 use tidemill_domain::outbox::Slot;
 use tidemill_domain::outbox::attached::check::lost_index;
@@ -25,8 +25,7 @@ pub enum TableLook {
 }
 
 impl Store {
-    /// Whether rows of these slots are due, in its own transaction with a statement timeout. A table without its
-    /// indexes is not read at all.
+    /// Whether rows of these slots are due, in its own transaction with a timeout. Reads no table without its indexes.
     #[crate::boxed]
     pub async fn look_at_attached(
         &self,
@@ -56,11 +55,13 @@ async fn look(
     within: Duration,
     now: Option<DbTime>,
 ) -> Result<TableLook, sqlx::Error> {
-    let lost = statement::prepare(&mut *connection, table, within).await?;
+    let lost = prepare(&mut *connection, table, within).await?;
     if let Some(index) = Index::ALL.into_iter().find(|index| lost.contains(&table.name.index(*index))) {
         return Ok(TableLook::Fault(lost_index(table, index).to_string()));
     }
-    let is_due = statement::is_due(connection, &table.name, &numbers(slots), now).await?;
+    // One step in the index of each slot. Planned for its slots each time.
+    let is_due = sqlx::query_scalar(AssertSqlSafe(text::is_due(&table.name)));
+    let is_due: bool = is_due.bind(numbers(slots)).bind(now).persistent(false).fetch_one(connection).await?;
     Ok(if is_due { TableLook::Due } else { TableLook::NotDue })
 }
 
@@ -71,4 +72,37 @@ fn slow(table: &AttachedTable, within: Duration) -> String {
          needs, and run `vacuum analyze {}`",
         name.quoted()
     )
+}
+
+/// Sets time zone and timeouts for the transaction. Returns which of our indexes are missing, by the catalogue.
+async fn prepare(
+    connection: &mut PgConnection,
+    table: &AttachedTable,
+    within: Duration,
+) -> Result<Vec<String>, sqlx::Error> {
+    let indexes: Vec<String> = Index::ALL.into_iter().map(|index| table.name.index(index)).collect();
+    let (_, _, _, lost): (String, String, String, Vec<String>) = sqlx::query_as(
+        "select set_config('timezone', $1, true), set_config('lock_timeout', '100ms', true),
+                set_config('statement_timeout', $2, true),
+                array(
+                    select needed.name
+                    from unnest($5::text[]) as needed (name)
+                    where to_regclass(format('%I.%I', $3::text, $4::text)) is not null
+                      and not exists (
+                          select
+                          from pg_index i
+                          join pg_class c on c.oid = i.indexrelid
+                          join pg_namespace n on n.oid = c.relnamespace
+                          where n.nspname = $3 and c.relname = needed.name and i.indisvalid
+                      )
+                ) as lost",
+    )
+    .bind(&table.time_zone)
+    .bind(millis(within))
+    .bind(table.name.schema())
+    .bind(table.name.table())
+    .bind(indexes)
+    .fetch_one(connection)
+    .await?;
+    Ok(lost)
 }

@@ -129,6 +129,3 @@ pub(crate) struct AttemptRow {
     pub(crate) attempts: i64,
     pub(crate) error: Option<String>,
 }
-
-/// The number of rows in a status, and the last change of the oldest.
-pub(crate) type CountRow = (i64, Option<DbTime>);

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::outbox::attached::row::AttemptRow;
 use crate::outbox::failed_event::storable;
-use crate::statements::outbox::attached::{self as statement, ClaimLimits, PayloadKind, SettleAs};
+use crate::statements::outbox::attached::{self as statement, ClaimLimits};
 use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -69,10 +69,9 @@ impl Outbox<'_> {
         if claiming.slots.is_empty() {
             return Ok(claim);
         }
-        let Some(payloads) = statement::lock_attached(&mut *connection, name).await? else {
+        let Some(payload_type) = statement::lock_attached(&mut *connection, name).await? else {
             return Ok(claim);
         };
-        let kind = PayloadKind::of(payloads.as_deref());
         if !claiming.recover.is_empty() {
             let left = statement::recover(&mut *connection, name, &numbers(claiming.recover), at).await?;
             claim.unrecovered =
@@ -86,7 +85,8 @@ impl Outbox<'_> {
         // Many locked rows of one aggregate must not block the others.
         for _ in 0..ROUNDS_MAX {
             let limits = ClaimLimits { per_slot, rows, bytes, without: &passed_over };
-            let found = statement::claim(&mut *connection, (name, kind), &slots, at.into(), limits).await?;
+            let table = (name, payload_type.as_deref());
+            let found = statement::claim(&mut *connection, table, &slots, at.into(), limits).await?;
             let mut locked = Vec::new();
             for row in found {
                 match row.claimed(at.into()) {
@@ -107,8 +107,7 @@ impl Outbox<'_> {
         Ok(claim)
     }
 
-    /// Records outcomes. Only rows still SENDING change, so it is safe to repeat. Locked rows are returned, not waited
-    /// for: one row must not block the others.
+    /// Records outcomes of rows still SENDING, so it is safe to repeat. Locked rows are returned, not waited for.
     #[crate::boxed]
     pub async fn mark_attached(&mut self, table: &AttachedTable, rows: &[SettledRow]) -> Result<Marked> {
         let now = self.now().await?;
@@ -143,11 +142,9 @@ impl Outbox<'_> {
                 }
             }
         }
-        for (how, ids) in
-            [(SettleAs::Published, &published), (SettleAs::PutBack, &back), (SettleAs::Failed, &failed)]
-        {
+        for (status, ids) in [("PUBLISHED", &published), ("PENDING", &back), ("FAILED", &failed)] {
             if !ids.is_empty() {
-                settled.extend(statement::settle(&mut *connection, name, how, ids, now).await?);
+                settled.extend(statement::settle(&mut *connection, name, status, ids, now).await?);
             }
         }
         if !again.is_empty() {

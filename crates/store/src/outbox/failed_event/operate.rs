@@ -4,7 +4,8 @@
 use super::{FailedEventFilter, FailedEventRecord};
 use crate::error::Result;
 use crate::outbox::EVENTS;
-use crate::tx::{FailedEventChange, Outbox};
+use crate::statements::outbox::failed_event::FailedEventChange;
+use crate::tx::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::EventId;

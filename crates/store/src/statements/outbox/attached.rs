@@ -1,8 +1,6 @@
 //! Statements on attached tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. PostgreSQL only.
 
-pub(crate) mod look;
-pub(crate) mod stats;
-mod text;
+pub(crate) mod text;
 
 use crate::codec::DbTime;
 use crate::outbox::attached::row::{AttemptRow, ClaimRow, ColumnRow, TableAccessRow};
@@ -27,8 +25,7 @@ postgres_statements! {
                 set_config('statement_timeout', coalesce($2, current_setting('statement_timeout')), true)"
     }
 
-    /// The type of the table's payloads; `None` if it is not attached. Locked, so that it stays attached until the
-    /// transaction ends.
+    /// The type of the payloads; `None` if it is not attached. Locked, so that it stays attached meanwhile.
     fn lock_attached(name: &TableName) -> Option<Option<String>> {
         bind(name.schema(), name.table())
         "select format_type(a.atttypid, null) from tidemill_outbox_adopted t
@@ -153,9 +150,9 @@ postgres_statements! {
     }
 
     /// The rows that were still SENDING and not locked.
-    fn settle(name: &TableName, settle: SettleAs, ids: &[i64], now: Timestamp) -> Vec<i64> {
+    fn settle(name: &TableName, status: &'static str, ids: &[i64], now: Timestamp) -> Vec<i64> {
         bind(ids, now)
-        text::settle(name, settle)
+        text::settle(name, status)
     }
 
     /// Which of these rows are SENDING. Takes no lock, and waits for none.
@@ -246,26 +243,8 @@ postgres_statements! {
 }
 
 /// As settings have it; zero would mean no limit.
-fn millis(within: Duration) -> String {
+pub(crate) fn millis(within: Duration) -> String {
     within.as_millis().max(1).to_string()
-}
-
-/// The type of a table's payloads: each measures its size differently.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PayloadKind {
-    Text,
-    Json,
-    Bytes,
-}
-
-impl PayloadKind {
-    pub(crate) fn of(type_name: Option<&str>) -> Self {
-        match type_name {
-            Some("bytea") => Self::Bytes,
-            Some("json" | "jsonb") => Self::Json,
-            _ => Self::Text,
-        }
-    }
 }
 
 /// Not in a transaction. Waits for all running transactions, however long that takes.
@@ -298,12 +277,12 @@ pub(crate) struct ClaimLimits<'a> {
 /// In no defined order. Planned for its slots each time, as the table grows and shrinks.
 pub(crate) async fn claim(
     connection: &mut PgConnection,
-    (name, kind): (&TableName, PayloadKind),
+    (name, payload_type): (&TableName, Option<&str>),
     slots: &[i32],
     now: DbTime,
     limits: ClaimLimits<'_>,
 ) -> Result<Vec<ClaimRow>, sqlx::Error> {
-    sqlx::query_as(AssertSqlSafe(text::claim(name, kind)))
+    sqlx::query_as(AssertSqlSafe(text::claim(name, payload_type)))
         .bind(slots)
         .bind(now)
         .bind(limits.per_slot)
@@ -321,12 +300,4 @@ pub(crate) async fn claim(
 
 fn number(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-/// The outcomes of SENDING rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SettleAs {
-    Published,
-    Failed,
-    PutBack,
 }

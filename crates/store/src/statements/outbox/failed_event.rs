@@ -2,11 +2,9 @@
 //!
 //! Lock order: row of the relay, then failed events of slots by slot number.
 
-pub(crate) mod operate;
-
 use crate::outbox::failed_event::due::DueRow;
 use crate::outbox::failed_event::{AggregateRow, KnownFailedEvent, NewFailedEvent};
-use crate::statement::{Rows, column, list, rows, statements};
+use crate::statement::{Rows, column, rows, statements};
 use crate::statements::outbox::reading::Most;
 use serde_json::json;
 use tidemill_domain::outbox::failed_event::{FailedEvent, FailedEventState};
@@ -47,12 +45,10 @@ statements! {
     }
 
     fn failed_event_slots(ids: &[i64]) -> Vec<i16> {
-        bind(list(ids))
         "select distinct slot from tidemill_outbox_exception where event_id {in $1}"
     }
 
     fn failed_event_known(ids: &[i64]) -> Vec<i64> {
-        bind(list(ids))
         "select event_id from tidemill_outbox_exception where event_id {in $1}"
     }
 
@@ -94,10 +90,8 @@ statements! {
          on conflict (event_id) do nothing"
     }
 
-    /// Aggregates with a waiting or parked failed event, each once. Needs `tidemill_outbox_exception_state`, so that it
-    /// does not matter how many are held.
+    /// Aggregates with a waiting or parked failed event. Needs `tidemill_outbox_exception_state`: many may be held.
     fn failed_event_blocked(slots: &[i16]) -> Vec<AggregateRow> {
-        bind(list(slots))
         "select slot, aggregate_type, aggregate_id from tidemill_outbox_exception
          where state in ('waiting', 'parked') and slot {in $1}"
     }
@@ -105,7 +99,7 @@ statements! {
     /// Due events, the longest overdue first, each with those after it. Every aggregate gets the same share of the
     /// limit. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
     fn failed_event_due(slots: &[i16], now: Timestamp, heads_max: u32, most: Most) -> Vec<DueRow> {
-        bind(list(slots), now, heads_max, most.events, most.bytes)
+        bind(slots, now, heads_max, most.events, most.bytes)
         postgres {
             "with head as materialized (
                  select event_id, slot, aggregate_type, aggregate_id, seq, next_attempt_at
@@ -210,7 +204,6 @@ statements! {
     }
 
     fn failed_events_known(ids: &[i64]) -> Vec<KnownFailedEvent> {
-        bind(list(ids))
         "select event_id, slot, aggregate_type, aggregate_id, state, revision, attempts, next_attempt_at
          from tidemill_outbox_exception where event_id {in $1} order by slot, seq"
     }

@@ -6,9 +6,8 @@
 
 use crate::codec::DbText;
 use crate::outbox::event::EventRow;
-use crate::outbox::numbers;
 use crate::outbox::reading::PAGE_BYTES;
-use crate::statement::{list, rows, statements};
+use crate::statement::{Bind as _, rows, statements};
 use futures_core::Stream;
 use serde_json::json;
 use sqlx::postgres::PgRow;
@@ -129,7 +128,7 @@ async fn read(
     )
     .bind(after)
     .bind(to)
-    .bind(list(&numbers(slots)))
+    .bind(slots.bound())
     .bind(most.events)
     .bind(most.bytes)
     .fetch_all(connection)
@@ -253,9 +252,8 @@ statements! {
         }
     }
 
-    /// The server knows the length of a text without reading it, so it sends no more large events than needed. For
-    /// small ones counting would cost more than it saves: there the excess is discarded here, if they are large after
-    /// all.
+    /// The server knows the length of a text without reading it, so it sends no more large events than needed. Counting
+    /// small ones would cost more than it saves: there the excess is discarded here.
     fn outbox_read_page(
         window: &Window, span: Span, stretch: IdRange, slots: &[Slot], most: Most,
     ) -> Vec<EventRow> {
@@ -303,9 +301,7 @@ statements! {
     /// PostgreSQL computes the slots itself.
     fn outbox_slotless(limit: i64) -> Vec<(i64, DbText)> {
         postgres { nothing }
-        sqlite {
-            "select id, aggregate_id from outbox_event where slot is null order by id limit $1"
-        }
+        sqlite { "select id, aggregate_id from outbox_event where slot is null order by id limit $1" }
     }
 
     fn outbox_set_slots(slots: &[(i64, u8)]) -> () {

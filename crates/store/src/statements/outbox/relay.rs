@@ -4,9 +4,8 @@
 
 use crate::codec::{DbId, DbSpan, DbTime};
 use crate::outbox::detail::{RelayDetailRow, RelayRow};
-use crate::outbox::numbers;
 use crate::outbox::relay::{Joining, LookRow, Looking, RelayFence};
-use crate::statement::{Bind as _, One, Rows, column, list, rows, statements};
+use crate::statement::{Bind as _, One, Rows, column, rows, statements};
 use crate::tx::sqlite_now;
 use serde_json::json;
 use tidemill_domain::outbox::cursor::Resting;
@@ -14,7 +13,7 @@ use tidemill_domain::outbox::{Place, RelayId, Slot};
 use tidemill_domain::time::Timestamp;
 
 /// The positions of slots, as rows.
-pub(super) fn resting(slots: &[(Slot, Resting)]) -> Rows {
+pub(crate) fn resting(slots: &[(Slot, Resting)]) -> Rows {
     rows(slots, |(slot, resting)| {
         let place = json!(resting.window).to_string();
         json!({ "slot": slot.get(), "place": place, "seq": resting.seq.get() })
@@ -72,7 +71,7 @@ statements! {
         postgres {
             bind(
                 looking.fence.id, now, looking.fence.lease, looking.from.xmax().to_string(),
-                column(looking.from.running(), u64::to_string), numbers(looking.slots), looking.fence.acks, cursors,
+                column(looking.from.running(), u64::to_string), looking.slots, looking.fence.acks, cursors,
                 looking.fence.timeline, looking.fence.effort.polls, looking.fence.effort.empty_polls,
                 looking.fence.effort.queries,
             )
@@ -182,7 +181,7 @@ statements! {
             .bind(acks.map(|(acks,)| acks))
             .bind(now)
             .bind(i64::try_from(looking.from.xmax()).unwrap_or(i64::MAX))
-            .bind(list(&numbers(looking.slots)))
+            .bind(looking.slots.bound())
             .fetch_one(connection)
             .await
         }
@@ -226,7 +225,6 @@ statements! {
 
     /// Skips locked ones.
     fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<Place> {
-        bind(list(&numbers(wanted)))
         "select slot, epoch, owner, place, seq from tidemill_outbox_slot
          where slot {in $1} and owner is null order by slot {for update skip locked}"
     }
@@ -237,7 +235,6 @@ statements! {
 
     /// The slots are locked and free.
     fn outbox_slot_take(owner: RelayId, slots: &[Slot], now: Timestamp) -> () {
-        bind(owner, list(&numbers(slots)), now)
         "update tidemill_outbox_slot set owner = $1, epoch = epoch + 1, since = $3
          where slot {in $2} and owner is null"
     }

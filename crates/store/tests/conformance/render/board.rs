@@ -159,7 +159,7 @@ async fn no_page_of_renders_on_postgresql_reads_a_whole_history() {
 
 /// Every statement that is made by the macro for renders: with its index, if it names one.
 fn statements() -> Vec<String> {
-    let source = include_str!("../../../src/statements/render/queue.rs");
+    let source = include_str!("../../../src/render/list.rs");
     let uses = source.split("        renders!(").skip(1);
     let statement = |used: &str| {
         let end = used.split("\n    }").next().unwrap();

@@ -1,19 +1,17 @@
-//! The texts of all statements on attached tables. A table name cannot be bound, so it is written into the text as a
-//! checked and quoted [`TableName`]; everything else is bound.
+//! The texts of all statements on attached tables. All is bound but the table, a checked and quoted [`TableName`].
 //!
 //! Statuses are plain literals, so that they take the type of the column, text or enum; and each condition on them
 //! excludes PUBLISHED, so that the indexes of open rows can be used.
 
-use super::{PayloadKind, SettleAs};
 use tidemill_domain::outbox::attached::{Index, TableName};
 
 /// The slot of an aggregate, as in the index.
-pub(super) fn slot(row: &str) -> String {
+pub(crate) fn slot(row: &str) -> String {
     format!("get_byte(decode(md5({row}.aggregate_id::text), 'hex'), 0)")
 }
 
 /// Whether a row was skipped, of the table that these two parameters name.
-pub(super) fn is_skipped(row: &str, schema: &str, table: &str) -> String {
+pub(crate) fn is_skipped(row: &str, schema: &str, table: &str) -> String {
     format!(
         "exists (select from tidemill_outbox_attempt a
                  where a.schema_name = {schema} and a.table_name = {table} and a.event_id = {row}.event_id
@@ -35,9 +33,8 @@ pub(super) fn drop_index(name: &TableName, index: Index) -> String {
     format!("drop index concurrently if exists {}", name.index_quoted(index))
 }
 
-/// SENDING rows left in slots `$1` go back, at `$2`; returns the slots in which such a row is locked. Slot by slot, and
-/// then by an array of ids: without statistics a server would read the whole table instead of handling all slots at
-/// once or joining.
+/// SENDING rows left in slots `$1` go back, at `$2`; returns the slots in which such a row is locked. Slot by slot,
+/// then by an array of ids: otherwise a server without statistics would read the whole table.
 pub(super) fn recover(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
@@ -69,7 +66,7 @@ pub(super) fn recover(name: &TableName) -> String {
 }
 
 /// Whether rows are due in slots `$1`, at `$2` or now.
-pub(super) fn is_due(name: &TableName) -> String {
+pub(crate) fn is_due(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
         "select exists (
@@ -90,8 +87,8 @@ pub(super) fn is_due(name: &TableName) -> String {
 /// and with it all later ones of its aggregate; these aggregates are returned as rows without an id. Aggregates in `$8`
 /// are left out. A payload of more than `$9` bytes and headers of more than `$10` are not fetched, only their length,
 /// so that no row is too large for the relay.
-pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
-    let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(kind));
+pub(super) fn claim(name: &TableName, payload_type: Option<&str>) -> String {
+    let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(payload_type));
     let skipped = is_skipped("b", "$6", "$7");
     format!(
         "with due as materialized (
@@ -162,27 +159,21 @@ pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
     )
 }
 
-/// The size of a payload when it is fetched. For texts and bytes it is stored beside the value, which is not read. JSON
-/// has to be written out, unless the stored form is far too large: that may take four times as much room as its text,
-/// but not eight times.
-const fn payload_bytes(kind: PayloadKind) -> &'static str {
-    match kind {
-        PayloadKind::Text => "octet_length(e.payload::text)",
-        PayloadKind::Bytes => "octet_length(e.payload)",
-        PayloadKind::Json => {
+/// The size of a payload when it is fetched. Of texts and bytes it is stored beside the value. JSON has to be written
+/// out, unless its stored form, at most eight times as large as its text, is far too large.
+fn payload_bytes(payload_type: Option<&str>) -> &'static str {
+    match payload_type {
+        Some("bytea") => "octet_length(e.payload)",
+        Some("json" | "jsonb") => {
             "case when pg_column_size(e.payload) > 8 * $9 then pg_column_size(e.payload) else octet_length(e.payload::text) end"
         }
+        _ => "octet_length(e.payload::text)",
     }
 }
 
 /// Rows `$1` that are still SENDING, at `$2`. Here and below, locked rows are skipped.
-pub(super) fn settle(name: &TableName, settle: SettleAs) -> String {
+pub(super) fn settle(name: &TableName, status: &'static str) -> String {
     let (table, locked) = (name.quoted(), lock_sending(&name.quoted()));
-    let status = match settle {
-        SettleAs::Published => "PUBLISHED",
-        SettleAs::Failed => "FAILED",
-        SettleAs::PutBack => "PENDING",
-    };
     format!(
         "with locked as materialized ({locked})
          update {table} t set status = '{status}', updated_at = $2
@@ -218,11 +209,11 @@ mod tests {
     fn nothing_but_the_quoted_name_is_written_into_a_text() {
         let name = TableName::new("Sales", "Events$1").unwrap();
         for text in [
-            claim(&name, PayloadKind::Json),
+            claim(&name, Some("json")),
             recover(&name),
-            settle(&name, SettleAs::Published),
-            settle(&name, SettleAs::Failed),
-            settle(&name, SettleAs::PutBack),
+            settle(&name, "PUBLISHED"),
+            settle(&name, "FAILED"),
+            settle(&name, "PENDING"),
             try_again(&name),
         ] {
             assert!(text.contains("\"Sales\".\"Events$1\""), "{text}");

@@ -1,15 +1,14 @@
-//! Statements on `tidemill_partition`, and on the step executions of its rows. Many rows at a time: a step may have
-//! thousands of partitions.
+//! Statements on `tidemill_partition` and its step executions, many rows at a time: a step may have thousands.
 //!
 //! Lock order: lease of the execution, partition, lease of the partition, process.
 
-use super::execution;
-use super::{ContextColumns, ExitColumns};
 use crate::codec::DbStamp;
+use crate::job::columns::ExitColumns;
 use crate::job::partition::{BegunPartition, ClaimRow, LastPartitionRun};
-use crate::job::{Claim, PartitionOutcome, PartitionRequest};
-use crate::statement::{One, column, list, rows, statements};
+use crate::job::{Claim, PartitionOutcome, PartitionRequest, execution};
+use crate::statement::{One, Total, column, rows, statements};
 use serde_json::json;
+use tidemill_domain::job::context::columns;
 use tidemill_domain::job::{Counters, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
 
@@ -68,8 +67,8 @@ statements! {
         }
     }
 
-    fn partition_insert_contexts(contexts: &[(i64, ContextColumns<'_>)]) -> () {
-        bind(rows(contexts, |(id, context)| json!({ "id": id, "short": context.short, "long": context.long })))
+    fn partition_insert_contexts(contexts: &[(i64, String)]) -> () {
+        bind(rows(contexts, |(id, text)| json!({ "id": id, "short": columns(text).0, "long": columns(text).1 })))
         "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
          select id, short, long from {rows new $1: id bigint, short text, long text}"
     }
@@ -86,13 +85,11 @@ statements! {
     }
 
     fn partition_contexts(steps: &[i64]) -> Vec<(i64, String)> {
-        bind(list(steps))
         "select step_execution_id, coalesce(serialized_context, short_context)
          from batch_step_execution_context where step_execution_id {in $1}"
     }
 
-    /// Partitions that may be free; the lease on each decides. Skips locked rows. Without a manager, only those of
-    /// other processes' executions.
+    /// Partitions that may be free; their leases decide. Skips locked rows. Without a manager, only of other processes.
     fn partition_lock_open(claim: &Claim<'_>) -> Vec<ClaimRow> {
         bind(
             rows(claim.known, |known| json!({
@@ -121,13 +118,11 @@ statements! {
     }
 
     fn partition_save_owner(steps: &[i64], owner: ProcessId) -> () {
-        bind(list(steps), owner)
         "update tidemill_partition set owner = $2 where step_execution_id {in $1}"
     }
 
     /// Marks these as running; keeps the first start.
     fn partition_begin(steps: &[i64], now: DbStamp) -> Vec<BegunPartition> {
-        bind(list(steps), now)
         "update batch_step_execution
          set version = version + 1, status = 'STARTED', start_time = coalesce(start_time, $2), last_updated = $2
          where step_execution_id {in $1}
@@ -157,10 +152,8 @@ statements! {
          order by step_execution_id {for update skip locked}"
     }
 
-    /// Closes those of these whose lease is free, and returns them. Lock them first, so that no process takes one
-    /// meanwhile.
+    /// Closes those of these whose lease is free, and returns them. Lock them first, so that nobody takes one.
     fn partition_close_free(steps: &[i64]) -> Vec<i64> {
-        bind(list(steps))
         "update tidemill_partition set is_open = false
          where step_execution_id {in $1}
            and not exists (
@@ -173,7 +166,7 @@ statements! {
     }
 
     fn partition_stop(steps: &[i64], exit: &ExitColumns, now: DbStamp) -> () {
-        bind(list(steps), &exit.code, &exit.message, now)
+        bind(steps, &exit.code, &exit.message, now)
         "update batch_step_execution
          set version = version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
              last_updated = $4
@@ -182,7 +175,7 @@ statements! {
 
     /// Locks in the order of the keys, like every statement that locks many.
     fn partition_forget_leases(steps: &[i64]) -> () {
-        bind(list(&column(steps, i64::to_string)))
+        bind(column(steps, i64::to_string))
         "with locked as materialized (
              select kind, name
              from tidemill_lease
@@ -194,7 +187,7 @@ statements! {
          delete from tidemill_lease where (kind, name) in (select kind, name from locked)"
     }
 
-    fn partition_count_open(manager: StepExecutionId) -> One<i64> {
+    pub fn Jobs::open_partitions(manager: StepExecutionId) -> Total {
         "select count(*) from tidemill_partition where manager_id = $1 and is_open {= 1}"
     }
 
@@ -220,7 +213,6 @@ statements! {
 
     /// The sums over all runs in these chains.
     fn partition_sum(chains: &[i64]) -> One<Counters> {
-        bind(list(chains))
         "select coalesce(sum(commit_count), 0){::bigint} as commit_count,
                 coalesce(sum(read_count), 0){::bigint} as read_count,
                 coalesce(sum(filter_count), 0){::bigint} as filter_count,
