@@ -25,26 +25,15 @@ pub struct Roots {
 /// Why a file may not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum RootsError {
-    /// The file is elsewhere.
     #[error(
         "{path} lies outside of the folders that this job may use here ({folders}); use a file within them, or add its \
          folder to jobs.roots"
     )]
-    Outside {
-        /// The file, as it was named.
-        path: String,
-        /// The allowed folders.
-        folders: String,
-    },
-    /// The real path of the file is unknown.
+    Outside { path: String, folders: String },
     #[error("cannot resolve {path}; check that its folder exists and may be read")]
-    Unresolved {
-        /// The file, as it was named.
-        path: String,
-        /// The cause.
-        source: io::Error,
-    },
+    Unresolved { path: String, source: io::Error },
 }
 
 impl Roots {

@@ -13,85 +13,30 @@ use tidemill_store::StoreError;
 /// An error of a job.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum JobError {
-    /// A background loop or the database failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The job is not registered in this program.
     #[error("there is no job {name:?} in this program")]
-    UnknownJob {
-        /// The name.
-        name: String,
-        /// The registered jobs.
-        known: Vec<String>,
-    },
-    /// The file that declares the job has mistakes, so it was not loaded.
+    UnknownJob { name: String, known: Vec<String> },
     #[error("the file of job {job:?} was not loaded: {problem}")]
-    InvalidFile {
-        /// The name.
-        job: String,
-        /// Path of the file.
-        path: String,
-        /// The first mistake, with its place.
-        problem: String,
-    },
-    /// There is no such execution.
+    InvalidFile { job: String, path: String, problem: String },
     #[error("there is no execution {0}")]
     UnknownExecution(ExecutionId),
-    /// The job may not be launched.
     #[error("job {job:?} was not launched: {refusal}")]
-    Refused {
-        /// The name.
-        job: String,
-        /// The reason.
-        refusal: LaunchRefusal,
-    },
-    /// The job has no next instance.
+    Refused { job: String, refusal: LaunchRefusal },
     #[error("job {job:?} has no next instance: {why}")]
-    NoNext {
-        /// The name.
-        job: String,
-        /// The reason.
-        why: NoNext,
-    },
-    /// This process runs its maximum of executions.
+    NoNext { job: String, why: NoNext },
     #[error("this process runs {limit} executions, and may not run more at once")]
-    TooManyRunning {
-        /// The maximum.
-        limit: usize,
-    },
-    /// The state of the execution does not allow this.
+    TooManyRunning { limit: usize },
     #[error("execution {id}: {refusal}")]
-    NotAllowed {
-        /// The execution.
-        id: ExecutionId,
-        /// The reason.
-        refusal: ExecutionRefusal,
-    },
-    /// The definition of the job is invalid.
+    NotAllowed { id: ExecutionId, refusal: ExecutionRefusal },
     #[error("the job {job:?} is not well defined: {why}")]
-    BadDefinition {
-        /// The name.
-        job: String,
-        /// The reason.
-        why: String,
-    },
-    /// The definition of the schedule is invalid.
+    BadDefinition { job: String, why: String },
     #[error("the schedule {schedule:?} is not accepted: {bad}")]
-    BadSchedule {
-        /// The name.
-        schedule: String,
-        /// The reason.
-        bad: BadSchedule,
-    },
-    /// There is no such schedule.
+    BadSchedule { schedule: String, bad: BadSchedule },
     #[error("there is no schedule {name:?}")]
-    UnknownSchedule {
-        /// The name.
-        name: String,
-        /// Existing schedules.
-        known: Vec<String>,
-    },
+    UnknownSchedule { name: String, known: Vec<String> },
 }
 
 impl From<StoreError> for JobError {
