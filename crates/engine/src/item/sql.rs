@@ -111,11 +111,10 @@ impl<F> SqlWriter<F> {
         Self { store: store.clone(), table, values }
     }
 
-    /// How rows are written; [`Mode::Copy`] by default.
-    #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.table = self.table.mode(mode);
-        self
+    tidemill_domain::setters! {
+        /// How rows are written; [`Mode::Copy`] by default.
+        #[must_use]
+        pub fn mode(self, mode: Mode) { self.table = self.table.mode(mode) }
     }
 }
 

@@ -112,13 +112,7 @@ where
 #[derive(Clone)]
 pub struct ValidatingProcessor<F> {
     check: F,
-    invalid: Invalid,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Invalid {
-    Fails,
-    Dropped,
+    is_filter: bool,
 }
 
 impl<F> ValidatingProcessor<F> {
@@ -127,14 +121,13 @@ impl<F> ValidatingProcessor<F> {
     where
         F: FnMut(&I) -> Result<(), String> + Send + 'static,
     {
-        Self { check, invalid: Invalid::Fails }
+        Self { check, is_filter: false }
     }
 
-    /// Drops invalid items instead of failing. They count as filtered.
-    #[must_use]
-    pub fn filter(mut self) -> Self {
-        self.invalid = Invalid::Dropped;
-        self
+    tidemill_domain::setters! {
+        /// Drops invalid items instead of failing. They count as filtered.
+        #[must_use]
+        pub fn filter(self) { self.is_filter = true }
     }
 }
 
@@ -146,10 +139,10 @@ where
     type Output = I;
 
     async fn process(&mut self, item: &I) -> Result<Option<I>, ItemError> {
-        match ((self.check)(item), self.invalid) {
-            (Ok(()), _) => Ok(Some(item.clone())),
-            (Err(_), Invalid::Dropped) => Ok(None),
-            (Err(reason), Invalid::Fails) => Err(ItemError::new(ErrorKind::VALIDATION, reason)),
+        match (self.check)(item) {
+            Ok(()) => Ok(Some(item.clone())),
+            Err(_) if self.is_filter => Ok(None),
+            Err(reason) => Err(ItemError::new(ErrorKind::VALIDATION, reason)),
         }
     }
 }

@@ -63,10 +63,9 @@ impl<O: Send + Sync + 'static> CompositeWriter<O> {
         Self { parts: Vec::new(), deal: ToAll }
     }
 
-    /// Adds a writer.
-    pub fn and(mut self, writer: impl ItemWriter<O>) -> Self {
-        self.parts.push(BoxWriter::new(writer));
-        self
+    tidemill_domain::setters! {
+        /// Adds a writer.
+        pub fn and(self, writer: impl ItemWriter<O>) { self.parts.push(BoxWriter::new(writer)) }
     }
 }
 
@@ -110,18 +109,17 @@ where
         Self { parts: Vec::new(), deal }
     }
 
-    /// Adds the writer for a key.
-    pub fn on(mut self, key: K, writer: impl ItemWriter<O>) -> Self {
-        self.deal.keys.push((key, self.parts.len()));
-        self.parts.push(BoxWriter::new(writer));
-        self
-    }
-
-    /// Adds the writer for all other keys.
-    pub fn otherwise(mut self, writer: impl ItemWriter<O>) -> Self {
-        self.deal.otherwise = Some(self.parts.len());
-        self.parts.push(BoxWriter::new(writer));
-        self
+    tidemill_domain::setters! {
+        /// Adds the writer for a key.
+        pub fn on(self, key: K, writer: impl ItemWriter<O>) {
+            self.deal.keys.push((key, self.parts.len()));
+            self.parts.push(BoxWriter::new(writer))
+        }
+        /// Adds the writer for all other keys.
+        pub fn otherwise(self, writer: impl ItemWriter<O>) {
+            self.deal.otherwise = Some(self.parts.len());
+            self.parts.push(BoxWriter::new(writer))
+        }
     }
 }
 
