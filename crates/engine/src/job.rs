@@ -49,7 +49,7 @@ use execution::{Execution, step_seed};
 use listener::{
     ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
 };
-use retry::{ExecutionLost, LostAnswer, RetryError, while_away};
+use retry::{ExecutionLost, LostAnswer, while_away};
 use scope::StepScopeParts;
 use step::{CommittedState, Described, Outcome, StepBody, StepFailure, StepFuture, StepResources, StepTask};
 use stop::{StopSignal, StopSwitch, Urgency};

@@ -169,7 +169,7 @@ impl HeldLease {
         self.process.forget(&self.key, self.fence);
     }
 
-    fn lost_error(&self) -> EngineError {
+    pub(crate) fn lost_error(&self) -> EngineError {
         EngineError::LeaseLost { key: self.key.clone(), fence: self.fence }
     }
 }

@@ -226,8 +226,7 @@ where
 
     /// The step.
     pub fn build(self) -> Step {
-        let name = self.name.clone();
-        Step::new(name, Arc::new(self))
+        Step::new(self.name.clone(), "chunk", self)
     }
 }
 
@@ -239,10 +238,6 @@ where
 {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(chunk_loop::run(&self.definition, task))
-    }
-
-    fn type_word(&self) -> &'static str {
-        "chunk"
     }
 
     fn describe(&self) -> Vec<Described> {

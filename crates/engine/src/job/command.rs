@@ -7,7 +7,7 @@ mod previous_run;
 mod supervise;
 
 use crate::environment::{is_secret, passed_on};
-use crate::job::{Delivery, Outcome, Step, StepBody, StepFailure, StepFuture, StepScope, StepTask};
+use crate::job::{Delivery, Outcome, Step, StepFailure, StepScope, StepTask};
 use log::LogWriter;
 use output::Output;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Step {
         name: impl Into<String>,
         command: impl Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name.into(), Arc::new(CommandStep::new("command", command)))
+        command_step(name.into(), "command", command)
     }
 }
 
@@ -67,7 +67,7 @@ impl Step {
 #[derive(Clone)]
 #[must_use]
 pub struct CommandSpec {
-    program: OsString,
+    pub(super) program: OsString,
     args: Vec<OsString>,
     environment: Vec<(String, OsString)>,
     inherits: bool,
@@ -76,7 +76,8 @@ pub struct CommandSpec {
     limits: Limits,
     exits: ExitCodes,
     log_file: Option<PathBuf>,
-    is_chatter: fn(&str) -> bool,
+    /// Whether the failure message leaves a line out.
+    pub(super) is_chatter: fn(&str) -> bool,
 }
 
 impl CommandSpec {
@@ -96,78 +97,36 @@ impl CommandSpec {
         }
     }
 
-    /// Adds an argument.
-    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
-        self.args.push(arg.into());
-        self
-    }
-
-    /// Adds arguments.
-    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets an environment variable.
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
-        self.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Inherits nothing: the program gets only the variables of [`env`](Self::env) and [`env_pass`](Self::env_pass),
-    /// and those that every command gets.
-    pub fn env_clear(mut self) -> Self {
-        self.inherits = false;
-        self
-    }
-
-    /// Passes these variables of our environment on, if they are set: even after [`env_clear`](Self::env_clear), and
-    /// even those that are withheld because they hold secrets.
-    pub fn env_pass(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.passed.extend(names.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets the working folder; ours by default.
-    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
-        self
-    }
-
-    /// Ends the program after this time; the step then fails.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = Some(timeout);
-        self
-    }
-
-    /// Time between SIGTERM and SIGKILL when the program has to end; 10 seconds by default.
-    pub fn kill_after(mut self, grace: Duration) -> Self {
-        self.limits.kill_after = grace;
-        self
-    }
-
-    /// Sets what an exit code means for the step.
-    pub fn exit_code(mut self, number: i32, meaning: CommandExit) -> Self {
-        self.exits.set(number, meaning);
-        self
-    }
-
-    /// Appends the output to this file, which is created if needed. Tidemill also keeps the output itself; see `tidemill
-    /// logs`.
-    pub fn log_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.log_file = Some(path.into());
-        self
-    }
-
-    pub(crate) fn program(mut self, program: OsString) -> Self {
-        self.program = program;
-        self
-    }
-
-    /// Leaves such lines out of the failure message.
-    pub(crate) fn leaving_out(mut self, is_chatter: fn(&str) -> bool) -> Self {
-        self.is_chatter = is_chatter;
-        self
+    tidemill_domain::setters! {
+        /// Adds an argument.
+        pub fn arg(self, arg: impl Into<OsString>) { self.args.push(arg.into()) }
+        /// Adds arguments.
+        pub fn args(self, args: impl IntoIterator<Item = impl Into<OsString>>) {
+            self.args.extend(args.into_iter().map(Into::into))
+        }
+        /// Sets an environment variable.
+        pub fn env(self, name: impl Into<String>, value: impl Into<OsString>) {
+            self.environment.push((name.into(), value.into()))
+        }
+        /// Inherits nothing: the program gets only the variables of [`env`](Self::env) and [`env_pass`](Self::env_pass),
+        /// and those that every command gets.
+        pub fn env_clear(self) { self.inherits = false }
+        /// Passes these variables of our environment on, if they are set: even after [`env_clear`](Self::env_clear), and
+        /// even those that are withheld because they hold secrets.
+        pub fn env_pass(self, names: impl IntoIterator<Item = impl Into<String>>) {
+            self.passed.extend(names.into_iter().map(Into::into))
+        }
+        /// Sets the working folder; ours by default.
+        pub fn folder(self, folder: impl Into<PathBuf>) { self.folder = Some(folder.into()) }
+        /// Ends the program after this time; the step then fails.
+        pub fn timeout(self, timeout: Duration) { self.limits.timeout = Some(timeout) }
+        /// Time between SIGTERM and SIGKILL when the program has to end; 10 seconds by default.
+        pub fn kill_after(self, grace: Duration) { self.limits.kill_after = grace }
+        /// Sets what an exit code means for the step.
+        pub fn exit_code(self, number: i32, meaning: CommandExit) { self.exits.set(number, meaning) }
+        /// Appends the output to this file, which is created if needed. Tidemill also keeps the output itself; see
+        /// `tidemill logs`.
+        pub fn log_file(self, path: impl Into<PathBuf>) { self.log_file = Some(path.into()) }
     }
 
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
@@ -262,66 +221,50 @@ impl fmt::Debug for CommandSpec {
 }
 
 /// A step that runs the command that `make` returns for each run.
-pub(crate) struct CommandStep<F> {
+pub(super) fn command_step(
+    name: String,
     type_word: &'static str,
-    make: F,
+    make: impl Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
+) -> Step {
+    let make: Arc<MakeCommand> = Arc::new(make);
+    Step::running(name, type_word, move |task| Box::pin(run(make.clone(), task)))
 }
 
-impl<F> CommandStep<F>
-where
-    F: Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
-{
-    pub(crate) fn new(type_word: &'static str, make: F) -> Self {
-        Self { type_word, make }
-    }
+type MakeCommand = dyn Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync;
 
-    async fn run(&self, task: &mut StepTask) -> Result<Outcome, StepFailure> {
-        previous_run::end(task).await?;
-        if task.shall_stop() {
-            return Ok(Outcome::stopped());
-        }
-        let spec = (self.make)(&task.scope)?;
-        let failed = |why: String| failure(&spec, &why);
-        task.record_plan(None, Delivery::AtLeastOnce).await?;
-        let command = spec.command(&task.scope).map_err(failed)?;
-        let output = Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
-        let mut output = output.keeping(begin_log(task), spec.secrets());
-        let group =
-            Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
-        // Recorded before it runs, so that a restart after a crash can end it.
-        previous_run::remember(task, group.id);
-        task.commit_context().await?;
-        task.check()?;
-        crash_point!("command_before_start");
-        let ended = match group.spawn(command) {
-            Ok(child) => supervise::to_the_end(child, group, spec.limits, &task.resources.stop, &mut output)
-                .await
-                .map_err(|error| {
-                    StepFailure::failed(Code::CommandFailed, format!("cannot wait for the command: {error}"))
-                })?,
-            Err(error) => CommandEnd::NotStarted(error),
-        };
-        crash_point!("command_after_end");
-        previous_run::forget(task);
-        if let CommandEnd::Exited(number) = ended {
-            task.context.put(EXIT_CODE, number);
-        }
-        task.commit_context().await?;
-        outcome(&spec, &ended, &output)
+async fn run(make: Arc<MakeCommand>, task: &mut StepTask) -> Result<Outcome, StepFailure> {
+    previous_run::end(task).await?;
+    if task.shall_stop() {
+        return Ok(Outcome::stopped());
     }
-}
-
-impl<F> StepBody for CommandStep<F>
-where
-    F: Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
-{
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(self.run(task))
+    let spec = make(&task.scope)?;
+    let failed = |why: String| failure(&spec, &why);
+    task.record_plan(None, Delivery::AtLeastOnce).await?;
+    let command = spec.command(&task.scope).map_err(failed)?;
+    let mut output = Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
+    (output.log, output.secrets) = (begin_log(task), spec.secrets());
+    let group =
+        Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
+    // Recorded before it runs, so that a restart after a crash can end it.
+    previous_run::remember(task, group.id);
+    task.commit_context().await?;
+    task.check()?;
+    crash_point!("command_before_start");
+    let ended = match group.spawn(command) {
+        Ok(child) => supervise::to_the_end(child, group, spec.limits, &task.resources.stop, &mut output)
+            .await
+            .map_err(|error| {
+                StepFailure::failed(Code::CommandFailed, format!("cannot wait for the command: {error}"))
+            })?,
+        Err(error) => CommandEnd::NotStarted(error),
+    };
+    crash_point!("command_after_end");
+    previous_run::forget(task);
+    if let CommandEnd::Exited(number) = ended {
+        task.context.put(EXIT_CODE, number);
     }
-
-    fn type_word(&self) -> &'static str {
-        self.type_word
-    }
+    task.commit_context().await?;
+    outcome(&spec, &ended, &output)
 }
 
 /// The command runs even if its output cannot be kept.

@@ -1,7 +1,7 @@
 //! The commit of a chunk: its writes, position, counters and fence in one transaction.
 
 use crate::job::{ChunkScope, CommittedState, Delivery, LostAnswer, StepFailure, StepTask, while_away};
-use crate::metrics;
+use crate::{locked, metrics};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::Counters;
 use tidemill_store::job::{ChunkSave, ChunkSaved};
@@ -39,7 +39,7 @@ impl StepTask {
         crash_point!("chunk_after_save");
         self.check()?;
         crash_point!("chunk_before_commit");
-        self.progress.get().is_committing = true;
+        locked(&self.progress).is_committing = true;
         match tx.commit().await {
             Ok(()) => {}
             Err(StoreError::OutcomeUnknown(error)) => {
@@ -54,7 +54,7 @@ impl StepTask {
         crash_point!("chunk_after_commit");
         self.stored = text;
         self.is_stop_stored |= stop_requested;
-        *self.progress.get() =
+        *locked(&self.progress) =
             CommittedState { counters, context: self.context.clone(), is_committing: false };
         Ok(())
     }

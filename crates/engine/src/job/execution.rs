@@ -1,6 +1,6 @@
 //! An execution that this process runs, and how its progress is recorded.
 
-use crate::job::{ExecutionLost, Job, LostAnswer, Outcome, RetryError, StepResources, while_away};
+use crate::job::{ExecutionLost, Job, LostAnswer, Outcome, StepFailure, StepResources, while_away};
 use crate::{locked, metrics, transact};
 use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::launch::InstanceEnd;
@@ -48,7 +48,7 @@ impl Execution {
     }
 
     /// False if another process owns the execution.
-    pub(super) async fn record_begin(&self) -> Result<bool, RetryError> {
+    pub(super) async fn record_begin(&self) -> Result<bool, StepFailure> {
         while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || {
             let Launched { execution, lease, granted, .. } = &self.launched;
             transact(&self.store, async move |tx| {
@@ -64,7 +64,7 @@ impl Execution {
         step: &str,
         type_word: &str,
         rules: StepRules,
-    ) -> Result<StepStart, RetryError> {
+    ) -> Result<StepStart, StepFailure> {
         let seed = step_seed(type_word);
         let request = StepRequest {
             execution: self.launched.execution,
@@ -134,11 +134,11 @@ impl Execution {
         Ok(is_ended)
     }
 
-    fn settled(&self, recorded: Result<bool, RetryError>) -> Result<(), ExecutionLost> {
+    fn settled(&self, recorded: Result<bool, StepFailure>) -> Result<(), ExecutionLost> {
         match recorded {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.refused()),
-            Err(given_up) => Err(given_up.lost()),
+            Err(failure) => Err(failure.lost()),
         }
     }
 

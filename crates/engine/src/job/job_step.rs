@@ -5,7 +5,6 @@ use crate::job::{
     StepResources, StepScope, StepTask, Urgency, recovery,
 };
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
@@ -33,7 +32,7 @@ impl Step {
         job: Job,
         parameters: impl Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name.into(), Arc::new(JobStep { job, parameters: Box::new(parameters) }))
+        Self::new(name.into(), "job", JobStep { job, parameters: Box::new(parameters) })
     }
 }
 
@@ -49,8 +48,8 @@ impl JobStep {
         let StepResources { lease, stop, clock, pools, logs } = task.resources.clone();
         let (store, process) = (task.scope.store().clone(), lease.process().clone());
         // A changed definition was accepted or refused for the outer job, of which this one is a part.
-        let launcher =
-            Launcher::new(store, process, clock, jobs).accept_change(true).sharing(pools).logs(logs);
+        let mut launcher = Launcher::new(store, process, clock, jobs).accept_change(true).logs(logs);
+        launcher.pools = pools;
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
         let outer = Some(task.scope.execution());
@@ -111,10 +110,6 @@ impl JobStep {
 impl StepBody for JobStep {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(self.run(task))
-    }
-
-    fn type_word(&self) -> &'static str {
-        "job"
     }
 
     fn check(&self) -> Result<(), String> {

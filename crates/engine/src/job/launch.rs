@@ -88,8 +88,8 @@ impl Launcher {
         }
         let mut tx = self.store().begin().await?;
         let Some(due) = tx.jobs().take_due_restart(&names).await? else { return Ok(None) };
-        let restarts = due.crash_restarts + 1;
-        match launching.insert(&mut tx, &due.job, &due.parameters, &Actor::system(), restarts).await {
+        launching.crash_restarts = due.crash_restarts + 1;
+        match launching.restart(&mut tx, &due.job, &due.parameters, &Actor::system()).await {
             Ok(_) => {}
             // Committed too: the restart is no longer due.
             Err(JobError::Refused { refusal, job }) => {
@@ -105,7 +105,8 @@ impl Launcher {
     pub async fn launching(&self) -> Launching<'_> {
         // Between the commit and `attach`, the heartbeat would release our lease as an unknown one.
         let one_at_a_time = self.process().acquiring().lock().await;
-        Launching { launcher: self, sent: self.clock().monotonic(), prepared: None, one_at_a_time }
+        let sent = self.inner.clock.monotonic();
+        Launching { launcher: self, sent, crash_restarts: 0, prepared: None, one_at_a_time }
     }
 
     /// Whether an execution could be restarted now. The error is what [`restart`](Self::restart) would return, except
@@ -133,6 +134,7 @@ impl Launcher {
 pub struct Launching<'a> {
     launcher: &'a Launcher,
     sent: Monotonic,
+    crash_restarts: u32,
     prepared: Option<(Job, Launched)>,
     one_at_a_time: MutexGuard<'a, ()>,
 }
@@ -147,7 +149,7 @@ impl Launching<'_> {
         actor: &Actor,
     ) -> Result<ExecutionId, JobError> {
         let parameters = self.launcher.jobs().get(job)?.with_defaults(parameters);
-        self.insert(tx, job, &parameters, actor, 0).await
+        self.restart(tx, job, &parameters, actor).await
     }
 
     /// [`launch`](Self::launch) as a new instance: with a `run.id` greater than that of any instance of the job.
@@ -186,17 +188,6 @@ impl Launching<'_> {
         parameters: &JobParameters,
         actor: &Actor,
     ) -> Result<ExecutionId, JobError> {
-        self.insert(tx, job, parameters, actor, 0).await
-    }
-
-    async fn insert(
-        &mut self,
-        tx: &mut Tx,
-        job: &str,
-        parameters: &JobParameters,
-        actor: &Actor,
-        crash_restarts: u32,
-    ) -> Result<ExecutionId, JobError> {
         let job = self.launcher.jobs().get(job)?.clone();
         if self.is_full() {
             return Err(JobError::TooManyRunning { limit: self.launcher.running_max });
@@ -207,7 +198,7 @@ impl Launching<'_> {
             parameters_valid: check(parameters, job.parameters()),
             is_restartable: job.is_restartable(),
             on_crash: job.crash_policy(),
-            crash_restarts,
+            crash_restarts: self.crash_restarts,
             fingerprint: job.definition(),
             accepts_change: self.launcher.accepts_change,
             by: self.launcher.process().id(),

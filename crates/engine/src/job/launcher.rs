@@ -1,7 +1,7 @@
 //! The launcher: the jobs and executions of this process, and how they are stopped. `launch.rs` starts them.
 
 use crate::job::command::log::LogFolder;
-use crate::job::{Execution, ExecutionEnd, Job, JobRegistry, StepResources, StopSignal, StopSwitch, Urgency};
+use crate::job::{Execution, ExecutionEnd, Job, JobRegistry, StepResources, StopSwitch, Urgency};
 use crate::pool::{Pools, PoolsOnDemand};
 use crate::{EngineError, HeldLease, Next, Process, Service, locked};
 use std::collections::HashMap;
@@ -42,24 +42,24 @@ impl Running {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Launcher {
-    inner: Arc<Inner>,
-    pools: PoolsOnDemand,
+    pub(super) inner: Arc<Inner>,
+    pub(super) pools: PoolsOnDemand,
     logs: Option<LogFolder>,
     pub(super) running_max: usize,
     pub(super) accepts_change: bool,
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     store: Store,
     process: Process,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     jobs: Mutex<JobRegistry>,
     running: Mutex<HashMap<ExecutionId, StopSwitch>>,
     /// Stops partitions of other processes' executions that run here.
-    partition_stop: StopSwitch,
+    pub(super) partition_stop: StopSwitch,
     /// Cloned once for each such partition.
-    partitions: Arc<()>,
+    pub(super) partitions: Arc<()>,
 }
 
 impl Launcher {
@@ -78,37 +78,20 @@ impl Launcher {
         Self { inner: Arc::new(inner), pools, logs: None, running_max: usize::MAX, accepts_change: false }
     }
 
-    /// Maximum number of executions in this process; unlimited by default.
-    pub fn max_running(mut self, limit: usize) -> Self {
-        self.running_max = limit;
-        self
-    }
-
-    /// Continues instances even if the definition of their job has changed.
-    pub fn accept_change(mut self, accepts_change: bool) -> Self {
-        self.accepts_change = accepts_change;
-        self
-    }
-
-    /// Keeps the output of command and Spark steps in this folder; by default it is not kept.
-    pub fn logs(mut self, folder: impl Into<Option<LogFolder>>) -> Self {
-        self.logs = folder.into();
-        self
+    tidemill_domain::setters! {
+        /// Maximum number of executions in this process; unlimited by default.
+        pub fn max_running(self, limit: usize) { self.running_max = limit }
+        /// Continues instances even if the definition of their job has changed.
+        pub fn accept_change(self, accepts_change: bool) { self.accepts_change = accepts_change }
+        /// Keeps the output of command and Spark steps in this folder; by default it is not kept.
+        pub fn logs(self, folder: impl Into<Option<LogFolder>>) { self.logs = folder.into() }
+        /// Takes units from these pools. By default, pools are started when the first step needs units.
+        pub fn pools(self, pools: Pools) { self.pools = PoolsOnDemand::of(pools) }
     }
 
     /// The folder with the output of command and Spark steps.
     pub fn log_folder(&self) -> Option<&LogFolder> {
         self.logs.as_ref()
-    }
-
-    /// Takes units from these pools. By default, pools are started when the first step needs units.
-    pub fn pools(self, pools: Pools) -> Self {
-        self.sharing(PoolsOnDemand::of(pools))
-    }
-
-    pub(crate) fn sharing(mut self, pools: PoolsOnDemand) -> Self {
-        self.pools = pools;
-        self
     }
 
     /// The jobs that it can start now.
@@ -126,26 +109,18 @@ impl Launcher {
         &self.inner.store
     }
 
-    pub(crate) fn pools_on_demand(&self) -> &PoolsOnDemand {
-        &self.pools
-    }
-
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.inner.clock
-    }
-
     pub(crate) fn process(&self) -> &Process {
         &self.inner.process
     }
 
-    /// Signals when this process hands back partitions of other processes' executions.
-    pub(crate) fn partition_stop(&self) -> StopSignal {
-        self.inner.partition_stop.signal()
-    }
-
-    /// Counts a partition of another process's execution until the value is dropped.
-    pub(crate) fn partition_begins(&self) -> Arc<()> {
-        self.inner.partitions.clone()
+    pub(super) fn resources(&self, lease: HeldLease, stop: &StopSwitch) -> StepResources {
+        StepResources {
+            lease: Arc::new(lease),
+            stop: stop.signal(),
+            clock: self.inner.clock.clone(),
+            pools: self.pools.clone(),
+            logs: self.logs.clone(),
+        }
     }
 
     /// Runs an execution whose insert has committed.
@@ -153,13 +128,7 @@ impl Launcher {
         let id = launched.execution;
         let switch = StopSwitch::default();
         self.running().insert(id, switch.clone());
-        let resources = StepResources {
-            lease: Arc::new(lease),
-            stop: switch.signal(),
-            clock: self.inner.clock.clone(),
-            pools: self.pools.clone(),
-            logs: self.logs.clone(),
-        };
+        let resources = self.resources(lease, &switch);
         let execution = Execution::new(self.inner.store.clone(), job, launched, resources);
         let launcher = self.clone();
         let task = tokio::spawn(async move {
@@ -216,15 +185,11 @@ pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch:
     let mut service = Service::new(format!("looking whether execution {execution} shall stop"), STOP_PAUSE)
         .wake_by(store.wakeup(&stop_topic(execution)));
     while service.is_due().await {
-        service.ended(is_stop_requested(&store, execution).await.map(|is_requested| match is_requested {
-            true => Next::End,
-            false => Next::Rest,
-        }));
+        let look = async || -> Result<Next, StoreError> {
+            let found = store.read().await?.jobs().execution(execution).await?;
+            Ok(if found.is_some_and(|found| found.stop.is_some()) { Next::End } else { Next::Rest })
+        };
+        service.ended(look().await);
     }
     switch.ask(Urgency::AtChunkEnd);
-}
-
-async fn is_stop_requested(store: &Store, execution: ExecutionId) -> Result<bool, StoreError> {
-    let found = store.read().await?.jobs().execution(execution).await?;
-    Ok(found.is_some_and(|found| found.stop.is_some()))
 }

@@ -37,15 +37,9 @@ impl Partition {
         Self { key: key.into(), context: ExecutionContext::new() }
     }
 
-    /// Adds a value to the initial context of the partition; see [`StepScope::context`].
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.context.put(key, value);
-        self
-    }
-
-    /// The key.
-    pub fn key(&self) -> &str {
-        &self.key
+    tidemill_domain::setters! {
+        /// Adds a value to the initial context of the partition; see [`StepScope::context`].
+        pub fn with(self, key: &str, value: impl Into<Value>) { self.context.put(key, value) }
     }
 }
 
@@ -153,7 +147,7 @@ impl PartitionedStep {
 
     /// The step.
     pub fn build(self) -> Step {
-        Step::new(self.name.clone(), Arc::new(self))
+        Step::new(self.name.clone(), "partition", self)
     }
 
     fn grid_of(&self, granted: Option<&Granted>) -> usize {

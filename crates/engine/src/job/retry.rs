@@ -1,6 +1,7 @@
 //! Repeats a transaction while the database is away and this process holds the lease.
 
 use crate::HeldLease;
+use crate::job::StepFailure;
 use std::time::Duration;
 use tidemill_store::StoreError;
 
@@ -10,17 +11,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct ExecutionLost;
 
-#[derive(Debug)]
-pub(super) enum RetryError {
-    LeaseLost,
-    Failed(StoreError),
-}
-
-impl RetryError {
+impl StepFailure {
     /// For records without which the execution cannot continue.
     pub(super) fn lost(self) -> ExecutionLost {
-        if let Self::Failed(error) = self {
-            tracing::error!(%error, "the execution could not be recorded; it is given up");
+        if let Self::Failed { text: error, .. } = self {
+            tracing::error!(error, "the execution could not be recorded; it is given up");
         }
         ExecutionLost
     }
@@ -40,13 +35,13 @@ pub(super) async fn while_away<T, F>(
     trouble: &str,
     lost_answer: LostAnswer,
     mut attempt: impl FnMut() -> F,
-) -> Result<T, RetryError>
+) -> Result<T, StepFailure>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
     loop {
         if !lease.is_trusted() {
-            return Err(RetryError::LeaseLost);
+            return Err(StepFailure::LeaseLost);
         }
         let error = match attempt().await {
             Ok(answer) => return Ok(answer),
@@ -54,7 +49,7 @@ where
         };
         let is_lost_answer = matches!(error, StoreError::OutcomeUnknown(_));
         if !error.is_transient() || is_lost_answer && lost_answer == LostAnswer::Fail {
-            return Err(RetryError::Failed(error));
+            return Err(error.into());
         }
         tracing::warn!(%error, "{trouble}; will try again");
         tokio::time::sleep(PAUSE).await;

@@ -1,12 +1,11 @@
 //! One execution, from its first step to its end: in sequence, or by transitions.
 
 use crate::job::graph::{Decision, Node, StepFlow};
-use crate::job::run_step::{PartResult, Start, panic_text};
-use crate::job::{Execution, ExecutionLost, JobRun, Outcome, RetryError};
+use crate::job::run_step::{PartResult, panic_text};
+use crate::job::{Execution, ExecutionLost, JobRun, Outcome, StepFailure};
 use crate::{BoxFuture, EngineError, metrics};
 use std::sync::Arc;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::step::StepRules;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionId, ExitStatus};
@@ -54,12 +53,7 @@ impl Execution {
                 execution.end(Outcome::failed(Code::ExecutionFailed, text)).await
             }
         };
-        ended.map_err(|ExecutionLost| execution.lost_error())
-    }
-
-    fn lost_error(&self) -> EngineError {
-        let lease = &self.resources.lease;
-        EngineError::LeaseLost { key: lease.key().clone(), fence: lease.fence() }
+        ended.map_err(|ExecutionLost| execution.resources.lease.lost_error())
     }
 
     async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, ExecutionLost> {
@@ -73,7 +67,7 @@ impl Execution {
             }
             Err(ExecutionLost) => {
                 metrics::execution_ended(job, "lost");
-                let error = self.lost_error();
+                let error = self.resources.lease.lost_error();
                 tracing::error!(job, execution.id = %id, %error, "execution {id} of job {job} was lost");
             }
         }
@@ -84,11 +78,8 @@ impl Execution {
         match self.record_begin().await {
             Ok(true) => {}
             Ok(false) => return Err(self.refused()),
-            Err(RetryError::LeaseLost) => return Err(ExecutionLost),
-            Err(RetryError::Failed(error)) => {
-                let code = error.code();
-                return self.end(Outcome::failed(code, ItemError::from(error).text())).await;
-            }
+            Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
+            Err(StepFailure::Failed { code, text }) => return self.end(Outcome::failed(code, text)).await,
         }
         let mut run = JobRun {
             job: self.job.name().to_owned(),
@@ -220,8 +211,8 @@ impl Execution {
     /// A flow with its own row.
     async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
         let id = match self.start_step(name, "flow", StepRules::default()).await? {
-            Start::Run { id, .. } => id,
-            Start::Not(result) => return Ok(PartResult { counters: None, ..result }),
+            Ok((id, ..)) => id,
+            Err(result) => return Ok(PartResult { counters: None, ..result }),
         };
         let outcome = self.along(flow).await?.outcome;
         self.record_step_end(id, &outcome, &Counters::default(), None).await?;

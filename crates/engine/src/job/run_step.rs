@@ -1,13 +1,13 @@
 //! One step: decides whether it starts, runs its body in a task, and records its end.
 
 use crate::job::{
-    CommittedState, Execution, ExecutionLost, Outcome, RetryError, Step, StepFailure, StepResources, StepRun,
-    StepScope, StepScopeParts, StepTask, Urgency, pool_units,
+    CommittedState, Execution, ExecutionLost, Outcome, Step, StepFailure, StepResources, StepRun, StepScope,
+    StepScopeParts, StepTask, Urgency, pool_units,
 };
+use crate::locked;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::ItemError;
 use tidemill_domain::job::step::{RESTART_KEY, StepRules};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
 use tidemill_store::job::StepStart;
@@ -35,22 +35,15 @@ impl PartResult {
     }
 }
 
-pub(super) enum Start {
-    Run {
-        id: StepExecutionId,
-        context: ExecutionContext,
-        is_resumed: bool,
-    },
-    /// It ran before, or may not run.
-    Not(PartResult),
-}
+/// Id, context, and whether an earlier run goes on; or the result of a step that ran before or may not run.
+type Start = Result<(StepExecutionId, ExecutionContext, bool), PartResult>;
 
 impl Execution {
     pub(super) async fn run_step(&self, step: &Step) -> Result<PartResult, ExecutionLost> {
         let (id, mut context, is_resumed) =
             match self.start_step(step.name(), step.type_word(), step.rules).await? {
-                Start::Run { id, context, is_resumed } => (id, context, is_resumed),
-                Start::Not(result) => return Ok(result),
+                Ok(started) => started,
+                Err(result) => return Ok(result),
             };
         if is_resumed {
             context.put(RESTART_KEY, true);
@@ -81,9 +74,7 @@ impl Execution {
         rules: StepRules,
     ) -> Result<Start, ExecutionLost> {
         let not = match self.record_step_start(name, type_word, rules).await {
-            Ok(StepStart::Run { id, context, is_resumed }) => {
-                return Ok(Start::Run { id, context, is_resumed });
-            }
+            Ok(StepStart::Run { id, context, is_resumed }) => return Ok(Ok((id, context, is_resumed))),
             Ok(StepStart::Skip(record)) => {
                 self.note_skipped(&record);
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
@@ -94,14 +85,12 @@ impl Execution {
                 PartResult::of(Outcome::failed(refusal.code(), format!("step {name:?}: {refusal}")))
             }
             Ok(StepStart::Fenced) => return Err(self.refused()),
-            Err(RetryError::Failed(error)) => {
-                let code = error.code();
-                let text = format!("step {name:?}: {}", ItemError::from(error).text());
-                PartResult::of(Outcome::failed(code, text))
+            Err(StepFailure::Failed { code, text }) => {
+                PartResult::of(Outcome::failed(code, format!("step {name:?}: {text}")))
             }
-            Err(RetryError::LeaseLost) => return Err(ExecutionLost),
+            Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
         };
-        Ok(Start::Not(not))
+        Ok(Err(not))
     }
 
     async fn end_step(
@@ -216,7 +205,7 @@ async fn work(
         ended = working.join_next() => ended,
         // A commit in progress is awaited: it ends the chunk, and the step with it.
         () = resources.stop.asked(Urgency::Now) => {
-            let is_committing = progress.get().is_committing;
+            let is_committing = locked(&progress).is_committing;
             if is_committing { timeout(LETTING_GO, working.join_next()).await.ok().flatten() } else { None }
         }
         () = resources.lease.lost() => {
@@ -228,12 +217,12 @@ async fn work(
         Some(Ok(ended)) => ended,
         Some(Err(panic)) => {
             let text = format!("the step ended in a panic: {}", panic_text(panic));
-            let CommittedState { counters, context, .. } = progress.get().clone();
+            let CommittedState { counters, context, .. } = locked(&progress).clone();
             (Ok(Outcome::failed(Code::ExecutionFailed, text)), counters, context)
         }
         None => {
             abort(working).await;
-            let CommittedState { mut counters, context, .. } = progress.get().clone();
+            let CommittedState { mut counters, context, .. } = locked(&progress).clone();
             counters.rollback += 1;
             (Ok(Outcome::stopped().because("stopped in the middle of a chunk")), counters, context)
         }

@@ -18,7 +18,7 @@ pub struct StepScope {
     inner: Arc<StepScopeParts>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StepScopeParts {
     pub(crate) store: Store,
     pub(crate) job: String,
@@ -59,6 +59,11 @@ tidemill_domain::getters!(StepScope, inner {
 impl StepScope {
     pub(crate) fn new(parts: StepScopeParts) -> Self {
         Self { inner: Arc::new(parts) }
+    }
+
+    /// The parts, for the scope of a partition of this step.
+    pub(crate) fn parts(&self) -> StepScopeParts {
+        (*self.inner).clone()
     }
 
     /// Name of the step in the definition, without the key of a partition: the label of metrics.

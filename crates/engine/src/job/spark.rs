@@ -1,12 +1,11 @@
 //! Spark steps: `spark-submit` as a supervised command, with the units a pool granted.
 
-use crate::job::command::{CommandSpec, CommandStep};
+use crate::job::command::{CommandSpec, command_step};
 use crate::job::{Step, StepScope};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::command::{HINT_VARIABLE, PARALLELISM_VARIABLE};
 use tidemill_domain::job::spark::{Granted, Submission, is_chatter};
@@ -20,7 +19,7 @@ impl Step {
         spark: impl Fn(&StepScope) -> Result<SparkSpec, ItemError> + Send + Sync + 'static,
     ) -> Self {
         let command = move |scope: &StepScope| spark(scope)?.into_command(scope.granted());
-        Self::new(name.into(), Arc::new(CommandStep::new("spark", command)))
+        command_step(name.into(), "spark", command)
     }
 }
 
@@ -53,13 +52,11 @@ impl SparkSpec {
         Self { submission, submit: None, command: CommandSpec::new(SUBMIT) }
     }
 
-    /// Adds arguments of the application.
-    pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.submission.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
     tidemill_domain::setters! {
+        /// Adds arguments of the application.
+        pub fn args(self, args: impl IntoIterator<Item = impl Into<String>>) {
+            self.submission.args.extend(args.into_iter().map(Into::into))
+        }
         /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; the default of the installation otherwise.
         pub fn master(self, master: impl Into<String>) { self.submission.master = Some(master.into()) }
         /// Sets a Spark property. It is visible in the process list, so do not put a password here.
@@ -88,7 +85,8 @@ impl SparkSpec {
         let home = self.command.variable("SPARK_HOME").cloned().or_else(|| env::var_os("SPARK_HOME"));
         let path = self.command.variable("PATH").cloned().or_else(|| env::var_os("PATH"));
         let program = find(self.submit.as_deref(), home.as_deref(), path.as_deref()).map_err(fatal)?;
-        let mut command = self.command.program(program).args(arguments).leaving_out(is_chatter);
+        let mut command = self.command.args(arguments);
+        (command.program, command.is_chatter) = (program, is_chatter);
         if let Some(granted) = &self.submission.granted {
             command = command.env(PARALLELISM_VARIABLE, granted.units.to_string());
             if let Some(hint) = &granted.hint {

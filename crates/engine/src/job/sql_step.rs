@@ -1,8 +1,7 @@
 //! SQL steps: statements in the step's transaction or on another database.
 
 use crate::job::tasklet::{TaskletScope, repeat};
-use crate::job::{Delivery, Step, StepBody, StepFuture, StepScope, StepTask};
-use std::sync::Arc;
+use crate::job::{Delivery, Step, StepScope};
 use tidemill_domain::item::ItemError;
 use tidemill_store::item::{Database, SqlQuery};
 
@@ -12,28 +11,16 @@ impl Step {
         name: impl Into<String>,
         statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name.into(), Arc::new(SqlStep(statements)))
-    }
-}
-
-struct SqlStep<F>(F);
-
-impl<F> StepBody for SqlStep<F>
-where
-    F: Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync,
-{
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(async move {
-            let statements = (self.0)(&task.scope)?;
-            let is_own = statements.database.is_none();
-            let delivery = if is_own { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce };
-            task.record_plan(None, delivery).await?;
-            repeat(task, |scope| statements.run(scope)).await
+        Self::running(name, "sql", move |task| {
+            let statements = statements(&task.scope);
+            Box::pin(async move {
+                let statements = statements?;
+                let is_own = statements.database.is_none();
+                let delivery = if is_own { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce };
+                task.record_plan(None, delivery).await?;
+                repeat(task, |scope| statements.run(scope)).await
+            })
         })
-    }
-
-    fn type_word(&self) -> &'static str {
-        "sql"
     }
 }
 
@@ -62,10 +49,9 @@ impl SqlStatements {
         Self { statements: statements.into_iter().collect(), database: None }
     }
 
-    /// Runs them on another database, in their own transaction: at least once.
-    pub fn on(mut self, database: Database) -> Self {
-        self.database = Some(database);
-        self
+    tidemill_domain::setters! {
+        /// Runs them on another database, in their own transaction: at least once.
+        pub fn on(self, database: Database) { self.database = Some(database) }
     }
 
     async fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {

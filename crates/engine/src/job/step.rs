@@ -1,10 +1,10 @@
 //! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
-use crate::job::{ChunkScope, LogFolder, RetryError, StepListener, StepScope, StopSignal};
+use crate::job::{ChunkScope, LogFolder, StepListener, StepScope, StopSignal};
 use crate::pool::PoolsOnDemand;
-use crate::{BoxFuture, HeldLease, locked};
+use crate::{BoxFuture, HeldLease};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
@@ -20,18 +20,36 @@ use tidemill_store::StoreError;
 #[must_use]
 pub struct Step {
     name: String,
+    type_word: &'static str,
     pub(super) rules: StepRules,
     pub(super) listeners: Vec<Arc<dyn StepListener>>,
     pub(super) pool: Option<PoolUse>,
     pub(super) body: Arc<dyn StepBody>,
 }
 
+tidemill_domain::getters!(Step {
+    /// The name.
+    &name: str,
+    /// The kind of step, such as `chunk` or `tasklet`.
+    type_word: &'static str,
+});
+
 /// Name and value of a setting of a step, for people.
 pub type Described = (&'static str, String);
 
 impl Step {
-    pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
-        Self { name, rules: StepRules::default(), listeners: Vec::new(), pool: None, body }
+    pub(crate) fn new(name: String, type_word: &'static str, body: impl StepBody + 'static) -> Self {
+        let rules = StepRules::default();
+        Self { name, type_word, rules, listeners: Vec::new(), pool: None, body: Arc::new(body) }
+    }
+
+    /// A step that only has to run.
+    pub(crate) fn running(
+        name: impl Into<String>,
+        type_word: &'static str,
+        run: impl for<'a> Fn(&'a mut StepTask) -> StepFuture<'a> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(name.into(), type_word, run)
     }
 
     tidemill_domain::setters! {
@@ -44,16 +62,6 @@ impl Step {
         /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
         /// what it got. A divided step runs that many partitions at once, all in this process.
         pub fn pool(self, pool_use: PoolUse) { self.pool = Some(pool_use) }
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The kind of step, such as `chunk` or `tasklet`.
-    pub fn type_word(&self) -> &'static str {
-        self.body.type_word()
     }
 
     /// Settings that differ from their default, in display order.
@@ -94,7 +102,7 @@ impl Step {
 
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Step({}, {})", self.name, self.type_word())
+        write!(f, "Step({}, {})", self.name, self.type_word)
     }
 }
 
@@ -103,8 +111,6 @@ pub(crate) type StepFuture<'a> = BoxFuture<'a, Result<Outcome, StepFailure>>;
 pub(crate) trait StepBody: Send + Sync {
     /// Counters and context are in the task, even after a failure.
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a>;
-
-    fn type_word(&self) -> &'static str;
 
     /// The step that runs one partition, if this one is divided.
     fn worker(&self) -> Option<&Step> {
@@ -122,6 +128,15 @@ pub(crate) trait StepBody: Send + Sync {
 
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl<F> StepBody for F
+where
+    F: for<'a> Fn(&'a mut StepTask) -> StepFuture<'a> + Send + Sync,
+{
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
+        self(task)
     }
 }
 
@@ -184,15 +199,6 @@ impl From<StoreError> for StepFailure {
     }
 }
 
-impl From<RetryError> for StepFailure {
-    fn from(given_up: RetryError) -> Self {
-        match given_up {
-            RetryError::LeaseLost => Self::LeaseLost,
-            RetryError::Failed(error) => error.into(),
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct StepResources {
     pub(crate) lease: Arc<HeldLease>,
@@ -215,12 +221,9 @@ pub(crate) struct StepTask {
     /// The context as it is stored.
     pub(super) stored: String,
     pub(super) is_stop_stored: bool,
-    pub(super) progress: Progress,
+    /// What the step has committed; it outlives this task.
+    pub(super) progress: Arc<Mutex<CommittedState>>,
 }
-
-/// What a step has committed; it outlives the step's task.
-#[derive(Clone, Debug)]
-pub(crate) struct Progress(Arc<Mutex<CommittedState>>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct CommittedState {
@@ -228,12 +231,6 @@ pub(crate) struct CommittedState {
     pub(super) context: ExecutionContext,
     /// A commit is in progress, so the result is not known yet.
     pub(super) is_committing: bool,
-}
-
-impl Progress {
-    pub(super) fn get(&self) -> MutexGuard<'_, CommittedState> {
-        locked(&self.0)
-    }
 }
 
 impl StepTask {
@@ -244,7 +241,7 @@ impl StepTask {
         resources: StepResources,
     ) -> Self {
         let committed = CommittedState { counters, context: context.clone(), is_committing: false };
-        let progress = Progress(Arc::new(Mutex::new(committed)));
+        let progress = Arc::new(Mutex::new(committed));
         Self { scope, context, counters, resources, stored: String::new(), is_stop_stored: false, progress }
     }
 

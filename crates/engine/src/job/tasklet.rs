@@ -1,6 +1,6 @@
 //! Tasklet steps: work that is called until it is finished, each time in a transaction.
 
-use crate::job::{ChunkScope, Outcome, Step, StepBody, StepFailure, StepFuture, StepScope, StepTask};
+use crate::job::{ChunkScope, Outcome, Step, StepFailure, StepScope, StepTask};
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};
@@ -28,7 +28,11 @@ impl Step {
         F: Future<Output = Result<S, ItemError>> + Send + 'static,
         S: Into<RepeatStatus> + 'static,
     {
-        Self::new(name.into(), Arc::new(TaskletStep(work)))
+        let work = Arc::new(work);
+        Self::running(name, "tasklet", move |task| {
+            let work = work.clone();
+            Box::pin(async move { repeat(task, &*work).await })
+        })
     }
 }
 
@@ -87,23 +91,6 @@ impl TaskletScope {
     /// Sets the exit status of the step, for transitions.
     pub fn set_exit(&mut self, exit: ExitStatus) {
         self.call.exit = exit;
-    }
-}
-
-struct TaskletStep<W>(W);
-
-impl<W, F, S> StepBody for TaskletStep<W>
-where
-    W: Fn(TaskletScope) -> F + Send + Sync,
-    F: Future<Output = Result<S, ItemError>> + Send + 'static,
-    S: Into<RepeatStatus> + 'static,
-{
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(repeat(task, &self.0))
-    }
-
-    fn type_word(&self) -> &'static str {
-        "tasklet"
     }
 }
 

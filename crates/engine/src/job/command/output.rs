@@ -37,9 +37,10 @@ pub(super) struct Output {
     /// Lines left out of the log.
     unlogged: u64,
     file: Option<File>,
-    log: Option<LogWriter>,
+    /// The file of the step.
+    pub(super) log: Option<LogWriter>,
     /// Values that are replaced by `***`, except in the author's file.
-    secrets: Vec<Vec<u8>>,
+    pub(super) secrets: Vec<Vec<u8>>,
 }
 
 impl Output {
@@ -51,12 +52,6 @@ impl Output {
         let allowance = Allowance { lines: LOGGED_AT_ONCE, at: clock.monotonic() };
         let file = file.map(open).transpose()?;
         Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file, log: None, secrets: Vec::new(), clock })
-    }
-
-    /// Also writes to the file of the step, and hides these values.
-    pub(super) fn keeping(mut self, log: Option<LogWriter>, secrets: Vec<Vec<u8>>) -> Self {
-        (self.log, self.secrets) = (log, secrets);
-        self
     }
 
     /// The last lines without chatter.
@@ -240,9 +235,9 @@ mod tests {
     async fn secrets_are_replaced_wherever_the_output_goes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1.log");
-        let (output, _) = output();
+        let (mut output, _) = output();
         let secrets = vec![b"s3cret".to_vec(), b"geheim".to_vec()];
-        let mut output = output.keeping(Some(LogWriter::create(&path).unwrap()), secrets);
+        (output.log, output.secrets) = (Some(LogWriter::create(&path).unwrap()), secrets);
 
         let text = b"login with s3cret and geheim\ns3cret".as_slice();
         read(&mut output, Some(text), None::<&[u8]>).await;

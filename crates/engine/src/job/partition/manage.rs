@@ -1,7 +1,6 @@
 //! The divided step: creates the partitions, runs some of them, and waits for all.
 
 use super::{Grid, PartitionedStep, run_partition};
-use crate::job::partition::run_partition::DividedExecution;
 use crate::job::{
     Described, LostAnswer, Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask,
     Urgency, step_seed, while_away,
@@ -28,10 +27,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 impl StepBody for PartitionedStep {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(run(self, task))
-    }
-
-    fn type_word(&self) -> &'static str {
-        "partition"
     }
 
     fn worker(&self) -> Option<&Step> {
@@ -191,16 +186,8 @@ impl PartitionManager<'_> {
             Err(error) => return Err(error.into()),
         };
         for (claimed, lease) in claimed {
-            let execution = DividedExecution {
-                store: scope.store().clone(),
-                instance: scope.instance(),
-                parameters: scope.parameters().clone(),
-                job_context: scope.job_context().clone(),
-                fingerprint: scope.fingerprint().map(str::to_owned),
-                granted: scope.granted().cloned(),
-            };
             let resources = StepResources { lease: Arc::new(lease), ..self.task.resources.clone() };
-            running.spawn(execution.run(self.step.worker.clone(), claimed, resources));
+            running.spawn(run_partition::run(scope.parts(), self.step.worker.clone(), claimed, resources));
         }
         Ok(())
     }
@@ -242,9 +229,7 @@ impl PartitionManager<'_> {
         F: Future<Output = Result<T, StoreError>>,
     {
         let lease = &self.task.resources.lease;
-        let answer =
-            while_away(lease, "partitions could not be managed", LostAnswer::Repeat, attempt).await?;
-        Ok(answer)
+        while_away(lease, "partitions could not be managed", LostAnswer::Repeat, attempt).await
     }
 }
 

@@ -78,10 +78,9 @@ impl RangePartitioner {
         Self { database: None, table: table.into(), column: column.into() }
     }
 
-    /// Uses a table of this database.
-    pub fn database(mut self, database: Database) -> Self {
-        self.database = Some(database);
-        self
+    tidemill_domain::setters! {
+        /// Uses a table of this database.
+        pub fn database(self, database: Database) { self.database = Some(database) }
     }
 }
 
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     fn keys(partitions: &[Partition]) -> Vec<&str> {
-        partitions.iter().map(Partition::key).collect()
+        partitions.iter().map(|partition| partition.key.as_str()).collect()
     }
 
     #[test]

@@ -2,15 +2,13 @@
 
 use crate::job::run_step::{EndedStep, panic_text, run_body};
 use crate::job::{
-    ExecutionLost, LostAnswer, Outcome, RetryError, Step, StepResources, StepScope, StepScopeParts,
+    ExecutionLost, LostAnswer, Outcome, Step, StepFailure, StepResources, StepScope, StepScopeParts,
     while_away,
 };
 use crate::{HeldLease, Process, metrics, transact};
-use std::sync::OnceLock;
 use tidemill_domain::code::Code;
-use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::step::RESTART_KEY;
-use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, InstanceId, JobParameters};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext};
 use tidemill_store::job::{Claim, Claimed, StepEnd, StoredContext};
 use tidemill_store::{Store, StoreError, crash_point};
 use tokio::task::JoinSet;
@@ -39,58 +37,39 @@ pub(super) async fn claim(
     Ok(claimed.into_iter().map(held).collect())
 }
 
-#[derive(Clone)]
-pub(super) struct DividedExecution {
-    pub(super) store: Store,
-    pub(super) instance: InstanceId,
-    pub(super) parameters: JobParameters,
-    pub(super) job_context: ExecutionContext,
-    pub(super) fingerprint: Option<String>,
-    /// Units granted to the divided step.
-    pub(super) granted: Option<Granted>,
-}
-
-impl DividedExecution {
-    /// Runs a partition and records its end. One that this process has to let go of is handed back.
-    pub(super) async fn run(self, worker: Step, claimed: Claimed, resources: StepResources) {
-        let (context, hindrance) = match claimed.context {
-            StoredContext::Ours(context) => (context, None),
-            StoredContext::Foreign(_) => (ExecutionContext::new(), Some(NOT_UNDERSTOOD)),
-        };
-        let begun = claimed.granted.fence.epoch.get();
-        let hindrance = hindrance.or((begun > BEGUN_MAX).then_some(WORN_OUT));
-        let scope = StepScope::new(StepScopeParts {
-            store: self.store,
-            job: claimed.job,
-            step: claimed.name,
-            instance: self.instance,
-            execution: claimed.execution,
-            step_execution: claimed.id,
-            parameters: self.parameters,
-            job_context: self.job_context,
-            is_resumed: context.get(RESTART_KEY).is_some() || claimed.counters.commit > 0,
-            context,
-            fingerprint: self.fingerprint,
-            granted: self.granted.map_or_else(OnceLock::new, OnceLock::from),
-        });
-        let ended = run_step(worker, &scope, &resources, claimed.counters, hindrance).await;
-        let recorded = match &ended {
-            Ok(ended) => {
-                crash_point!("partition_ending");
-                record(&scope, &resources.lease, ended).await
-            }
-            Err(ExecutionLost) => Err(ExecutionLost),
-        };
-        let step = scope.step();
-        match (ended, recorded) {
-            (Ok(ended), Ok(PartitionEnd::Ended)) => {
-                resources.lease.forget();
-                metrics::partition_ended(scope.job(), scope.defined_step(), ended.outcome.status.as_str());
-                ended.log(&scope);
-            }
-            (Ok(_), Ok(PartitionEnd::HandedBack)) => tracing::info!(step, "partition {step} was handed back"),
-            _ => tracing::warn!(step, "partition {step} was lost to another process"),
+/// Runs a partition and records its end. One that this process has to let go of is handed back. `parts` are those of
+/// the divided step, or of another partition.
+pub(super) async fn run(parts: StepScopeParts, worker: Step, claimed: Claimed, resources: StepResources) {
+    let (context, hindrance) = match claimed.context {
+        StoredContext::Ours(context) => (context, None),
+        StoredContext::Foreign(_) => (ExecutionContext::new(), Some(NOT_UNDERSTOOD)),
+    };
+    let begun = claimed.granted.fence.epoch.get();
+    let hindrance = hindrance.or((begun > BEGUN_MAX).then_some(WORN_OUT));
+    let scope = StepScope::new(StepScopeParts {
+        step: claimed.name,
+        step_execution: claimed.id,
+        is_resumed: context.get(RESTART_KEY).is_some() || claimed.counters.commit > 0,
+        context,
+        ..parts
+    });
+    let ended = run_step(worker, &scope, &resources, claimed.counters, hindrance).await;
+    let recorded = match &ended {
+        Ok(ended) => {
+            crash_point!("partition_ending");
+            record(&scope, &resources.lease, ended).await
         }
+        Err(ExecutionLost) => Err(ExecutionLost),
+    };
+    let step = scope.step();
+    match (ended, recorded) {
+        (Ok(ended), Ok(PartitionEnd::Ended)) => {
+            resources.lease.forget();
+            metrics::partition_ended(scope.job(), scope.defined_step(), ended.outcome.status.as_str());
+            ended.log(&scope);
+        }
+        (Ok(_), Ok(PartitionEnd::HandedBack)) => tracing::info!(step, "partition {step} was handed back"),
+        _ => tracing::warn!(step, "partition {step} was lost to another process"),
     }
 }
 
@@ -160,7 +139,7 @@ async fn record(
         Ok(PartitionEnd::Ended)
     };
     let trouble = "the end of a partition could not be recorded";
-    match while_away(lease, trouble, LostAnswer::Repeat, attempt).await.map_err(RetryError::lost)? {
+    match while_away(lease, trouble, LostAnswer::Repeat, attempt).await.map_err(StepFailure::lost)? {
         PartitionEnd::Fenced => {
             metrics::fencing_rejected(lease.key().kind());
             Err(ExecutionLost)

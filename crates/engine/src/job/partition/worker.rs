@@ -2,11 +2,10 @@
 
 use super::run_partition;
 use crate::job::launcher::{Launcher, watch_for_stop};
-use crate::job::partition::run_partition::DividedExecution;
-use crate::job::{Job, Step, StepResources, StopSwitch, Urgency};
+use crate::job::{Job, Step, StepScopeParts, StopSwitch, Urgency};
 use crate::{Next, Service};
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId};
 use tidemill_domain::poll::Pace;
@@ -27,7 +26,7 @@ pub async fn run(launcher: Launcher, slots: usize) {
         return;
     }
     let process = launcher.process().clone();
-    let stop = launcher.partition_stop();
+    let stop = launcher.inner.partition_stop.signal();
     let mut service = Service::polling("looking for partitions to run", PACE)
         .wake_by(launcher.store().wakeup(&freed_topic(PARTITION_LEASE_KIND)));
     let mut running = JoinSet::new();
@@ -83,17 +82,11 @@ async fn take(
         // If the execution has just gone, dropping the lease releases it.
         let (Some(worker), Some(run)) = (worker, run) else { continue };
         executions.insert(claimed.execution, Arc::downgrade(&run));
-        let resources = StepResources {
-            lease: Arc::new(lease),
-            stop: run.stop.signal(),
-            clock: launcher.clock().clone(),
-            pools: launcher.pools_on_demand().clone(),
-            logs: launcher.log_folder().cloned(),
-        };
-        let counted = launcher.partition_begins();
+        let resources = launcher.resources(lease, &run.stop);
+        let counted = launcher.inner.partitions.clone();
         let worker = worker.clone();
         running.spawn(async move {
-            run.execution.clone().run(worker, claimed, resources).await;
+            run_partition::run(run.parts.clone(), worker, claimed, resources).await;
             drop((counted, run));
         });
     }
@@ -113,7 +106,8 @@ struct WatchedExecution {
     stop: StopSwitch,
     /// Task that listens for a stop of the execution or of this process.
     listening: AbortHandle,
-    execution: DividedExecution,
+    /// Those of one partition.
+    parts: StepScopeParts,
 }
 
 impl Drop for WatchedExecution {
@@ -134,20 +128,26 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Watch
     let parameters = detail.job_parameters()?;
     let stop = StopSwitch::default();
     let listening = tokio::spawn(listen(launcher.clone(), claimed.execution, stop.clone())).abort_handle();
-    let execution = DividedExecution {
+    let parts = StepScopeParts {
         store: launcher.store().clone(),
+        job: claimed.job.clone(),
+        step: claimed.name.clone(),
         instance: detail.execution.instance,
+        execution: claimed.execution,
+        step_execution: claimed.id,
         parameters,
         job_context,
+        context: ExecutionContext::new(),
         fingerprint: detail.fingerprint,
-        granted: None,
+        is_resumed: false,
+        granted: OnceLock::new(),
     };
-    Ok(Some(Arc::new(WatchedExecution { stop, listening, execution })))
+    Ok(Some(Arc::new(WatchedExecution { stop, listening, parts })))
 }
 
 /// Forwards a stop of the execution or of this process.
 async fn listen(launcher: Launcher, execution: ExecutionId, switch: StopSwitch) {
-    let let_go = launcher.partition_stop();
+    let let_go = launcher.inner.partition_stop.signal();
     let letting_go = async {
         for urgency in [Urgency::AtChunkEnd, Urgency::Now] {
             let_go.asked(urgency).await;
