@@ -13,6 +13,7 @@
 use crate::item::{Roots, RootsError};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
@@ -20,11 +21,14 @@ use tidemill_domain::job::ExecutionContext;
 
 #[derive(Debug)]
 pub(crate) struct FileOutput {
-    /// Set before `open`.
-    pub(crate) options: OutputOptions,
+    creation: Creation,
+    /// Set before `open`, as are `is_syncing` and `roots`.
+    pub(crate) existing: Existing,
+    /// Whether each flush is an fsync.
+    pub(crate) is_syncing: bool,
     target: PathBuf,
     part: PathBuf,
-    /// Folders that target and part must be in. Set before `open`.
+    /// Folders that target and part must be in.
     pub(crate) roots: Option<Roots>,
     name: String,
     state: State,
@@ -35,16 +39,8 @@ pub(crate) struct FileOutput {
     kept: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputOptions {
-    pub(crate) creation: Creation,
-    pub(crate) existing: Existing,
-    /// Whether each flush is an fsync.
-    pub(crate) is_syncing: bool,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Creation {
+enum Creation {
     AtOpen,
     /// When the first line is flushed. Without a line no file is created.
     AtFirstLine,
@@ -70,18 +66,22 @@ enum State {
 impl Clone for FileOutput {
     /// The clone is not open.
     fn clone(&self) -> Self {
-        Self { roots: self.roots.clone(), ..Self::new(&self.name, self.target.clone(), self.options) }
+        let Self { creation, existing, is_syncing, .. } = *self;
+        let roots = self.roots.clone();
+        Self { creation, existing, is_syncing, roots, ..Self::new(&self.name, self.target.clone()) }
     }
 }
 
 impl FileOutput {
     /// Saves its length as `<name>.current.count`.
-    pub(crate) fn new(name: &str, target: impl Into<PathBuf>, options: OutputOptions) -> Self {
+    pub(crate) fn new(name: &str, target: impl Into<PathBuf>) -> Self {
         let target = target.into();
         let mut part = target.clone().into_os_string();
         part.push(".part");
         Self {
-            options,
+            creation: Creation::AtOpen,
+            existing: Existing::Refuse,
+            is_syncing: true,
             target,
             part: part.into(),
             roots: None,
@@ -95,9 +95,7 @@ impl FileOutput {
 
     /// Creates the file only when something is written, and replaces that of an earlier job.
     pub(crate) fn lazy(name: &str, target: impl Into<PathBuf>) -> Self {
-        let options =
-            OutputOptions { creation: Creation::AtFirstLine, existing: Existing::Replace, is_syncing: true };
-        Self::new(name, target, options)
+        Self { creation: Creation::AtFirstLine, existing: Existing::Replace, ..Self::new(name, target) }
     }
 
     /// Starts an empty part, or truncates that of the last run to its committed length.
@@ -138,8 +136,10 @@ impl FileOutput {
         let pending = std::mem::take(&mut self.pending);
         let file = self.file().map_err(ItemError::fatal)?;
         self.write(&file, &pending).map_err(ItemError::fatal)?;
-        if self.options.is_syncing {
-            self.sync(file).await?;
+        if self.is_syncing {
+            let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+            let synced = synced.map_err(ItemError::fatal)?;
+            synced.map_err(|source| ItemError::fatal(self.cannot_write(source)))?;
         }
         self.pending = pending;
         self.pending.clear();
@@ -151,7 +151,7 @@ impl FileOutput {
     pub(crate) fn update(&mut self, context: &mut ExecutionContext) {
         if let State::Open(file) = &self.state {
             context.put(&self.key("count"), self.offset);
-            context.put(&self.key("inode"), file.metadata().ok().and_then(|metadata| inode(&metadata)));
+            context.put(&self.key("inode"), file.metadata().ok().map(|metadata| metadata.ino()));
         }
         self.kept = self.offset;
     }
@@ -171,13 +171,13 @@ impl FileOutput {
     /// Renames the file to its final name.
     pub(crate) async fn publish(&mut self) -> Result<(), ItemError> {
         self.flush().await?;
-        if self.offset == 0 && self.options.creation == Creation::AtFirstLine {
+        if self.offset == 0 && self.creation == Creation::AtFirstLine {
             // Its only lines were rolled back.
             return self.discard();
         }
         let State::Open(file) = &self.state else { return Ok(()) };
         let (file, part, target) = (file.clone(), self.part.clone(), self.target.clone());
-        let existing = self.options.existing;
+        let existing = self.existing;
         let published = tokio::task::spawn_blocking(move || publish(&file, &part, &target, existing)).await;
         published.map_err(ItemError::fatal)?.map_err(ItemError::fatal)?;
         self.state = State::Published;
@@ -203,11 +203,11 @@ impl FileOutput {
     }
 
     fn start(&mut self) -> Result<(), OutputError> {
-        if self.options.existing == Existing::Refuse && self.target.exists() {
+        if self.existing == Existing::Refuse && self.target.exists() {
             return Err(OutputError::Exists { path: shown(&self.target) });
         }
         (self.offset, self.kept) = (0, 0);
-        self.state = match self.options.creation {
+        self.state = match self.creation {
             Creation::AtOpen => State::Open(self.create()?),
             Creation::AtFirstLine => {
                 remove_if_there(&self.part).map_err(|source| self.cannot_create(source))?;
@@ -230,7 +230,7 @@ impl FileOutput {
                 _ => Err(OutputError::Missing { path: shown(&self.part) }),
             };
         }
-        if self.options.existing == Existing::Refuse && self.target.exists() {
+        if self.existing == Existing::Refuse && self.target.exists() {
             return Err(OutputError::Exists { path: shown(&self.target) });
         }
         let file = self.lock(OpenOptions::new().read(true).write(true))?;
@@ -245,10 +245,11 @@ impl FileOutput {
     }
 
     fn is_ours(&self, target: &fs::Metadata, committed: u64, inode_of_part: Option<u64>) -> bool {
-        match (inode_of_part, inode(target)) {
-            (Some(part), Some(target)) => part == target,
-            // Without inode numbers: a target that did not exist before, and has the right length.
-            _ => self.options.existing == Existing::Refuse && target.len() == committed,
+        match inode_of_part {
+            // It stays the same when a file is renamed.
+            Some(part) => part == target.ino(),
+            // Not saved: a target that did not exist before, and has the right length.
+            None => self.existing == Existing::Refuse && target.len() == committed,
         }
     }
 
@@ -270,7 +271,7 @@ impl FileOutput {
         // Truncated only after the lock.
         let file = self.lock(OpenOptions::new().read(true).write(true).create(true))?;
         file.set_len(0).map_err(|source| self.cannot_create(source))?;
-        if self.options.is_syncing {
+        if self.is_syncing {
             sync_folder(&self.part).map_err(|source| self.cannot_create(source))?;
         }
         Ok(Arc::new(file))
@@ -294,12 +295,6 @@ impl FileOutput {
         }
         self.offset += bytes.len() as u64;
         Ok(())
-    }
-
-    async fn sync(&self, file: Arc<File>) -> Result<(), ItemError> {
-        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
-        let synced = synced.map_err(ItemError::fatal)?;
-        synced.map_err(|source| ItemError::fatal(self.cannot_write(source)))
     }
 
     fn cannot_write(&self, source: io::Error) -> OutputError {
@@ -363,7 +358,7 @@ pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -381,15 +376,4 @@ fn unusable(path: &Path, error: RootsError) -> ItemError {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-/// Stays the same when a file is renamed.
-#[cfg(unix)]
-fn inode(metadata: &fs::Metadata) -> Option<u64> {
-    Some(std::os::unix::fs::MetadataExt::ino(metadata))
-}
-
-#[cfg(not(unix))]
-fn inode(_metadata: &fs::Metadata) -> Option<u64> {
-    None
 }

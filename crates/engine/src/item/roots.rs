@@ -55,8 +55,7 @@ impl Roots {
         }
     }
 
-    /// The real path of a file that need not exist yet, if it is inside. A link is refused unless it leads to a file
-    /// inside.
+    /// The real path of a file that need not exist yet, if it is inside. A link has to lead to a file inside.
     pub fn target(&self, path: &Path) -> Result<PathBuf, RootsError> {
         let Some(name) = path.file_name() else { return Err(self.outside(path)) };
         let folder = path.parent().map_or(Path::new("."), or_current);

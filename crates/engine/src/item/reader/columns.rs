@@ -5,11 +5,19 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tidemill_domain::item::{Row, Value};
 
+/// The fields of the current record, and the names of their columns, if they have names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) columns: Option<Columns>,
+    pub(crate) record: StringRecord,
+    pub(crate) empty_is_null: bool,
+}
+
 /// Column names, in the two forms that are needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     record: StringRecord,
-    shared: Arc<[String]>,
+    pub(crate) shared: Arc<[String]>,
 }
 
 impl Columns {
@@ -17,47 +25,36 @@ impl Columns {
         let shared: Arc<[String]> = names.into_iter().map(Into::into).collect();
         Self { record: shared.iter().collect(), shared }
     }
+}
 
-    pub(crate) fn len(&self) -> usize {
-        self.shared.len()
+impl Fields {
+    /// Matches fields by column name, or by order when there are no names.
+    pub(crate) fn typed<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let columns = self.columns.as_ref().map(|columns| &columns.record);
+        self.record.deserialize(columns).map_err(|error| self.explain(&error))
     }
-}
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Empty {
-    #[default]
-    Text,
-    Null,
-}
+    pub(crate) fn row(&self) -> Row {
+        let value = |field: &str| match self.empty_is_null && field.is_empty() {
+            true => Value::Null,
+            false => Value::Text(field.to_owned()),
+        };
+        let names = match &self.columns {
+            Some(columns) => columns.shared.clone(),
+            None => (1..=self.record.len()).map(|number| number.to_string()).collect(),
+        };
+        Row::new(names, self.record.iter().map(value).collect())
+    }
 
-/// Matches fields by column name, or by order when there are no names.
-pub(crate) fn decode_typed<T: DeserializeOwned>(
-    fields: &StringRecord,
-    columns: Option<&Columns>,
-) -> Result<T, String> {
-    fields.deserialize(columns.map(|columns| &columns.record)).map_err(|error| explain(&error, columns))
-}
-
-pub(crate) fn decode_row(fields: &StringRecord, columns: Option<&Columns>, empty: Empty) -> Row {
-    let value = |field: &str| match empty {
-        Empty::Null if field.is_empty() => Value::Null,
-        _ => Value::Text(field.to_owned()),
-    };
-    let names = match columns {
-        Some(columns) => columns.shared.clone(),
-        None => (1..=fields.len()).map(|number| number.to_string()).collect(),
-    };
-    Row::new(names, fields.iter().map(value).collect())
-}
-
-fn explain(error: &csv::Error, columns: Option<&Columns>) -> String {
-    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return error.to_string() };
-    // The csv crate counts fields from 0.
-    match err.field().and_then(|field| usize::try_from(field).ok()) {
-        Some(field) => match columns.and_then(|columns| columns.shared.get(field)) {
+    fn explain(&self, error: &csv::Error) -> String {
+        let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return error.to_string() };
+        // The csv crate counts fields from 0.
+        let Some(field) = err.field().and_then(|field| usize::try_from(field).ok()) else {
+            return err.kind().to_string();
+        };
+        match self.columns.as_ref().and_then(|columns| columns.shared.get(field)) {
             Some(name) => format!("column {name:?}: {}", err.kind()),
             None => format!("field {}: {}", field + 1, err.kind()),
-        },
-        None => err.kind().to_string(),
+        }
     }
 }

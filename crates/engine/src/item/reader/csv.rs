@@ -1,7 +1,7 @@
 //! Reading delimited files.
 
 use crate::item::Encoding;
-use crate::item::reader::columns::{Columns, Empty, decode_row, decode_typed};
+use crate::item::reader::columns::{Columns, Fields};
 use crate::item::reader::csv_scan::{CsvScanner, Style};
 use crate::item::reader::file::{FileReader, Format};
 use csv::StringRecord;
@@ -34,19 +34,18 @@ use tidemill_domain::item::Row;
 pub type CsvReader<T> = FileReader<Csv, T>;
 
 /// The format of delimited files.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Csv {
     scanner: CsvScanner,
     header: Header,
-    columns: Option<Columns>,
-    fields: StringRecord,
-    empty: Empty,
+    fields: Fields,
 }
 
 /// How the first record is used.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Header {
     /// It names the columns.
+    #[default]
     Names,
     /// It names the columns, but other names were given.
     Ignored,
@@ -55,10 +54,9 @@ enum Header {
 }
 
 impl CsvReader<Row> {
-    /// Reads empty fields as null instead of empty text.
-    pub fn empty_as_null(mut self) -> Self {
-        self.format.empty = Empty::Null;
-        self
+    tidemill_domain::setters! {
+        /// Reads empty fields as null instead of empty text.
+        pub fn empty_as_null(self) { self.format.fields.empty_is_null = true }
     }
 }
 
@@ -75,50 +73,35 @@ impl<T> CsvReader<T> {
         /// Treats the first record as data. Without [`columns`](Self::columns), items are built by the order of the fields,
         /// and the columns of rows are named by number, from 1.
         pub fn no_headers(self) { self.format.header = Header::None }
-    }
-
-    /// Names the columns, and treats the first record as data. If that is a header too, call
-    /// [`has_headers`](Self::has_headers) after this.
-    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.format.header = Header::None;
-        self.format.columns = Some(Columns::new(names));
-        self
-    }
-
-    /// Treats the first record as a header; it is skipped if [`columns`](Self::columns) gave names.
-    pub fn has_headers(mut self) -> Self {
-        self.format.header = if self.format.columns.is_some() { Header::Ignored } else { Header::Names };
-        self
-    }
-}
-
-impl Default for Csv {
-    fn default() -> Self {
-        Self {
-            scanner: CsvScanner::new(),
-            header: Header::Names,
-            columns: None,
-            fields: StringRecord::new(),
-            empty: Empty::default(),
+        /// Names the columns, and treats the first record as data. If that is a header too, call
+        /// [`has_headers`](Self::has_headers) after this.
+        pub fn columns(self, names: impl IntoIterator<Item = impl Into<String>>) {
+            self.format.header = Header::None;
+            self.format.fields.columns = Some(Columns::new(names))
+        }
+        /// Treats the first record as a header; it is skipped if [`columns`](Self::columns) gave names.
+        pub fn has_headers(self) {
+            let has_columns = self.format.fields.columns.is_some();
+            self.format.header = if has_columns { Header::Ignored } else { Header::Names }
         }
     }
 }
 
 impl Csv {
     /// Splits a record into one field per column.
-    fn split_by_columns(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+    fn split_by_columns(&mut self, bytes: &[u8], encoding: Encoding) -> Result<&Fields, String> {
         self.split(bytes, encoding)?;
-        let fields = self.fields.len();
-        match self.columns.as_ref().map(Columns::len) {
+        let fields = self.fields.record.len();
+        match self.fields.columns.as_ref().map(|columns| columns.shared.len()) {
             Some(columns) if columns != fields => {
                 Err(format!("the record has {fields} fields, but there are {columns} columns"))
             }
-            _ => Ok(()),
+            _ => Ok(&self.fields),
         }
     }
 
     fn split(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
-        let Self { scanner, fields, .. } = self;
+        let (scanner, fields) = (&self.scanner, &mut self.fields.record);
         if let Some(fault) = scanner.fault() {
             return Err(fault.to_owned());
         }
@@ -171,18 +154,16 @@ impl Format for Csv {
     fn take_header(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
         self.split(bytes, encoding)?;
         if self.header == Header::Names {
-            self.columns = Some(Columns::new(&self.fields));
+            self.fields.columns = Some(Columns::new(&self.fields.record));
         }
         Ok(())
     }
 
     fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
-        self.split_by_columns(bytes, encoding)?;
-        decode_typed(&self.fields, self.columns.as_ref())
+        self.split_by_columns(bytes, encoding)?.typed()
     }
 
     fn row(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Row, String> {
-        self.split_by_columns(bytes, encoding)?;
-        Ok(decode_row(&self.fields, self.columns.as_ref(), self.empty))
+        self.split_by_columns(bytes, encoding).map(Fields::row)
     }
 }

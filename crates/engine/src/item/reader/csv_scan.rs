@@ -64,8 +64,8 @@ impl Scanner for CsvScanner {
     }
 }
 
-impl CsvScanner {
-    pub(crate) const fn new() -> Self {
+impl Default for CsvScanner {
+    fn default() -> Self {
         Self {
             delimiter: b',',
             quote: Some(b'"'),
@@ -75,7 +75,9 @@ impl CsvScanner {
             has_text_after_quote: false,
         }
     }
+}
 
+impl CsvScanner {
     /// Why these special characters cannot work.
     pub(crate) fn refusal(&self) -> Option<String> {
         let special = [Some(self.delimiter), self.quote, self.comment];
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn quotes_keep_delimiters_and_line_ends_inside_a_field() {
-        let (scan, fields) = texts(&mut CsvScanner::new(), "1,\"a,\r\nb\",\"say \"\"x\"\"\",\r\nnext");
+        let (scan, fields) = texts(&mut CsvScanner::default(), "1,\"a,\r\nb\",\"say \"\"x\"\"\",\r\nnext");
 
         assert_eq!(scan, Scan::Record { len: 24, body: 22, lines: 2 });
         let expected = [
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn a_record_that_is_cut_anywhere_is_the_same_once_the_rest_is_there() {
         let bytes = "a,\"b\"\"\r\nc\" ,\"\"\r\n".as_bytes();
-        let mut scanner = CsvScanner { is_trimming: true, ..CsvScanner::new() };
+        let mut scanner = CsvScanner { is_trimming: true, ..CsvScanner::default() };
         let whole = scanner.scan(bytes, Rest::Possible);
         let fields = scanner.fields.to_vec();
 
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn text_behind_a_closing_quote_is_a_fault_and_ends_with_its_line() {
-        let mut scanner = CsvScanner::new();
+        let mut scanner = CsvScanner::default();
 
         let scan = scanner.scan(b"\"5\" pipe\",x\nnext\n", Rest::None);
 
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_quote_that_stays_open_is_told_from_a_line_that_does() {
-        let mut scanner = CsvScanner::new();
+        let mut scanner = CsvScanner::default();
 
         assert_eq!(scanner.scan(b"a,\"b\n", Rest::None), Scan::Open(Inside::Quotes));
         assert_eq!(scanner.scan(b"a,b", Rest::Possible), Scan::Open(Inside::Line));
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn letters_and_repeated_characters_are_refused() {
-        let with = |delimiter, quote| CsvScanner { delimiter, quote, ..CsvScanner::new() }.refusal();
+        let with = |delimiter, quote| CsvScanner { delimiter, quote, ..CsvScanner::default() }.refusal();
 
         assert_eq!(with(b';', Some(b'\'')), None);
         assert!(with(b'a', None).is_some() && with(0xa1, None).is_some() && with(b'\n', None).is_some());

@@ -4,8 +4,7 @@ use crate::item::RootsError;
 use std::io;
 use tidemill_domain::item::ItemError;
 
-/// All of these end the step. An invalid record does not: see
-/// [`ErrorKind::PARSE`](tidemill_domain::item::ErrorKind::PARSE).
+/// All of these end the step. An invalid record does not: its kind is `ErrorKind::PARSE`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error(

@@ -1,6 +1,4 @@
-//! The reader of files, for all formats: finds files, cuts them into records and saves its position.
-//!
-//! It saves its position under its name; a restart seeks to it.
+//! The reader of files, for all formats: finds files, cuts them into records, and saves its position for a restart.
 
 use crate::item::reader::error::InputError;
 use crate::item::reader::files::{Files, StopPoint, left};
@@ -66,8 +64,7 @@ type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 /// Reads the records of one file or of many; see [`CsvReader`](super::CsvReader),
 /// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
 ///
-/// Gzip files are recognized by their name (`.gz`) or first bytes. Lines end with LF or CRLF. A record of more than 1
-/// MiB is an error.
+/// Gzip files are recognized by name (`.gz`) or first bytes. Lines end with LF or CRLF. Records of over 1 MiB are errors.
 #[must_use]
 pub struct FileReader<F, T> {
     name: String,
@@ -94,8 +91,7 @@ struct Current {
 }
 
 impl Current {
-    /// A file counts as finished as soon as nothing is left in it, even before a read returns its end: it may then be
-    /// moved away.
+    /// A file of which nothing is left is finished even before a read returns its end: it may then be moved away.
     fn stopped(&mut self) -> Result<StopPoint, InputError> {
         let is_finished = self.is_finished || self.input.is_at_end()?;
         Ok(StopPoint { file: self.input.path().to_owned(), is_finished })
@@ -260,40 +256,30 @@ impl<F: Format, T> FileReader<F, T> {
         Ok(())
     }
 
+    /// Counts records that are too long too, because reading them returns an error each.
     async fn count(&mut self, files: Vec<PathBuf>) -> Result<u64, ItemError> {
         let mut scanner = self.format.scanner().clone();
         let (encoding, roots) = (self.encoding, self.roots.clone());
         let headers = u64::from(self.format.has_header());
-        let counted = tokio::task::spawn_blocking(move || {
-            count_records(&files, encoding, roots.as_ref(), &mut scanner, headers)
-        });
-        counted.await.map_err(ItemError::fatal)?
-    }
-}
-
-/// Counts records that are too long too, because reading them returns an error each.
-fn count_records(
-    files: &[PathBuf],
-    encoding: Encoding,
-    roots: Option<&Roots>,
-    scanner: &mut impl Scanner,
-    headers: u64,
-) -> Result<u64, ItemError> {
-    let mut total = 0;
-    for file in files {
-        let mut input = Input::open(file, encoding, roots).map_err(InputError::ending)?;
-        let mut records: u64 = 0;
-        loop {
-            match input.cut(scanner) {
-                Ok(Some(_)) => records += 1,
-                Ok(None) => break,
-                Err(error) if is_about_one_record(&error) => records += 1,
-                Err(error) => return Err(error),
+        let counting = move || {
+            let mut total = 0;
+            for file in files {
+                let mut input = Input::open(&file, encoding, roots.as_ref()).map_err(InputError::ending)?;
+                let mut records: u64 = 0;
+                loop {
+                    match input.cut(&mut scanner) {
+                        Ok(Some(_)) => records += 1,
+                        Ok(None) => break,
+                        Err(error) if is_about_one_record(&error) => records += 1,
+                        Err(error) => return Err(error),
+                    }
+                }
+                total += records.saturating_sub(headers);
             }
-        }
-        total += records.saturating_sub(headers);
+            Ok(total)
+        };
+        tokio::task::spawn_blocking(counting).await.map_err(ItemError::fatal)?
     }
-    Ok(total)
 }
 
 fn is_about_one_record(error: &ItemError) -> bool {

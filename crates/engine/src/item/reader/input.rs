@@ -141,8 +141,7 @@ impl Input {
         Ok(self.start == self.end)
     }
 
-    /// Cuts off the next record; none at the end. A record that is too long is an error, and the next call continues
-    /// after it.
+    /// Cuts off the next record; none at the end. After the error of a record that is too long, the next call goes on.
     pub(crate) fn cut(&mut self, scanner: &mut impl Scanner) -> Result<Option<Cut>, ItemError> {
         loop {
             if self.start == self.end {

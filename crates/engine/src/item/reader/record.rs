@@ -51,9 +51,10 @@ pub trait Scanner: Clone + Send + 'static {
 }
 
 /// Takes each line that is not blank as a record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum LineScanner {
     /// Blank means empty.
+    #[default]
     Empty,
     /// Blank includes white space.
     Blank,
@@ -61,20 +62,17 @@ pub enum LineScanner {
 
 impl Scanner for LineScanner {
     fn scan(&mut self, bytes: &[u8], rest: Rest) -> Scan {
-        match self {
-            Self::Empty => scan_line(bytes, rest, |line| line.is_empty()),
-            Self::Blank => scan_line(bytes, rest, |line| line.trim_ascii().is_empty()),
-        }
+        let (len, body) = match memchr(b'\n', bytes) {
+            Some(end) => (end + 1, without_return(&bytes[..end])),
+            None if rest == Rest::None => (bytes.len(), without_return(bytes)),
+            None => return Scan::Open(Inside::Line),
+        };
+        let line = match self {
+            Self::Empty => &bytes[..body],
+            Self::Blank => bytes[..body].trim_ascii(),
+        };
+        if line.is_empty() { Scan::Blank { len } } else { Scan::Record { len, body, lines: 1 } }
     }
-}
-
-fn scan_line(bytes: &[u8], rest: Rest, is_blank: impl Fn(&[u8]) -> bool) -> Scan {
-    let (len, body) = match memchr(b'\n', bytes) {
-        Some(end) => (end + 1, without_return(&bytes[..end])),
-        None if rest == Rest::None => (bytes.len(), without_return(bytes)),
-        None => return Scan::Open(Inside::Line),
-    };
-    if is_blank(&bytes[..body]) { Scan::Blank { len } } else { Scan::Record { len, body, lines: 1 } }
 }
 
 /// Length of a line without a carriage return at its end.

@@ -79,18 +79,12 @@ impl<T: Send + Sync + 'static> CsvWriter<T> {
         pub fn delimiter(self, delimiter: u8) { self.layout.delimiter = delimiter }
         /// Writes no header.
         pub fn no_headers(self) { self.layout.header = Header::None }
-    }
-
-    /// Names the columns, in the order of the fields. The header is written even without items.
-    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.layout.header = Header::Given(names.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Ends lines with CRLF.
-    pub fn crlf(mut self) -> Self {
-        self.layout.terminator = Terminator::CRLF;
-        self
+        /// Names the columns, in the order of the fields. The header is written even without items.
+        pub fn columns(self, names: impl IntoIterator<Item = impl Into<String>>) {
+            self.layout.header = Header::Given(names.into_iter().map(Into::into).collect())
+        }
+        /// Ends lines with CRLF.
+        pub fn crlf(self) { self.layout.terminator = Terminator::CRLF }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The writer of files, for all formats: the file gets its name when the step completes, with each item exactly once.
 
-use crate::item::file_output::{Creation, Existing, FileOutput, OutputOptions};
+use crate::item::file_output::{Existing, FileOutput};
 use crate::item::{Encoding, Roots};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::path::PathBuf;
@@ -56,10 +56,8 @@ pub struct FileWriter<L: Layout> {
 
 impl<L: Layout> FileWriter<L> {
     pub(super) fn of(name: &str, path: impl Into<PathBuf>, layout: L) -> Self {
-        let options =
-            OutputOptions { creation: Creation::AtOpen, existing: Existing::Refuse, is_syncing: true };
         Self {
-            output: FileOutput::new(name, path, options),
+            output: FileOutput::new(name, path),
             layout,
             encoding: Encoding::default(),
             text: Vec::new(),
@@ -72,7 +70,7 @@ impl<L: Layout> FileWriter<L> {
 
     tidemill_domain::setters! {
         /// Replaces an existing file, once the new one is complete.
-        pub fn overwrite(self) { self.output.options.existing = Existing::Replace }
+        pub fn overwrite(self) { self.output.existing = Existing::Replace }
         /// Writes only into these folders.
         pub fn within(self, roots: Roots) { self.output.roots = Some(roots) }
         /// Writes no file when there are no items. An existing file is then left alone.
@@ -81,7 +79,7 @@ impl<L: Layout> FileWriter<L> {
         pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
         /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
         /// items, and the next run then refuses to continue. A crash of the process cannot.
-        pub fn sync(self, is_syncing: bool) { self.output.options.is_syncing = is_syncing }
+        pub fn sync(self, is_syncing: bool) { self.output.is_syncing = is_syncing }
     }
 
     async fn add(&mut self, items: &[L::Item]) -> Result<(), ItemError> {

@@ -24,12 +24,6 @@ pub struct OutboxWriter<F> {
     event: F,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{}: the event is not accepted: {why}", why.code())]
-struct RefusedEvent {
-    why: BadEvent,
-}
-
 impl<F> OutboxWriter<F> {
     /// Writes the event that `event` makes of an item.
     pub fn new<T>(event: F) -> Self
@@ -68,7 +62,10 @@ where
 
 fn refused(error: ItemError) -> ItemError {
     match error.source().and_then(|source| source.downcast_ref::<BadEvent>()) {
-        Some(why) => ItemError::of(ErrorKind::VALIDATION, RefusedEvent { why: why.clone() }),
+        Some(why) => {
+            let text = format!("{}: the event is not accepted: {why}", why.code());
+            ItemError::new(ErrorKind::VALIDATION, text)
+        }
         None => error,
     }
 }
