@@ -35,7 +35,6 @@ mod pool_units;
 mod retry;
 
 mod chunk_buffer;
-mod chunk_definition;
 mod chunk_reader;
 mod parallel_chunks;
 mod prepare_chunk;

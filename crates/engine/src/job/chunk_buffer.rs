@@ -39,7 +39,8 @@ pub(super) struct ChunkBuffer<I, O> {
     pub(super) read: ReadChunk<I>,
     pub(super) outputs: Vec<Option<O>>,
     errors: HashMap<usize, ItemError>,
-    write_error: Option<ItemError>,
+    /// Of several items that were written together.
+    pub(super) write_error: Option<ItemError>,
     pub(super) scope: ChunkScope,
     pub(super) ahead: Ahead<O>,
     /// When it was read.
@@ -76,13 +77,6 @@ impl<I, O> ChunkBuffer<I, O> {
             _ => error,
         };
         self.errors.insert(index, error);
-    }
-
-    pub(super) fn fail_write(&mut self, indices: &[usize], error: ItemError) {
-        match indices {
-            [one] => self.fail(*one, error),
-            _ => self.write_error = Some(error),
-        }
     }
 
     /// The last error of an item, or of the chunk.

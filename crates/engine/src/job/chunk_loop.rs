@@ -1,14 +1,12 @@
 //! A run of a chunk step: makes and opens its parts, processes, writes and commits chunks, and closes the parts. The
 //! chunk machine of the domain decides what happens next.
 
-use crate::job::chunk_definition::ChunkDefinition;
 use crate::job::chunk_reader::ReadingTask;
-use crate::job::parallel_chunks::{ChunkSource, ParallelChunks};
-use crate::job::prepare_chunk::Lane;
+use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
 use crate::job::{
-    Ahead, ChunkBuffer, ChunkScope, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure, StepTask,
-    Urgency, kind_of, prepare_chunk,
+    Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
+    StepTask, Urgency, kind_of, prepare_chunk,
 };
 use crate::{jitter_unit, metrics};
 use tidemill_domain::code::Code;
@@ -27,7 +25,7 @@ type Buffer<R, P> =
     ChunkBuffer<<R as ItemReader>::Item, <P as ItemProcessor<<R as ItemReader>::Item>>::Output>;
 
 pub(super) async fn run<R, P, W>(
-    step: &ChunkDefinition<R, P, W>,
+    step: &ChunkStep<R, P, W>,
     task: &mut StepTask,
 ) -> Result<Outcome, StepFailure>
 where
@@ -45,7 +43,7 @@ where
         () = task.resources.stop.asked(Urgency::AtChunkEnd) => return Ok(Outcome::stopped()),
     }
     writer.open(&task.context).await?;
-    let mut lanes = lanes(step, task, &writer)?;
+    let mut lanes = step.lanes(&task.scope, &writer)?;
     for writer in lanes.iter_mut().filter_map(|lane| lane.writer.as_mut()) {
         writer.open(&task.context).await?;
     }
@@ -64,10 +62,7 @@ where
         leave_out: settled,
     };
     let (handle, reading) = reading.spawn(task.chunk(step.idle_limit), step.reads_ahead).await;
-    let mut source = match lanes.is_empty() {
-        true => ChunkSource::Reader(handle),
-        false => ChunkSource::Parallel(Box::new(ParallelChunks::new(handle, lanes))),
-    };
+    let mut source = ChunkSource::new(handle, lanes);
     let position = ExecutionContext::new();
     let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, task };
     let mut ended = work.all(&mut source).await;
@@ -92,30 +87,8 @@ where
     Ok(ended)
 }
 
-/// Lanes that prepare chunks; none with one thread. Each has its own processor, and its own writer if writers may run
-/// concurrently.
-fn lanes<R, P, W>(
-    step: &ChunkDefinition<R, P, W>,
-    task: &StepTask,
-    writer: &W,
-) -> Result<Vec<Lane<P, W>>, ItemError>
-where
-    R: ItemReader,
-    P: ItemProcessor<R::Item>,
-    W: ItemWriter<P::Output>,
-{
-    let count = if step.threads == 1 { 0 } else { step.threads };
-    let has_writer = writer.is_concurrent() && task.scope.store().has_concurrent_writers();
-    let lane = |_| {
-        let processor = (step.processor)(&task.scope)?;
-        let writer = has_writer.then(|| (step.writer)(&task.scope)).transpose()?;
-        Ok(Lane { processor, writer })
-    };
-    (0..count).map(lane).collect()
-}
-
 struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
-    step: &'a ChunkDefinition<R, P, W>,
+    step: &'a ChunkStep<R, P, W>,
     processor: P,
     writer: W,
     rejects: Option<RejectSink<R::Item>>,
@@ -204,7 +177,7 @@ where
         if P::pass_through(std::slice::from_ref(item)).is_some() {
             return Processed::Output;
         }
-        self.step.listeners.before_process(item);
+        self.step.listeners.item.iter().for_each(|listener| listener.before_process(item));
         // The first attempt goes in order, so the next prepared outcome belongs to this item.
         let outcome = match buffer.ahead.outcomes.pop_front() {
             Some(outcome) => outcome,
@@ -257,10 +230,13 @@ where
             return Ok(());
         };
         let kind = kind_of(&error, Phase::Write);
-        if has_savepoint && buffer.scope.has_begun() {
+        if has_savepoint && buffer.scope.tx.is_some() {
             buffer.scope.tx().await?.rollback_to_savepoint().await?;
         }
-        buffer.fail_write(indices, error);
+        match indices {
+            [one] => buffer.fail(*one, error),
+            _ => buffer.write_error = Some(error),
+        }
         chunk.written(Err(kind));
         Ok(())
     }
@@ -271,7 +247,7 @@ where
         ahead: &mut Ahead<P::Output>,
         scope: &mut ChunkScope,
     ) -> Result<(), ItemError> {
-        self.step.listeners.before_write(items);
+        self.step.listeners.item.iter().for_each(|listener| listener.before_write(items));
         let written = match std::mem::take(&mut ahead.is_written) {
             true => Ok(()),
             false => prepare_chunk::write(&mut self.writer, items, scope).await,
@@ -287,7 +263,11 @@ where
         }
         if chunk.is_complete() {
             self.task.context.remove(OFFSET);
-            replace(&mut self.task.context, &self.position, &buffer.read.position);
+            // Keys that the reader has saved before and no longer has.
+            for (key, _) in self.position.iter().filter(|(key, _)| buffer.read.position.get(key).is_none()) {
+                self.task.context.remove(key);
+            }
+            self.task.context.merge(&buffer.read.position);
             self.position = std::mem::take(&mut buffer.read.position);
             self.settled = 0;
         } else {
@@ -305,7 +285,9 @@ where
         }
         chunk.committed();
         self.count(chunk);
-        self.step.listeners.after_chunk(&self.task.scope, &self.task.counters);
+        for listener in &self.step.listeners.chunk {
+            listener.after_chunk(&self.task.scope, &self.task.counters);
+        }
         if !chunk.is_complete() {
             self.step.listeners.before_chunk(&self.task.scope);
         }
@@ -323,13 +305,15 @@ where
             rejects.roll_back().await?;
         }
         self.count(chunk);
-        self.step.listeners.after_chunk_error(&self.task.scope, &self.task.counters);
+        for listener in &self.step.listeners.chunk {
+            listener.after_chunk_error(&self.task.scope, &self.task.counters);
+        }
         if chunk.is_failing() {
             return Ok(());
         }
         if let Some(retry) = chunk.retry() {
             if let Some(error) = buffer.error_of(retry.phase, retry.index) {
-                self.step.listeners.on_retry(retry.phase, error);
+                self.step.listeners.retry.iter().for_each(|listener| listener.on_retry(retry.phase, error));
             }
             if let Some(backoff) = &self.step.backoff {
                 tokio::select! {
@@ -362,14 +346,4 @@ where
             rejects.add(phase, &kind_of(error, phase), error, item);
         }
     }
-}
-
-/// Replaces the reader's saved position.
-fn replace(context: &mut ExecutionContext, old: &ExecutionContext, new: &ExecutionContext) {
-    for (key, _) in old.iter() {
-        if new.get(key).is_none() {
-            context.remove(key);
-        }
-    }
-    context.merge(new);
 }

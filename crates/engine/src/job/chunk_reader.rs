@@ -3,7 +3,7 @@
 //! It passes errors on in their order and decides nothing, because what may be skipped depends on chunks still being
 //! written.
 
-use crate::job::chunk_definition::Completion;
+use crate::job::chunk_step::Completion;
 use crate::job::{ChunkBuffer, ChunkScope, ItemListener, ItemReader, ReadChunk, ReadError, kind_of};
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Phase};
@@ -102,9 +102,7 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
         loop {
             // Yields, so that a reader that never waits does not block heartbeats and stops.
             tokio::task::coop::consume_budget().await;
-            for listener in &self.listeners {
-                listener.before_read();
-            }
+            self.listeners.iter().for_each(|listener| listener.before_read());
             crash_point!("chunk_before_read");
             let read = self.reader.read().await;
             crash_point!("chunk_after_read");
@@ -115,9 +113,7 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
                 }
                 Ok(Some(_)) if self.leave_out > 0 => self.leave_out -= 1,
                 Ok(Some(item)) => {
-                    for listener in &self.listeners {
-                        listener.after_read(&item);
-                    }
+                    self.listeners.iter().for_each(|listener| listener.after_read(&item));
                     let clock = &self.clock;
                     let began = *since.get_or_insert_with(|| clock.monotonic());
                     let age = || clock.monotonic().since(began);
@@ -130,10 +126,10 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
                 }
                 Err(_) if self.leave_out > 0 => {}
                 Err(error) => {
-                    for listener in &self.listeners {
-                        listener.on_read_error(&error);
-                    }
-                    let may_be_skipped = self.may_be_skipped(&error);
+                    self.listeners.iter().for_each(|listener| listener.on_read_error(&error));
+                    let kind = kind_of(&error, Phase::Read);
+                    let may_be_skipped =
+                        self.policy.as_ref().is_some_and(|policy| policy.skip.contains(&kind));
                     errors.push(ReadError { behind: items.len(), error });
                     if !may_be_skipped || errors.len() >= read_skips_max(self.completion.size) {
                         break;
@@ -144,10 +140,5 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
         let mut position = ExecutionContext::new();
         self.reader.update(&mut position)?;
         Ok(ReadChunk { items, places, errors, position, has_ended })
-    }
-
-    fn may_be_skipped(&self, error: &ItemError) -> bool {
-        let kind = kind_of(error, Phase::Read);
-        self.policy.as_ref().is_some_and(|policy| policy.skip.contains(&kind))
     }
 }

@@ -1,21 +1,20 @@
-//! The builder of chunk steps.
+//! Chunk steps: their parts, when a chunk is complete, and their fault policy.
 
-use crate::job::chunk_definition::{ChunkDefinition, Completion, Make, clones_of};
 use crate::job::listener::Listeners;
+use crate::job::prepare_chunk::Lane;
 use crate::job::reject::{RejectSink, Rejects};
 use crate::job::{
     ChunkListener, Described, ItemListener, ItemProcessor, ItemReader, ItemWriter, PassThrough,
     RetryListener, SkipListener, Step, StepBody, StepFuture, StepScope, StepTask, chunk_loop,
 };
+use crate::locked;
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::fault::{FaultPolicy, Kinds};
 use tidemill_domain::words::plural;
-
-pub use crate::job::chunk_definition::ChunkSoFar;
 
 /// Maximum number of threads of a step.
 pub const THREADS_MAX: usize = 64;
@@ -87,19 +86,17 @@ impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepReading<R, P> {
     {
         ChunkStep {
             name: self.start.name,
-            definition: ChunkDefinition {
-                reader: self.reader,
-                processor: self.processor,
-                writer: Arc::new(make),
-                completion: Completion { size: self.start.size, time_limit: None, custom: None },
-                policy: None,
-                backoff: None,
-                reads_ahead: true,
-                threads: 1,
-                idle_limit: None,
-                rejects: None,
-                listeners: Listeners::default(),
-            },
+            reader: self.reader,
+            processor: self.processor,
+            writer: Arc::new(make),
+            completion: Completion { size: self.start.size, time_limit: None, custom: None },
+            policy: None,
+            backoff: None,
+            reads_ahead: true,
+            threads: 1,
+            idle_limit: None,
+            rejects: None,
+            listeners: Listeners::default(),
         }
     }
 }
@@ -108,7 +105,60 @@ impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepReading<R, P> {
 #[must_use]
 pub struct ChunkStep<R: ItemReader, P: ItemProcessor<R::Item>, W> {
     name: String,
-    definition: ChunkDefinition<R, P, W>,
+    pub(super) reader: Make<R>,
+    pub(super) processor: Make<P>,
+    pub(super) writer: Make<W>,
+    pub(super) completion: Completion<R::Item>,
+    pub(super) policy: Option<FaultPolicy>,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) reads_ahead: bool,
+    pub(super) threads: usize,
+    pub(super) idle_limit: Option<Duration>,
+    pub(super) rejects: Option<RejectSink<R::Item>>,
+    pub(super) listeners: Listeners<R::Item, P::Output>,
+}
+
+type Make<T> = Arc<dyn Fn(&StepScope) -> Result<T, ItemError> + Send + Sync>;
+
+/// Makes clones of a part. The lock is there because parts need not be `Sync`.
+fn clones_of<T: Clone + Send + 'static>(
+    part: T,
+) -> impl Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static {
+    let part = Mutex::new(part);
+    move |_| Ok(locked(&part).clone())
+}
+
+pub(super) struct Completion<I> {
+    pub(super) size: usize,
+    pub(super) time_limit: Option<Duration>,
+    pub(super) custom: Option<Arc<CustomCompletion<I>>>,
+}
+
+type CustomCompletion<I> = dyn Fn(&ChunkSoFar<'_, I>) -> bool + Send + Sync;
+
+impl<I> Clone for Completion<I> {
+    fn clone(&self) -> Self {
+        Self { size: self.size, time_limit: self.time_limit, custom: self.custom.clone() }
+    }
+}
+
+/// A chunk that is being read.
+#[derive(Debug)]
+pub struct ChunkSoFar<'a, I> {
+    /// Number of items.
+    pub items: usize,
+    /// The last item.
+    pub last: &'a I,
+    /// Time since its first item was read.
+    pub age: Duration,
+}
+
+impl<I> Completion<I> {
+    pub(super) fn is_complete(&self, items: usize, last: &I, age: impl Fn() -> Duration) -> bool {
+        items >= self.size
+            || self.time_limit.is_some_and(|limit| age() >= limit)
+            || self.custom.as_ref().is_some_and(|custom| custom(&ChunkSoFar { items, last, age: age() }))
+    }
 }
 
 impl<R, P, W> ChunkStep<R, P, W>
@@ -118,7 +168,7 @@ where
     W: ItemWriter<P::Output>,
 {
     fn policy(&mut self) -> &mut FaultPolicy {
-        self.definition.policy.get_or_insert_with(FaultPolicy::default)
+        self.policy.get_or_insert_default()
     }
 
     tidemill_domain::setters! {
@@ -148,25 +198,24 @@ where
             self.policy().attempts_max = attempts
         }
         /// Pause before a chunk is repeated.
-        pub fn backoff(self, backoff: Backoff) { self.definition.backoff = Some(backoff) }
-        /// Skips errors of these kinds without a rollback, because they leave the transaction usable. They must be
-        /// skippable.
+        pub fn backoff(self, backoff: Backoff) { self.backoff = Some(backoff) }
+        /// Skips errors of these kinds without a rollback: they are skippable and leave the transaction usable.
         pub fn no_rollback(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.policy().no_rollback.add(kinds) }
         /// Sets skip, retry and rollback at once.
-        pub fn fault_policy(self, policy: FaultPolicy) { self.definition.policy = Some(policy) }
+        pub fn fault_policy(self, policy: FaultPolicy) { self.policy = Some(policy) }
         /// Keeps the outputs of the processor when a chunk is repeated.
         pub fn processor_non_transactional(self) { self.policy().is_processor_transactional = false }
         /// Also commits a chunk of this age that is not full. Checked after each item.
-        pub fn time_limit(self, limit: Duration) { self.definition.completion.time_limit = Some(limit) }
+        pub fn time_limit(self, limit: Duration) { self.completion.time_limit = Some(limit) }
         /// Also commits a chunk that is not full when this returns true, for example at the last item of a group.
         pub fn complete_when(
             self,
             is_complete: impl Fn(&ChunkSoFar<'_, R::Item>) -> bool + Send + Sync + 'static,
         ) {
-            self.definition.completion.custom = Some(Arc::new(is_complete))
+            self.completion.custom = Some(Arc::new(is_complete))
         }
         /// Reads a chunk only after the previous one has committed. By default it is read meanwhile.
-        pub fn no_read_ahead(self) { self.definition.reads_ahead = false }
+        pub fn no_read_ahead(self) { self.reads_ahead = false }
         /// Number of chunks prepared concurrently: 1 by default, at most 64. Chunks still commit in the order in which they
         /// were read, so restarts, skips, retries and counters are the same as with one thread.
         ///
@@ -185,43 +234,54 @@ where
         ///     .threads(4);
         /// assert!(Job::new("double").step(step.build()).check().is_ok());
         /// ```
-        pub fn threads(self, threads: usize) { self.definition.threads = threads }
-        /// How long the chunk's transaction may be idle before the database ends it. Raise it for a writer that waits for
-        /// something else during the transaction.
-        pub fn idle_limit(self, limit: Duration) { self.definition.idle_limit = Some(limit) }
+        pub fn threads(self, threads: usize) { self.threads = threads }
+        /// How long the chunk's transaction may be idle, for a writer that waits for something else meanwhile.
+        pub fn idle_limit(self, limit: Duration) { self.idle_limit = Some(limit) }
         /// [`rejects`](Self::rejects) chosen for each run of the step; `text_of` is the text kept of an item.
         pub fn rejects_of(
             self,
             make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,
             text_of: fn(&R::Item) -> String,
         ) {
-            self.definition.rejects = Some(RejectSink::of(Arc::new(make), text_of))
+            self.rejects = Some(RejectSink::new(Arc::new(make), text_of))
         }
         /// Adds a listener for chunks.
         pub fn chunk_listener(self, listener: impl ChunkListener + 'static) {
-            self.definition.listeners.chunk.push(Arc::new(listener))
+            self.listeners.chunk.push(Arc::new(listener))
         }
         /// Adds a listener for items.
         pub fn item_listener(self, listener: impl ItemListener<R::Item, P::Output> + 'static) {
-            self.definition.listeners.item.push(Arc::new(listener))
+            self.listeners.item.push(Arc::new(listener))
         }
         /// Adds a listener for skips.
         pub fn skip_listener(self, listener: impl SkipListener<R::Item, P::Output> + 'static) {
-            self.definition.listeners.skip.push(Arc::new(listener))
+            self.listeners.skip.push(Arc::new(listener))
         }
         /// Adds a listener for retries.
         pub fn retry_listener(self, listener: impl RetryListener + 'static) {
-            self.definition.listeners.retry.push(Arc::new(listener))
+            self.listeners.retry.push(Arc::new(listener))
         }
     }
 
     /// Keeps skipped items with their errors.
-    pub fn rejects(mut self, rejects: Rejects) -> Self
+    pub fn rejects(self, rejects: Rejects) -> Self
     where
         R::Item: Serialize,
     {
-        self.definition.rejects = Some(RejectSink::new(rejects));
-        self
+        let text_of =
+            |item: &R::Item| serde_json::to_string(item).unwrap_or_else(|error| format!("({error})"));
+        self.rejects_of(move |_| Ok(rejects.clone()), text_of)
+    }
+
+    /// Lanes that prepare chunks; none with one thread. They have their own writers if those may run concurrently.
+    pub(super) fn lanes(&self, scope: &StepScope, writer: &W) -> Result<Vec<Lane<P, W>>, ItemError> {
+        let count = if self.threads == 1 { 0 } else { self.threads };
+        let has_writer = writer.is_concurrent() && scope.store().has_concurrent_writers();
+        let lane = |_| {
+            let writer = has_writer.then(|| (self.writer)(scope)).transpose()?;
+            Ok(Lane { processor: (self.processor)(scope)?, writer })
+        };
+        (0..count).map(lane).collect()
     }
 
     /// The step.
@@ -237,11 +297,11 @@ where
     W: ItemWriter<P::Output>,
 {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
-        Box::pin(chunk_loop::run(&self.definition, task))
+        Box::pin(chunk_loop::run(self, task))
     }
 
     fn describe(&self) -> Vec<Described> {
-        let ChunkDefinition { completion, threads, policy, .. } = &self.definition;
+        let Self { completion, threads, policy, .. } = self;
         let mut all = vec![("chunk", plural(completion.size, "item", "items"))];
         if *threads > 1 {
             all.push(("threads", threads.to_string()));
@@ -257,7 +317,7 @@ where
     }
 
     fn check(&self) -> Result<(), String> {
-        let ChunkDefinition { completion, threads, reads_ahead, policy, .. } = &self.definition;
+        let Self { completion, threads, reads_ahead, policy, .. } = self;
         if completion.size == 0 {
             return Err("the chunk size is 0; it must be at least 1".into());
         }

@@ -22,7 +22,7 @@ impl StepTask {
         counters += contribution;
         counters.commit += 1;
         chunk.tx().await?;
-        let Some(mut tx) = chunk.take() else { return Err(StepFailure::LeaseLost) };
+        let Some(mut tx) = chunk.tx.take() else { return Err(StepFailure::LeaseLost) };
         crash_point!("chunk_before_save");
         let save = ChunkSave {
             step: self.scope.step_execution(),
@@ -80,7 +80,7 @@ impl StepTask {
             return Err(self.refused());
         }
         tx.jobs().describe_step(self.scope.step_execution(), total, Some(delivery.as_str())).await?;
-        if let Some(tx) = chunk.take() {
+        if let Some(tx) = chunk.tx.take() {
             tx.commit().await?;
         }
         Ok(())

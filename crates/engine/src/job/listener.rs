@@ -139,27 +139,11 @@ impl<I, O> Listeners<I, O> {
         self.chunk.iter().for_each(|listener| listener.before_chunk(scope));
     }
 
-    pub(super) fn after_chunk(&self, scope: &StepScope, counters: &Counters) {
-        self.chunk.iter().for_each(|listener| listener.after_chunk(scope, counters));
-    }
-
-    pub(super) fn after_chunk_error(&self, scope: &StepScope, counters: &Counters) {
-        self.chunk.iter().for_each(|listener| listener.after_chunk_error(scope, counters));
-    }
-
-    pub(super) fn before_process(&self, item: &I) {
-        self.item.iter().for_each(|listener| listener.before_process(item));
-    }
-
     pub(super) fn after_process(&self, item: &I, processed: &Result<Option<O>, ItemError>) {
         self.item.iter().for_each(|listener| match processed {
             Ok(output) => listener.after_process(item, output.as_ref()),
             Err(error) => listener.on_process_error(item, error),
         });
-    }
-
-    pub(super) fn before_write(&self, items: &[O]) {
-        self.item.iter().for_each(|listener| listener.before_write(items));
     }
 
     pub(super) fn after_write(&self, items: &[O], written: &Result<(), ItemError>) {
@@ -177,9 +161,5 @@ impl<I, O> Listeners<I, O> {
             (Phase::Write, _, Some(output)) => listener.on_skip_in_write(output, error),
             _ => {}
         });
-    }
-
-    pub(super) fn on_retry(&self, phase: Phase, error: &ItemError) {
-        self.retry.iter().for_each(|listener| listener.on_retry(phase, error));
     }
 }

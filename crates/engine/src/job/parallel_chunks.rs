@@ -28,49 +28,10 @@ const HOLD: Duration = Duration::from_millis(400);
 /// After such a wait, this many chunks are not written ahead, because chunks that write the same rows would wait again.
 const CALM: usize = 50;
 
-pub(super) enum ChunkSource<I, O, P, W> {
-    Reader(ReaderHandle<I>),
-    Parallel(Box<ParallelChunks<I, O, P, W>>),
-}
-
-impl<I, O, P, W> ChunkSource<I, O, P, W>
-where
-    I: Send + Sync + 'static,
-    O: Send + Sync + 'static,
-    P: ItemProcessor<I, Output = O>,
-    W: ItemWriter<O>,
-{
-    /// The next chunk in order; none when the reader is gone. Swaps processor and writer for those that prepared the
-    /// chunk.
-    pub(super) async fn next(
-        &mut self,
-        processor: &mut P,
-        writer: &mut W,
-    ) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
-        match self {
-            Self::Reader(reader) => reader.next().await,
-            Self::Parallel(chunks) => chunks.next(processor, writer).await,
-        }
-    }
-
-    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
-        match self {
-            Self::Reader(_) => work.await,
-            Self::Parallel(chunks) => chunks.during(work).await,
-        }
-    }
-
-    /// Ends the preparations. The reader ends by itself.
-    pub(super) async fn close(self, is_complete: bool) -> Result<(), ItemError> {
-        match self {
-            Self::Reader(_) => Ok(()),
-            Self::Parallel(chunks) => chunks.close(is_complete).await,
-        }
-    }
-}
-
-pub(super) struct ParallelChunks<I, O, P, W> {
+/// The chunks of a step, in order. Without lanes they come straight from the reader.
+pub(super) struct ChunkSource<I, O, P, W> {
     reader: ReaderHandle<I>,
+    has_lanes: bool,
     idle: Vec<Lane<P, W>>,
     queue: VecDeque<QueuedChunk<I, O, P, W>>,
     tasks: JoinSet<Preparation<I, O, P, W>>,
@@ -103,7 +64,7 @@ enum Event<I, O, P, W> {
     Tick,
 }
 
-impl<I, O, P, W> ParallelChunks<I, O, P, W>
+impl<I, O, P, W> ChunkSource<I, O, P, W>
 where
     I: Send + Sync + 'static,
     O: Send + Sync + 'static,
@@ -122,6 +83,7 @@ where
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             reader,
+            has_lanes: !lanes.is_empty(),
             idle: lanes,
             queue: VecDeque::new(),
             tasks: JoinSet::new(),
@@ -132,17 +94,22 @@ where
         }
     }
 
-    /// See [`ChunkSource::next`].
+    /// The next chunk in order; none when the reader is gone. Swaps in the processor and writer that prepared it.
     pub(super) async fn next(
         &mut self,
         processor: &mut P,
         writer: &mut W,
     ) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
+        if !self.has_lanes {
+            return self.reader.next().await;
+        }
         while let None | Some(QueuedChunk::Preparing { .. }) = self.queue.front() {
             match self.queue.front() {
                 None if self.has_ended => return None,
                 // No chunk that must be written at its turn is left.
-                Some(QueuedChunk::Preparing { is_to_be_written: true, .. }) => self.open(),
+                Some(QueuedChunk::Preparing { is_to_be_written: true, .. }) => {
+                    self.gate.iter_mut().for_each(|gate| gate.all = None);
+                }
                 _ => {}
             }
             let event = self.event().await;
@@ -171,6 +138,9 @@ where
 
     /// Does the work of the current chunk while handling events of later ones.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        if !self.has_lanes {
+            return work.await;
+        }
         tokio::pin!(work);
         loop {
             // Events are handled to the end: a rollback must not be cancelled.
@@ -183,7 +153,7 @@ where
         }
     }
 
-    /// Ends all preparations, and closes the idle writers.
+    /// Ends all preparations, and closes the idle writers. The reader ends by itself.
     pub(super) async fn close(mut self, is_complete: bool) -> Result<(), ItemError> {
         self.tasks.shutdown().await;
         for queued in self.queue {
@@ -239,9 +209,8 @@ where
             gate = None;
         }
         let is_to_be_written = gate.is_some();
-        let buffer = self.reader.buffer(read);
-        let preparing = Preparation::new(buffer, lane).run(gate).in_current_span();
-        let task = self.tasks.spawn(preparing).id();
+        let preparation = Preparation { buffer: self.reader.buffer(read), lane, broken: None };
+        let task = self.tasks.spawn(preparation.run(gate).in_current_span()).id();
         self.queue.push_back(QueuedChunk::Preparing { task, is_to_be_written });
     }
 
@@ -288,12 +257,6 @@ where
                 event = self.event() => event,
             };
             self.handle(event).await;
-        }
-    }
-
-    fn open(&mut self) {
-        if let Some(gate) = &mut self.gate {
-            gate.all = None;
         }
     }
 }

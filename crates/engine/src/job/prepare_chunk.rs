@@ -1,9 +1,7 @@
-//! Work done for one chunk before its turn: its items are processed and, if the writer allows it, written in a
-//! transaction.
+//! Work done for one chunk before its turn: its items are processed and, if the writer allows it, written.
 //!
 //! Nothing is decided here. A processing error is kept, and counts as the first attempt at the chunk's turn. A write
-//! error may be caused by uncommitted rows of another chunk, so it is dropped and the chunk is written again at its
-//! turn.
+//! error is dropped, because uncommitted rows of another chunk may have caused it; the chunk is written at its turn.
 
 use crate::job::{ChunkBuffer, ChunkScope, ItemProcessor, ItemWriter};
 use std::sync::Arc;
@@ -31,10 +29,6 @@ where
     P: ItemProcessor<I, Output = O>,
     W: ItemWriter<O>,
 {
-    pub(super) fn new(buffer: ChunkBuffer<I, O>, lane: Lane<P, W>) -> Self {
-        Self { buffer, lane, broken: None }
-    }
-
     /// Without a gate the chunk is not written.
     pub(super) async fn run(mut self, gate: Option<Arc<Semaphore>>) -> Self {
         // Whether read errors may be skipped is known only at the chunk's turn.

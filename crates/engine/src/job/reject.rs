@@ -3,9 +3,8 @@
 use crate::item::Roots;
 use crate::item::file_output::FileOutput;
 use crate::job::{ChunkScope, StepScope};
-use serde::Serialize;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::{ExecutionContext, StepExecutionId};
@@ -69,18 +68,6 @@ enum LineFormat {
 }
 
 impl LineFormat {
-    fn of(path: &Path) -> Self {
-        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        if is_csv { Self::Csv } else { Self::Json }
-    }
-
-    fn header(self) -> &'static [u8] {
-        match self {
-            Self::Json => b"",
-            Self::Csv => b"phase,kind,error,place,item\n",
-        }
-    }
-
     fn line(self, row: &RejectRow) -> Result<Vec<u8>, ItemError> {
         match self {
             Self::Json => {
@@ -94,16 +81,10 @@ impl LineFormat {
                 Ok(format!("{line}\n").into_bytes())
             }
             Self::Csv => {
-                let text = |field: &Option<String>| field.clone().unwrap_or_default();
-                let fields = [
-                    row.phase.to_owned(),
-                    row.kind.clone(),
-                    row.error.clone(),
-                    text(&row.place),
-                    text(&row.item),
-                ];
+                let place = row.place.as_deref().unwrap_or_default();
+                let item = row.item.as_deref().unwrap_or_default();
                 let mut lines = csv::Writer::from_writer(Vec::new());
-                lines.write_record(fields)?;
+                lines.write_record([row.phase, &row.kind, &row.error, place, item])?;
                 lines.into_inner().map_err(|error| ItemError::fatal(error.into_error()))
             }
         }
@@ -113,21 +94,13 @@ impl LineFormat {
 impl<I> Clone for RejectSink<I> {
     /// The clone is not open.
     fn clone(&self) -> Self {
-        Self::of(self.make.clone(), self.text_of)
+        Self::new(self.make.clone(), self.text_of)
     }
 }
 
 impl<I> RejectSink<I> {
-    pub(crate) fn new(rejects: Rejects) -> Self
-    where
-        I: Serialize,
-    {
-        let text_of = |item: &I| serde_json::to_string(item).unwrap_or_else(|error| format!("({error})"));
-        Self::of(Arc::new(move |_| Ok(rejects.clone())), text_of)
-    }
-
     /// `make` is called for each run of the step; `text_of` is the text kept of an item.
-    pub(crate) fn of(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
+    pub(crate) fn new(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
         Self { make, file: None, lines: LineFormat::Json, step: None, pending: Vec::new(), text_of }
     }
 
@@ -138,7 +111,8 @@ impl<I> RejectSink<I> {
     ) -> Result<(), ItemError> {
         self.step = Some(scope.step_execution());
         if let Rejects::File { path, roots } = (self.make)(scope)? {
-            self.lines = LineFormat::of(&path);
+            let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+            self.lines = if is_csv { LineFormat::Csv } else { LineFormat::Json };
             let mut file = FileOutput::lazy(POSITION, path);
             file.roots = roots;
             file.open(context).await?;
@@ -170,8 +144,8 @@ impl<I> RejectSink<I> {
         let pending = std::mem::take(&mut self.pending);
         match (&mut self.file, self.step) {
             (Some(file), _) => {
-                if file.offset() == 0 && !pending.is_empty() {
-                    file.append(self.lines.header());
+                if file.offset() == 0 && !pending.is_empty() && self.lines == LineFormat::Csv {
+                    file.append(b"phase,kind,error,place,item\n");
                 }
                 for row in &pending {
                     file.append(&self.lines.line(row)?);

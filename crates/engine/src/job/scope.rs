@@ -11,8 +11,7 @@ use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParamet
 use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
 
-/// The run of a step that its parts are made for. Readers, processors and writers are made for each run, so they can
-/// depend on its parameters.
+/// The run of a step. Readers, processors and writers are made for each run, so they can depend on its parameters.
 #[derive(Clone, Debug)]
 pub struct StepScope {
     inner: Arc<StepScopeParts>,
@@ -131,34 +130,34 @@ pub struct ChunkScope {
     /// While this is trusted, a transaction waits for a database that is away.
     lease: Option<Arc<HeldLease>>,
     idle_limit: Option<Duration>,
-    tx: Option<Tx>,
+    pub(super) tx: Option<Tx>,
 }
 
 /// Pause before a transaction is begun again, if the database is away or busy.
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl ChunkScope {
-    pub(crate) fn new(store: Store, idle_limit: Option<Duration>) -> Self {
-        Self { store, lease: None, idle_limit, tx: None }
+    pub(crate) fn new(store: Store, lease: Option<Arc<HeldLease>>, idle_limit: Option<Duration>) -> Self {
+        Self { store, lease, idle_limit, tx: None }
     }
 
     /// For another chunk of the same step.
     pub(crate) fn another(&self) -> Self {
-        let (store, lease) = (self.store.clone(), self.lease.clone());
-        Self { store, lease, idle_limit: self.idle_limit, tx: None }
-    }
-
-    pub(crate) fn under(self, lease: Arc<HeldLease>) -> Self {
-        Self { lease: Some(lease), ..self }
+        Self::new(self.store.clone(), self.lease.clone(), self.idle_limit)
     }
 
     /// The transaction of this chunk. Do not commit it; the step does. While it is unused, a database that is away or
     /// busy is waited for, as long as this process holds the lease.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
         while self.tx.is_none() {
-            match self.begin().await {
+            let begun = match self.idle_limit {
+                Some(limit) => self.store.begin_idling(limit).await,
+                None => self.store.begin().await,
+            };
+            let may_wait = self.lease.as_ref().is_some_and(|lease| lease.is_trusted());
+            match begun {
                 Ok(tx) => self.tx = Some(tx),
-                Err(error) if error.is_transient() && self.may_wait() => {
+                Err(error) if error.is_transient() && may_wait => {
                     tracing::warn!(%error, "the transaction of a chunk could not begin; will try again");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -168,31 +167,12 @@ impl ChunkScope {
         Ok(self.tx.as_mut().expect("the transaction has just begun"))
     }
 
-    fn may_wait(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.is_trusted())
-    }
-
-    async fn begin(&self) -> Result<Tx, StoreError> {
-        match self.idle_limit {
-            Some(limit) => self.store.begin_idling(limit).await,
-            None => self.store.begin().await,
-        }
-    }
-
-    pub(crate) fn take(&mut self) -> Option<Tx> {
-        self.tx.take()
-    }
-
     pub(crate) async fn roll_back(&mut self) {
-        if let Some(tx) = self.take() {
+        if let Some(tx) = self.tx.take() {
             // A lost connection has rolled back as well.
             if let Err(error) = tx.rollback().await {
                 tracing::debug!(%error, "a rollback was not answered");
             }
         }
-    }
-
-    pub(crate) fn has_begun(&self) -> bool {
-        self.tx.is_some()
     }
 }

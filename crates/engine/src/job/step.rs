@@ -257,7 +257,7 @@ impl StepTask {
 
     /// A chunk whose transaction begins when it is needed.
     pub(crate) fn chunk(&self, idle_limit: Option<Duration>) -> ChunkScope {
-        ChunkScope::new(self.scope.store().clone(), idle_limit).under(self.resources.lease.clone())
+        ChunkScope::new(self.scope.store().clone(), Some(self.resources.lease.clone()), idle_limit)
     }
 }
 

@@ -129,7 +129,7 @@ where
         let status = match called {
             Ok(status) => status,
             Err(error) => {
-                if let Some(tx) = chunk.take() {
+                if let Some(tx) = chunk.tx.take() {
                     tx.rollback().await?;
                 }
                 contribution.rollback += 1;

@@ -82,7 +82,7 @@ impl ItemWriter<i64> for Noting {
 async fn chunk() -> ChunkScope {
     static STORE: OnceCell<Store> = OnceCell::const_new();
     let store = STORE.get_or_init(|| async { Scratch::memory().store(None).await.unwrap() }).await;
-    ChunkScope::new(store.clone(), None)
+    ChunkScope::new(store.clone(), None, None)
 }
 
 #[tokio::test]
