@@ -15,7 +15,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,7 @@ const SECRET_BYTES_MIN: usize = 4;
 const EXIT_CODE: &str = "command.exit_code";
 
 impl Step {
-    /// A step that runs a program and ends as it does. After a crash the program runs again from the start: at least
-    /// once.
+    /// A step that runs a program and ends as it does. After a crash the program starts again: at least once.
     pub fn command(
         name: impl Into<String>,
         command: impl Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
@@ -143,23 +142,19 @@ impl CommandSpec {
         values.map(OsString::into_encoded_bytes).filter(|value| value.len() >= SECRET_BYTES_MIN).collect()
     }
 
-    /// Makes a relative path absolute, because systems differ in whether they resolve it before or after changing the
-    /// folder.
-    fn path(&self) -> io::Result<PathBuf> {
-        let program = Path::new(&self.program);
-        match &self.folder {
-            Some(folder) if program.is_relative() && program.components().count() > 1 => {
-                Ok(std::path::absolute(folder)?.join(program))
-            }
-            _ => Ok(program.to_owned()),
-        }
-    }
-
     fn command(&self, scope: &StepScope) -> Result<Command, String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(format!("its working folder {} does not exist", folder.display()));
         }
-        let path = self.path().map_err(|error| format!("there is no current folder: {error}"))?;
+        let mut path = PathBuf::from(&self.program);
+        // Made absolute, because systems differ in whether they resolve it before or after changing the folder.
+        if let Some(folder) = &self.folder
+            && path.is_relative()
+            && path.components().count() > 1
+        {
+            let folder = std::path::absolute(folder);
+            path = folder.map_err(|error| format!("there is no current folder: {error}"))?.join(path);
+        }
         let mut command = Command::new(path);
         command
             .args(&self.args)
@@ -175,8 +170,7 @@ impl CommandSpec {
     }
 }
 
-/// Our environment without settings and secrets, what a pool granted, what the author adds, and what every command
-/// gets.
+/// Our environment without settings and secrets, what a pool granted, what the author adds, and what we always set.
 fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
     let mut told = variables(scope.parameters()).map_err(|same| same.to_string())?;
     // In the order of the names in `STEP_VARIABLES`.

@@ -21,8 +21,7 @@ pub trait ItemStream: Send + 'static {
         Ok(())
     }
 
-    /// Called once at the end, unless the process or the step was killed. `is_complete` is true if the step has done
-    /// all its work.
+    /// Called once at the end, unless process or step were killed. `is_complete` means that all work is done.
     fn close(&mut self, is_complete: bool) -> impl Future<Output = Result<(), ItemError>> + Send {
         async { Ok(()) }
     }
@@ -70,9 +69,7 @@ impl fmt::Display for ItemPlace {
     }
 }
 
-/// Turns an item into what is written; none filters it.
-///
-/// Any `FnMut(&I) -> Result<Option<O>, ItemError>` is a processor.
+/// Turns an item into what is written; none filters it. Any `FnMut(&I) -> Result<Option<O>, ItemError>` is a processor.
 pub trait ItemProcessor<I>: Send + 'static {
     /// The type of the output.
     type Output: Send + Sync + 'static;
@@ -127,8 +124,7 @@ tidemill_domain::words! {
 
 /// Writes the items of a chunk.
 pub trait ItemWriter<O>: ItemStream {
-    /// Writes all items, or fails. Writes through [`ChunkScope::tx`] commit with the chunk; others may be repeated
-    /// after a crash.
+    /// Writes all items, or fails. Writes through [`ChunkScope::tx`] commit with the chunk; a crash may repeat others.
     fn write(
         &mut self,
         items: &[O],

@@ -109,41 +109,15 @@ impl Job {
         pub fn listener(self, listener: impl JobListener + 'static) { self.listeners.push(Arc::new(listener)) }
         /// Declares a parameter. Once one is declared, undeclared ones are refused.
         pub fn parameter(self, parameter: ParameterSpec) { self.parameters.push(parameter) }
-    }
-
-    /// Declares a required, identifying text.
-    pub fn required_text(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::Text))
-    }
-
-    /// Declares a required, identifying whole number.
-    pub fn required_long(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::Long))
-    }
-
-    /// Declares a required, identifying number.
-    pub fn required_double(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::Double))
-    }
-
-    /// Declares a required, identifying date.
-    pub fn required_date(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::Date))
-    }
-
-    /// Declares a required, identifying time of day.
-    pub fn required_time(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::Time))
-    }
-
-    /// Declares a required, identifying date with time.
-    pub fn required_date_time(self, name: impl Into<String>) -> Self {
-        self.parameter(ParameterSpec::required(name, ParameterType::DateTime))
-    }
-
-    tidemill_domain::setters! {
-        /// Sets the default of a parameter. It is filled in at launch and belongs to the instance: a restart uses the same
-        /// value.
+        /// Declares a required, identifying text.
+        pub fn required_text(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::Text))
+        }
+        /// Declares a required, identifying date.
+        pub fn required_date(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::Date))
+        }
+        /// Sets the default of a parameter. A launch fills it in; a restart uses the same value.
         pub fn default_parameter(self, name: impl Into<String>, parameter: JobParameter) {
             self.defaults.push((name.into(), parameter))
         }
@@ -165,9 +139,11 @@ impl Job {
         let mut all = parameters.clone();
         for (name, parameter) in &self.defaults {
             if all.get(name).is_none() {
-                all = match parameter.is_identifying {
-                    true => all.with(name, parameter.value.clone()),
-                    false => all.with_non_identifying(name, parameter.value.clone()),
+                let JobParameter { value, is_identifying } = parameter.clone();
+                all = if is_identifying {
+                    all.with(name, value)
+                } else {
+                    all.with_non_identifying(name, value)
                 };
             }
         }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::launch::InstanceEnd;
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, StepExecutionId};
+use tidemill_store::Store;
 use tidemill_store::job::{Launched, StepEnd, StepRecord, StepRequest, StepStart};
-use tidemill_store::{Store, StoreError};
 
 const TROUBLE: &str = "the execution could not be recorded";
 
@@ -114,24 +114,23 @@ impl Execution {
 
     /// Records the end and releases the lease in one transaction.
     pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), ExecutionLost> {
-        let recorded =
-            while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || self.try_end(outcome)).await;
-        self.settled(recorded)?;
+        let Outcome { status, exit, .. } = outcome;
+        let Launched { execution, lease, granted, .. } = &self.launched;
+        let recorded = while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || async {
+            let mut tx = self.store.begin().await?;
+            let mut is_ended =
+                tx.jobs().end_execution(*execution, lease, granted.fence, *status, exit).await?;
+            if !is_ended {
+                // The end releases the lease, so repeating an end whose answer was lost is refused.
+                let found = tx.jobs().execution(*execution).await?.map(|found| found.execution);
+                is_ended = found.is_some_and(|found| found.status == *status && found.exit.code == exit.code);
+            }
+            tx.commit().await?;
+            Ok(is_ended)
+        });
+        self.settled(recorded.await)?;
         self.resources.lease.forget();
         Ok(())
-    }
-
-    async fn try_end(&self, Outcome { status, exit, .. }: &Outcome) -> Result<bool, StoreError> {
-        let Launched { execution, lease, granted, .. } = &self.launched;
-        let mut tx = self.store.begin().await?;
-        let mut is_ended = tx.jobs().end_execution(*execution, lease, granted.fence, *status, exit).await?;
-        if !is_ended {
-            // The end releases the lease, so repeating an end whose answer was lost is refused.
-            let found = tx.jobs().execution(*execution).await?.map(|found| found.execution);
-            is_ended = found.is_some_and(|found| found.status == *status && found.exit.code == exit.code);
-        }
-        tx.commit().await?;
-        Ok(is_ended)
     }
 
     fn settled(&self, recorded: Result<bool, StepFailure>) -> Result<(), ExecutionLost> {

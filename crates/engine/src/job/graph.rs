@@ -109,16 +109,11 @@ impl StepFlow {
 
     /// Includes the steps of inner flows.
     pub(crate) fn steps(&self) -> Vec<&Step> {
-        let mut steps = Vec::new();
-        for node in &self.nodes {
-            if let Node::Step(step) = node {
-                steps.push(step);
-            }
-            for inner in node.inner() {
-                steps.extend(inner.steps());
-            }
-        }
-        steps
+        let steps = self.nodes.iter().flat_map(|node| match node {
+            Node::Step(step) => vec![step],
+            other => other.inner().iter().flat_map(Self::steps).collect(),
+        });
+        steps.collect()
     }
 
     /// `seen` are the names already used.

@@ -4,7 +4,7 @@ use crate::job::{
     ExecutionEnd, Job, JobError, JobRegistry, Launcher, Outcome, Step, StepBody, StepFailure, StepFuture,
     StepResources, StepScope, StepTask, Urgency, recovery,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
@@ -90,9 +90,7 @@ impl JobStep {
     /// Whether an execution of this outer instance completed the inner job.
     async fn is_ours(&self, parameters: &JobParameters, task: &StepTask) -> Result<bool, StepFailure> {
         let mut tx = task.scope.store().read().await?;
-        let is_ours =
-            tx.jobs().has_completed_within(self.job.name(), parameters, task.scope.instance()).await?;
-        Ok(is_ours)
+        Ok(tx.jobs().has_completed_within(self.job.name(), parameters, task.scope.instance()).await?)
     }
 
     /// The parameters of the first run of this step.
@@ -121,7 +119,7 @@ struct StopsOnDrop(Launcher);
 
 impl Drop for StopsOnDrop {
     fn drop(&mut self) {
-        self.0.stop_now();
+        self.0.running().values().for_each(|switch| switch.ask(Urgency::Now));
     }
 }
 
@@ -144,16 +142,10 @@ fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
 }
 
 fn written(parameters: &JobParameters) -> Value {
-    let of = |parameter: &JobParameter| {
-        json!({
-            "type": parameter.value.kind().as_str(),
-            "value": parameter.value.stored_text(),
-            "identifying": parameter.is_identifying,
-        })
+    let of = |JobParameter { value, is_identifying }: &JobParameter| {
+        json!({ "type": value.kind().as_str(), "value": value.stored_text(), "identifying": is_identifying })
     };
-    Value::Object(
-        parameters.iter().map(|(name, parameter)| (name.to_owned(), of(parameter))).collect::<Map<_, _>>(),
-    )
+    parameters.iter().map(|(name, parameter)| (name, of(parameter))).collect()
 }
 
 fn read(saved: &Value) -> Result<JobParameters, ItemError> {

@@ -1,5 +1,4 @@
-//! A launch: decides and inserts the execution in one transaction, which the caller may share. It runs after the
-//! commit.
+//! A launch: decides and inserts the execution in one transaction, which may be the caller's. Then it runs.
 
 use crate::job::{Job, JobError, Launcher, Running};
 use tidemill_domain::audit::Actor;
@@ -179,8 +178,7 @@ impl Launching<'_> {
         }
     }
 
-    /// [`launch`](Self::launch) with exactly the parameters of an earlier execution: a new default would make another
-    /// instance.
+    /// Inserts an execution with exactly these parameters: a new default would make another instance.
     pub async fn restart(
         &mut self,
         tx: &mut Tx,
@@ -229,6 +227,6 @@ impl Launching<'_> {
 
     /// Whether this process runs its maximum of executions. Launches are serialized, so this holds until one ends.
     pub(crate) fn is_full(&self) -> bool {
-        self.launcher.running_count() >= self.launcher.running_max
+        self.launcher.running().len() >= self.launcher.running_max
     }
 }

@@ -159,23 +159,14 @@ impl Launcher {
         }
     }
 
-    /// Stops all executions at once, without waiting for their end.
-    pub(crate) fn stop_now(&self) {
-        self.running().values().for_each(|switch| switch.ask(Urgency::Now));
-    }
-
     async fn idle(&self) {
         const PAUSE: Duration = Duration::from_millis(20);
-        while self.running_count() > 0 || Arc::strong_count(&self.inner.partitions) > 1 {
+        while !self.running().is_empty() || Arc::strong_count(&self.inner.partitions) > 1 {
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    pub(super) fn running_count(&self) -> usize {
-        self.running().len()
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
+    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
         locked(&self.inner.running)
     }
 }

@@ -43,9 +43,7 @@ impl Partition {
     }
 }
 
-/// Divides a step.
-///
-/// Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is a partitioner.
+/// Divides a step. Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is a partitioner.
 pub trait Partitioner: Send + Sync + 'static {
     /// The partitions. `grid` is the requested number, which is only a hint. Called again in a restart, with the same
     /// `grid`: partitions of the same key continue with their context.

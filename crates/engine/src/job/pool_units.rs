@@ -19,8 +19,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(30);
 /// Pause before the request is repeated, if the database is away.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits for the units of a step, and sets them in its scope. If there are none, the step ends with the returned
-/// outcome.
+/// Waits for the units of a step, and sets them in its scope. Without them, the step ends with the returned outcome.
 pub(super) async fn take(
     resources: &StepResources,
     pool_use: &PoolUse,
@@ -204,9 +203,5 @@ impl<'a> UnitsRequest<'a> {
 }
 
 fn is_passing(error: &PoolError) -> bool {
-    match error {
-        PoolError::Store(error) => error.is_transient(),
-        PoolError::Busy => true,
-        _ => false,
-    }
+    matches!(error, PoolError::Busy) || matches!(error, PoolError::Store(error) if error.is_transient())
 }

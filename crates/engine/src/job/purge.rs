@@ -16,8 +16,6 @@ use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
 /// Default number of instances per transaction.
 pub const BATCH: u32 = 500;
 
-const KIND: &str = "purge";
-
 const PAUSE: Duration = Duration::from_secs(3600);
 
 const LEASE_PAUSE: Duration = Duration::from_secs(60);
@@ -71,7 +69,7 @@ pub async fn purge(
 
 /// Purges every hour, on the server that holds the lease, until `process` ends.
 pub async fn run(process: Process, retention: Retention) {
-    let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
+    let key = LeaseKey::new("purge", "history").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = leader.lease().await {
         lease.while_held(keep(process.store(), &lease, retention)).await;
@@ -106,7 +104,15 @@ async fn walk_all(
 ) -> Result<PurgeReport, EngineError> {
     let mut report = PurgeReport::default();
     let mut last: Option<String> = None;
-    while let Some(mut walk) = next_walk(store, order, last.as_deref()).await? {
+    loop {
+        let mut tx = store.read().await?;
+        let job = match &order.job {
+            Some(job) => Some(job.clone()),
+            None => tx.jobs().next(last.as_deref()).await?,
+        };
+        let Some(job) = job else { break };
+        let mut walk = tx.jobs().begin_purge(&job, &order.retention).await?;
+        drop(tx);
         loop {
             let share = take_share(store, order, mode, &walk, &report).await?;
             report.removed.add(share.removed);
@@ -124,7 +130,7 @@ async fn walk_all(
         if order.job.is_some() {
             break;
         }
-        last = Some(walk.job().to_owned());
+        last = Some(job);
     }
     if let Mode::Remove { actor, .. } = mode
         && report.removed.instances > 0
@@ -140,23 +146,6 @@ async fn walk_all(
         transact(store, async |tx| tx.audit().record(&entry).await).await?;
     }
     Ok(report)
-}
-
-async fn next_walk(
-    store: &Store,
-    order: &PurgeOrder,
-    last: Option<&str>,
-) -> Result<Option<PurgeWalk>, EngineError> {
-    let mut tx = store.read().await?;
-    let job = match &order.job {
-        Some(job) => Some(job.clone()),
-        None => tx.jobs().next(last).await?,
-    };
-    let walk = match job {
-        Some(job) => Some(tx.jobs().begin_purge(&job, &order.retention).await?),
-        None => None,
-    };
-    Ok(walk)
 }
 
 /// One transaction. The first that deletes something also writes the audit entry, so there is one even if the purge

@@ -17,8 +17,6 @@ const EXECUTIONS_PER_ROUND: u32 = 100;
 
 const TICKETS_PER_ROUND: u32 = 1000;
 
-const EXECUTION_ENDED: &str = "the execution that asked for it has ended";
-
 /// How often to look for restarts if no wake-up arrives.
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
 
@@ -42,7 +40,8 @@ async fn give_back_units(store: &Store) -> Result<(), StoreError> {
     let left = store.read().await?.jobs().units_of_ended_executions(TICKETS_PER_ROUND).await?;
     for (pool, tickets) in left {
         let given_back = |ticket: &TicketId| {
-            let end = End::ByOperator { by: "system".to_owned(), reason: EXECUTION_ENDED.to_owned() };
+            let reason = "the execution that asked for it has ended".to_owned();
+            let end = End::ByOperator { by: "system".to_owned(), reason };
             let by = ReleaseBy::Ticket(*ticket);
             Command::Release(Box::new(Release { pool: pool.clone(), by, epoch: None, end, call: None }))
         };

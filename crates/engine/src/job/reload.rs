@@ -1,13 +1,12 @@
 //! Reloads jobs whose files change while the program runs.
 
 use crate::Service;
-use crate::job::{JobError, JobRegistry, Launcher};
+use crate::job::{JobRegistry, Launcher};
 use crate::schedule::{ScheduleRegistry, register};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_store::Store;
 
 /// How often to look at the files.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -36,15 +35,14 @@ pub async fn run(launcher: Launcher, look: Arc<Look>) {
                 continue;
             }
         }
-        service.ended(register_once(launcher.store(), &mut unregistered).await);
+        let registered = match &unregistered {
+            Some(schedules) => register(launcher.store(), schedules, &Actor::system()).await,
+            None => Ok(()),
+        };
+        // Kept for the next round if the database does not answer.
+        if registered.is_ok() {
+            unregistered = None;
+        }
+        service.ended(registered);
     }
-}
-
-/// Keeps the schedules for the next round if the database does not answer.
-async fn register_once(store: &Store, schedules: &mut Option<ScheduleRegistry>) -> Result<(), JobError> {
-    if let Some(changed) = schedules {
-        register(store, changed, &Actor::system()).await?;
-        *schedules = None;
-    }
-    Ok(())
 }

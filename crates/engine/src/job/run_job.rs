@@ -88,9 +88,7 @@ impl Execution {
             status: BatchStatus::Started,
             exit: ExitStatus::new(ExitStatus::UNKNOWN),
         };
-        for listener in &self.job.listeners {
-            listener.before_job(&run);
-        }
+        self.job.listeners.iter().for_each(|listener| listener.before_job(&run));
         let flow = &self.job.flow;
         let walk = if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
         let mut outcome = walk.outcome;
@@ -100,9 +98,7 @@ impl Execution {
         }
         run.status = outcome.status;
         run.exit = outcome.exit.clone();
-        for listener in &self.job.listeners {
-            listener.after_job(&run);
-        }
+        self.job.listeners.iter().for_each(|listener| listener.after_job(&run));
         self.end(outcome).await
     }
 

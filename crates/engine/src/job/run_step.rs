@@ -238,9 +238,7 @@ async fn work(
 /// Calls the listeners, and returns the initial context.
 fn context_at_start(step: &Step, scope: &StepScope) -> ExecutionContext {
     let mut context = scope.context().clone();
-    for listener in &step.listeners {
-        listener.before_step(scope, &mut context);
-    }
+    step.listeners.iter().for_each(|listener| listener.before_step(scope, &mut context));
     context
 }
 

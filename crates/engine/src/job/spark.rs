@@ -65,8 +65,7 @@ impl SparkSpec {
         }
         /// Path of `spark-submit`. By default that of `SPARK_HOME`, or the first in `PATH`.
         pub fn submit(self, program: impl Into<PathBuf>) { self.submit = Some(program.into()) }
-        /// How many tasks may run at once, and the hint for the source. By default what the step's [pool](Step::pool)
-        /// granted.
+        /// How many tasks may run at once, and the hint for the source; by default those of the step's [pool](Step::pool).
         pub fn parallelism(self, granted: Granted) { self.submission.granted = Some(granted) }
         /// Sets options of the `spark-submit` command: environment, folder, timeout, log file.
         ///

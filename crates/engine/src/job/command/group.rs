@@ -1,5 +1,4 @@
-//! The process group of a command, which also contains everything the command starts. It is killed when this process
-//! ends.
+//! The process group of a command and of everything that it starts. It is killed when this process ends.
 //!
 //! The group leader is a guard: a one-line shell that reads from a pipe whose other end only this process has. However
 //! this process ends, even by kill -9, the kernel closes the pipe and the guard kills the group. A parent-death signal

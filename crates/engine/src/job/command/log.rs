@@ -3,6 +3,7 @@
 //! A file is found by ids alone: `FOLDER/EXECUTION/STEP_EXECUTION.log`. A file that grows too long is replaced by its end.
 //! Its first line then tells how many bytes are missing, so that a position in the output keeps its meaning.
 
+use crate::item::file_output::remove_if_there;
 use crate::job::StepTask;
 use crate::{EngineError, Process, Service};
 use serde_json::json;
@@ -123,8 +124,7 @@ impl LogFolder {
         log.map(|log| log.tail(bytes_max)).transpose()
     }
 
-    /// Begins the file of a step, and notes its place in the context. If the same step execution ran before, the file goes
-    /// on.
+    /// Begins the file of a step, or goes on with that of its step execution, and notes its place in the context.
     pub(super) fn begin(&self, task: &mut StepTask) -> io::Result<LogWriter> {
         let (execution, step) = (task.scope.execution(), task.scope.step_execution());
         let path = self.file(execution, step);
@@ -196,10 +196,7 @@ fn header(dropped: u64) -> String {
 
 fn append_to(path: &Path, is_new: bool) -> io::Result<File> {
     if is_new {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_there(path)?;
     }
     OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
 }
@@ -262,11 +259,6 @@ pub(super) struct LogWriter {
 }
 
 impl LogWriter {
-    #[cfg(test)]
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), file: append_to(path, true)?, length: 0 })
-    }
-
     pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.length + lines.len() as u64 > FILE_BYTES_MAX {
             self.drop_beginning()?;
@@ -293,6 +285,12 @@ impl LogWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl LogWriter {
+        pub(in crate::job::command) fn create(path: &Path) -> io::Result<Self> {
+            Ok(Self { path: path.to_owned(), file: append_to(path, true)?, length: 0 })
+        }
+    }
 
     #[test]
     fn a_long_output_keeps_its_end_and_tells_how_much_is_missing() {

@@ -63,15 +63,6 @@ impl Output {
         lines.join("\n")
     }
 
-    fn write_to_file(&mut self, block: &[u8]) {
-        if let Some(file) = &mut self.file
-            && let Err(error) = file.write_all(block)
-        {
-            tracing::warn!(%error, "the output of a command could not be written to its log file any more");
-            self.file = None;
-        }
-    }
-
     fn take(&mut self, stream: &'static str, lines: &[u8]) {
         let lines = masked(lines, &self.secrets);
         if let Some(log) = &mut self.log
@@ -140,7 +131,12 @@ async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Opt
             }
         };
         let mut output = locked(output);
-        output.write_to_file(read);
+        if let Some(file) = &mut output.file
+            && let Err(error) = file.write_all(read)
+        {
+            tracing::warn!(%error, "the output of a command could not be written to its log file any more");
+            output.file = None;
+        }
         // A line may end in a later block, after output of the other stream.
         let whole = memchr::memrchr(b'\n', read).map_or(0, |at| at + 1);
         if whole > 0 {

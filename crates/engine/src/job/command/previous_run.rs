@@ -6,7 +6,8 @@
 use crate::job::{StepFailure, StepTask};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fs;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -20,11 +21,11 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Identifies a process group even if its number is reused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct GroupTrace {
     /// The boot of the machine, and the PID namespace.
     machine: String,
-    group: Pid,
+    group: i32,
     /// Start of its leader, in ticks since the boot.
     started: u64,
 }
@@ -32,35 +33,24 @@ struct GroupTrace {
 impl GroupTrace {
     /// None if the system does not provide the data.
     fn of(group: Pid) -> Option<Self> {
-        Some(Self { machine: machine()?, group, started: status(group)?.started })
+        let started = status(group)?.started;
+        Some(Self { machine: machine()?, group: group.as_raw_nonzero().get(), started })
     }
 
-    fn written(&self) -> Value {
-        json!({
-            "machine": self.machine,
-            "group": self.group.as_raw_nonzero().get(),
-            "started": self.started,
-        })
+    /// None for 1, which is init, and for lower numbers, which mean every process.
+    fn group(&self) -> Option<Pid> {
+        if self.group > 1 { Pid::from_raw(self.group) } else { None }
     }
 
-    fn read(saved: &Value) -> Option<Self> {
-        let group = saved.get("group")?.as_i64().and_then(|group| i32::try_from(group).ok());
-        Some(Self {
-            machine: saved.get("machine")?.as_str()?.to_owned(),
-            // 1 is init, and lower numbers mean every process.
-            group: group.filter(|group| *group > 1).and_then(Pid::from_raw)?,
-            started: saved.get("started")?.as_u64()?,
-        })
-    }
-
-    fn is_alive(&self) -> bool {
-        Self::of(self.group).is_some_and(|found| found == *self)
+    /// The group, if it is still the same.
+    fn alive(&self) -> Option<Pid> {
+        self.group().filter(|group| Self::of(*group).as_ref() == Some(self))
     }
 }
 
 pub(super) fn remember(task: &mut StepTask, group: Pid) {
     match GroupTrace::of(group) {
-        Some(trace) => task.context.put(RUNNING, trace.written()),
+        Some(trace) => task.context.put(RUNNING, json!(trace)),
         None => forget(task),
     }
 }
@@ -70,9 +60,8 @@ pub(super) fn forget(task: &mut StepTask) {
 }
 
 pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
-    let Some(saved) = task.context.remove(RUNNING) else { return Ok(()) };
-    let Some(trace) = GroupTrace::read(&saved).filter(GroupTrace::is_alive) else { return Ok(()) };
-    let group = trace.group;
+    let saved = task.context.remove(RUNNING).and_then(|saved| GroupTrace::deserialize(saved).ok());
+    let Some(group) = saved.and_then(|trace| trace.alive()) else { return Ok(()) };
     tracing::warn!("the command of an earlier run still runs as process group {group}; it is ended");
     let failed = |why: String| {
         let text = format!("the command of an earlier run still runs as process group {group}, and {why}");
@@ -151,14 +140,15 @@ mod tests {
         let elsewhere = GroupTrace { machine: "another boot".to_owned(), ..trace.clone() };
         let another = GroupTrace { started: trace.started + 1, ..trace.clone() };
 
-        assert!(GroupTrace::read(&trace.written()).unwrap().is_alive());
-        assert!(!another.is_alive() && !elsewhere.is_alive());
+        assert_eq!(GroupTrace::deserialize(json!(trace)).unwrap().alive(), Some(own));
+        assert_eq!((another.alive(), elsewhere.alive()), (None, None));
     }
 
     #[test]
     fn a_record_that_would_mean_everybody_is_not_read() {
         for group in [-7, 0, 1] {
-            assert_eq!(GroupTrace::read(&json!({ "machine": "m", "group": group, "started": 1 })), None);
+            let saved = json!({ "machine": "m", "group": group, "started": 1 });
+            assert_eq!(GroupTrace::deserialize(saved).unwrap().group(), None);
         }
     }
 }

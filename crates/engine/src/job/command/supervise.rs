@@ -12,8 +12,7 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::sleep;
 
-/// How long to wait for the end of the output after the group was killed. Only a process that left the group can still
-/// hold it open.
+/// How long to wait for the output of a killed group. Only a process that left the group can still hold it open.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 
 /// `kill_after` is the time between SIGTERM and SIGKILL.

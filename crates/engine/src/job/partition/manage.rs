@@ -196,7 +196,16 @@ impl PartitionManager<'_> {
     async fn stop(&mut self) -> Result<(), StepFailure> {
         let name = format!("job {}", self.task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
-        let is_ours = self.patiently(|| self.try_stop(&actor)).await?;
+        let attempt = || async {
+            let mut tx = self.task.scope.store().begin().await?;
+            if !tx.jobs().stop_free_partitions(self.id(), &self.worker()).await? {
+                return Ok(false);
+            }
+            let _already_stopping = tx.jobs().request_stop(self.task.scope.execution(), &actor, None).await?;
+            tx.commit().await?;
+            Ok(true)
+        };
+        let is_ours = self.patiently(attempt).await?;
         self.is_stopping = true;
         if is_ours { Ok(()) } else { Err(StepFailure::LeaseLost) }
     }
@@ -211,16 +220,6 @@ impl PartitionManager<'_> {
         let (outcomes, totals) = self.patiently(sum).await?;
         self.task.counters = totals;
         summary(&outcomes)
-    }
-
-    async fn try_stop(&self, actor: &Actor) -> Result<bool, StoreError> {
-        let mut tx = self.task.scope.store().begin().await?;
-        if !tx.jobs().stop_free_partitions(self.id(), &self.worker()).await? {
-            return Ok(false);
-        }
-        let _already_stopping = tx.jobs().request_stop(self.task.scope.execution(), actor, None).await?;
-        tx.commit().await?;
-        Ok(true)
     }
 
     /// Repeats an attempt while the database is away. It may happen twice if the first answer was lost.

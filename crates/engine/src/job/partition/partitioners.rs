@@ -41,11 +41,13 @@ impl Partition {
         let shown = path.to_string_lossy();
         let digest = Sha256::digest(shown.as_bytes());
         let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        Self::new(format!("{}-{mark}", plain_name(path))).with("file", shown.as_ref())
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+        let plain: String = name.chars().map(allowed).take(NAME_CHARS).collect();
+        Self::new(format!("{plain}-{mark}")).with("file", shown.as_ref())
     }
 
-    /// At most `count` ranges of the numbers from `least` to `greatest`; the inclusive bounds are in the context as
-    /// `from` and `to`.
+    /// At most `count` ranges from `least` to `greatest`; the context has their inclusive bounds as `from` and `to`.
     pub fn ranges(least: i64, greatest: i64, count: usize) -> Vec<Self> {
         let ranges = ranges(least, greatest, count);
         let part = |(n, (from, to)): (usize, (i64, i64))| {
@@ -53,13 +55,6 @@ impl Partition {
         };
         ranges.into_iter().enumerate().map(part).collect()
     }
-}
-
-/// The file name, with `_` for characters that a key cannot have, truncated.
-fn plain_name(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
-    name.chars().map(allowed).take(NAME_CHARS).collect()
 }
 
 /// Ranges of an integer column, from the least to the greatest value when the step first runs. A restart keeps them;
