@@ -79,7 +79,7 @@ impl Process {
         let fence = granted.fence;
         if let Some(from) = granted.taken_over_from {
             tracing::info!(lease.key = %key, lease.epoch = %fence.epoch, "lease {key} taken over from process {from}");
-            metrics::lease_taken_over(key.kind());
+            metrics::lease_takeovers(key.kind()).increment(1);
         }
         let term = match term {
             Term::Process => None,
@@ -141,7 +141,7 @@ impl HeldLease {
             return Ok(());
         }
         tracing::warn!(lease.key = %self.key, lease.epoch = %self.fence.epoch, "lease {} has a new owner; this write was refused", self.key);
-        metrics::fencing_rejected(self.key.kind());
+        metrics::fencing_rejections(self.key.kind()).increment(1);
         self.process.forget(&self.key, self.fence);
         Err(self.lost_error())
     }

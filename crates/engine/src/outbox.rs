@@ -10,8 +10,6 @@ pub mod keeper;
 
 pub mod verify;
 
-pub(crate) mod metrics;
-
 use publisher::Publishing;
 
 pub use keeper::{KeeperOptions, Kept};

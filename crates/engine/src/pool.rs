@@ -16,7 +16,6 @@ mod watch;
 pub mod emf;
 pub mod gauge;
 pub mod metering;
-pub(crate) mod metrics;
 
 pub use acquire_request::{AcquirePart, AcquireRequest};
 pub use hold::Hold;

@@ -327,7 +327,7 @@ async fn sleep(process: &Weak<Inner>, pause: Duration) -> bool {
 /// Stops the work now. After the margin in which the work notices that, the end is recorded, so that others need not
 /// wait for the row to expire. One attempt; if the database is still away, the row expires.
 async fn give_up(process: &Process) {
-    metrics::self_fenced();
+    metrics::self_fenced().increment(1);
     process.end(End::SelfFenced);
     tokio::time::sleep(self_fencing_margin(process.ttl())).await;
     let telling = process.tell_end(Some("gave itself up: it could not heartbeat in time"));

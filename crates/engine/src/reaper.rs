@@ -34,11 +34,11 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     for process in &dead {
         tracing::warn!(process.id = %process.id, "process {} ({}) fell silent and was declared dead", process.id, process.identity.name);
     }
-    metrics::processes_expired(dead.len());
+    metrics::processes_expired().increment(dead.len() as u64);
     // In a separate transaction, because leases are locked before processes.
     let lapsed = transact(store, async |tx| tx.leases().expire(ROWS_PER_ROUND).await).await?;
     for lapsed in &lapsed {
-        metrics::lease_expired(lapsed.key.kind());
+        metrics::lease_expired(lapsed.key.kind()).increment(1);
     }
     let orphans = recovery::recover_once(store).await?;
     Ok(Reaped { processes: dead.len(), leases: lapsed.len(), executions: orphans.len() })

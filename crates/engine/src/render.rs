@@ -24,7 +24,6 @@ mod worker_context;
 
 pub mod gauge;
 pub mod health;
-pub(crate) mod metrics;
 
 pub use backends::{Backends, Farm, Inspector};
 pub use health::Health;

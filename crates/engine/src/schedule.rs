@@ -185,20 +185,20 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     let running = launching.committed();
     for passed in &passed {
         tracing::warn!("tick {} of schedule {schedule} did not fire: {}", passed.at, passed.why.reason());
-        metrics::schedule_tick(&schedule, passed.why.outcome().as_str());
+        metrics::schedule_ticks(&schedule, passed.why.outcome().as_str()).increment(1);
     }
     match fired {
         None => Ok(Turned::Passed),
         Some((tick, Err(why), _)) => {
             tracing::warn!("tick {tick} of schedule {schedule} was refused: {why}");
-            metrics::schedule_tick(&schedule, "refused");
+            metrics::schedule_ticks(&schedule, "refused").increment(1);
             Ok(Turned::Refused(why))
         }
         Some((tick, Ok(id), now)) => {
             let running = running.expect("what was launched has been prepared");
             tracing::info!(execution.id = %id, "tick {tick} of schedule {schedule} launched execution {id}");
-            metrics::schedule_tick(&schedule, "fired");
-            metrics::schedule_lag(&schedule, now.since(tick));
+            metrics::schedule_ticks(&schedule, "fired").increment(1);
+            metrics::schedule_lag(&schedule).record(now.since(tick));
             Ok(Turned::Fired { schedule, tick, running })
         }
     }

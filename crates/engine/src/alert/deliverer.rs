@@ -124,5 +124,5 @@ fn report(due: &Delivery, state: DeliveryState, error: Option<&str>) {
             "given_up"
         }
     };
-    metrics::alert_delivery(channel, outcome);
+    metrics::alert_deliveries(channel, outcome).increment(1);
 }

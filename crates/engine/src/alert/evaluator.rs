@@ -104,7 +104,7 @@ impl Evaluator {
                     }
                 };
             if observations.is_none() {
-                metrics::alert_signal_unobserved(name);
+                metrics::alert_signal_failures(name).increment(1);
             }
             seen.insert(name, observations);
         }
@@ -167,7 +167,7 @@ impl Evaluator {
         let judgement = tx.alerts().judge(judging, compose).await?;
         tx.commit().await?;
         if let Some(notice) = judgement.notice {
-            metrics::alert_changed(name, notice.as_str());
+            metrics::alert_changes(name, notice.as_str()).increment(1);
             tracing::debug!(alert.rule = name, alert.subject = %subject, "alert {name} of {subject}: {notice}");
         }
         Ok(judgement.notice)

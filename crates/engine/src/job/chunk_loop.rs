@@ -146,7 +146,7 @@ where
         let done = self.drive(&mut chunk, &mut buffer).instrument(span).await;
         let scope = &self.task.scope;
         let took = self.task.resources.clock.monotonic().since(buffer.began);
-        metrics::chunk_ended(scope.job(), scope.defined_step(), took);
+        metrics::chunk_duration(scope.job(), scope.defined_step()).record(took);
         done
     }
 

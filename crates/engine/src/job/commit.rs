@@ -103,7 +103,7 @@ impl StepTask {
     fn refused(&self) -> StepFailure {
         let execution = self.scope.execution();
         tracing::warn!(execution.id = %execution, "execution {execution} has been given to somebody else; this write was refused");
-        metrics::fencing_rejected(self.resources.lease.key().kind());
+        metrics::fencing_rejections(self.resources.lease.key().kind()).increment(1);
         StepFailure::LeaseLost
     }
 }

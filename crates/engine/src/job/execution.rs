@@ -142,7 +142,7 @@ impl Execution {
     }
 
     pub(super) fn refused(&self) -> ExecutionLost {
-        metrics::fencing_rejected(self.resources.lease.key().kind());
+        metrics::fencing_rejections(self.resources.lease.key().kind()).increment(1);
         ExecutionLost
     }
 }

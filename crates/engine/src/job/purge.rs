@@ -167,7 +167,9 @@ async fn take_share(
         tx.audit().record(&entry.because(&order.retention.to_string())).await?;
     }
     tx.commit().await?;
-    metrics::instances_purged(walk.job(), share.removed.instances);
+    if share.removed.instances > 0 {
+        metrics::job_instances_purged(walk.job()).increment(share.removed.instances);
+    }
     Ok(share)
 }
 

@@ -27,7 +27,7 @@ pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> 
     for orphan in &recovered {
         let id = orphan.execution;
         tracing::warn!(execution.id = %id, job = orphan.job, "execution {id} of job {} failed: its process was lost", orphan.job);
-        metrics::execution_recovered(&orphan.job);
+        metrics::job_recoveries(&orphan.job).increment(1);
     }
     if let Err(error) = give_back_units(store).await {
         // Executions must not wait for pools; the next round tries again.

@@ -62,11 +62,11 @@ impl Execution {
         let ended = self.run_flow().instrument(span).await;
         match &ended {
             Ok(end) => {
-                metrics::execution_ended(job, end.status.as_str());
+                metrics::job_executions(job, end.status.as_str()).increment(1);
                 tracing::info!(job, execution.id = %id, "execution {id} of job {job} ended {}", end.status);
             }
             Err(ExecutionLost) => {
-                metrics::execution_ended(job, "lost");
+                metrics::job_executions(job, "lost").increment(1);
                 let error = self.resources.lease.lost_error();
                 tracing::error!(job, execution.id = %id, %error, "execution {id} of job {job} was lost");
             }

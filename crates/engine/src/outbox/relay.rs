@@ -5,15 +5,15 @@
 
 mod attached;
 mod batch;
+mod effort;
 mod group;
 mod member;
-mod metrics;
 mod retry;
 mod sink;
 mod slots;
 
 use super::{KeeperOptions, Publisher, SinkRefusal};
-use crate::pause_after;
+use crate::{metrics, pause_after};
 use member::{EndReason, Member};
 use sink::SinkDown;
 use std::num::NonZeroU32;
@@ -169,7 +169,7 @@ impl Relay {
                     let now = self.clock.monotonic();
                     let since = *refused_since.get_or_insert(now);
                     if now.since(since) > self.options.lease + Duration::from_secs(1) {
-                        metrics::join_refused();
+                        metrics::outbox_joins_refused().increment(1);
                         return Err(refusal.into());
                     }
                     short_pause(4)
@@ -188,8 +188,6 @@ impl Relay {
         Ok(())
     }
 }
-
-pub(super) use metrics::describe;
 
 fn short_pause(failures: u32) -> Duration {
     pause_after(failures, Duration::from_millis(25), Duration::from_secs(1))

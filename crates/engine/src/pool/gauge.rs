@@ -1,7 +1,7 @@
 //! Gauges of pools for Prometheus. Read from the database, so that every server reports the same.
 
-use super::metrics;
 use crate::Service;
+use crate::metrics::{self, number};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
@@ -30,11 +30,16 @@ pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
 /// Returns the measured pools. The gauges of pools that were removed since `before` are reset.
 fn set_gauges(before: &BTreeSet<PoolName>, levels: &[PoolLevel]) -> BTreeSet<PoolName> {
     let names: BTreeSet<PoolName> = levels.iter().map(|seen| seen.settings.name.clone()).collect();
-    for pool in before.difference(&names) {
-        metrics::measured(pool.as_str(), None);
-    }
-    for seen in levels {
-        metrics::measured(seen.settings.name.as_str(), Some(seen));
+    let removed = before.difference(&names).map(|pool| (pool, None));
+    for (pool, seen) in removed.chain(levels.iter().map(|seen| (&seen.settings.name, Some(seen)))) {
+        let (pool, value) = (pool.as_str(), |of: fn(&PoolLevel) -> f64| seen.map_or(0.0, of));
+        metrics::pool_in_use(pool).set(value(|seen| number(seen.level.usage)));
+        metrics::pool_capacity(pool).set(value(|seen| f64::from(seen.level.max_units)));
+        metrics::pool_utilization(pool).set(value(|seen| seen.level.percent() / 100.0));
+        metrics::pool_over(pool).set(value(|seen| number(seen.level.over_by())));
+        metrics::pool_waiting(pool).set(value(|seen| number(seen.waiting)));
+        metrics::pool_suspect(pool).set(value(|seen| number(seen.suspect)));
+        metrics::pool_oldest_wait(pool).set(value(|seen| seen.oldest_wait.as_secs_f64()));
     }
     names
 }

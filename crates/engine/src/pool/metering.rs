@@ -1,7 +1,6 @@
 //! Counts what a pass did with requests. [`Meter`] keeps the sums until they are fetched.
 
-use super::metrics;
-use crate::locked;
+use crate::{locked, metrics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -117,14 +116,23 @@ pub(super) struct Meter {
 impl Meter {
     /// Counts a pass after its commit.
     pub(super) fn note(&self, commands: &[Command], outcome: &Outcome, took: Duration) {
-        metrics::passed(took, commands.len());
+        metrics::pool_pass().record(took);
+        metrics::pool_pass_commands().increment(commands.len() as u64);
         let happened = happened(commands, outcome);
         if happened.is_empty() {
             return;
         }
         let mut sums = locked(&self.sums);
         for (pool, tally) in happened {
-            metrics::counted(pool.as_str(), &tally);
+            let name = pool.as_str();
+            metrics::pool_requests(name).increment(tally.requests);
+            metrics::pool_allowed(name).increment(tally.allowed);
+            metrics::pool_downgraded(name).increment(tally.downgraded);
+            metrics::pool_waited(name).increment(tally.waited);
+            metrics::pool_timeouts(name).increment(tally.timeouts);
+            for wait in &tally.waits {
+                metrics::pool_wait(name).record(*wait);
+            }
             sums.entry(pool).or_default().add(&tally);
         }
     }

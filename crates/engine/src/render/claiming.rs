@@ -1,8 +1,8 @@
 //! Claiming renders: as many as the farm has free places, after a wake-up or a pause.
 
-use super::{HeldRender, WorkerContext, metrics, tell};
+use super::{HeldRender, WorkerContext, tell};
 use crate::render::task::Task;
-use crate::{LeaseGuard, Next, Service, jittered, transact};
+use crate::{LeaseGuard, Next, Service, jittered, metrics, transact};
 use std::sync::Arc;
 use tidemill_domain::poll::PollResult;
 use tidemill_domain::render::polling::Empty;
@@ -58,7 +58,7 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
         tell::decided(worker, None, ended);
     }
     let found = if claims.claimed.is_empty() { PollResult::Nothing } else { PollResult::Work };
-    metrics::claimed(claims.claimed.len());
+    metrics::render_claims().increment(claims.claimed.len() as u64);
     for claimed in claims.claimed {
         let Some(permit) = permits.pop() else { break };
         let (id, act, phase) = (claimed.record.id(), claimed.act, claimed.record.render.phase);

@@ -1,9 +1,8 @@
 //! Gauges of renders for Prometheus. Read from the database, so that every server reports the same, including workers
-//! that cannot be scraped.
+//! that cannot be scraped. Unknown values are NaN, never 0.
 
-use super::metrics;
 use crate::Service;
-use crate::metrics::number;
+use crate::metrics::{self, number};
 use std::time::Duration;
 use tidemill_domain::render::Status;
 use tidemill_domain::time::Timestamp;
@@ -56,7 +55,20 @@ pub async fn run(store: Store) {
     let mut service = Service::new("measuring renders", PAUSE);
     while service.is_due().await {
         let seen = RenderGauges::read(&store).await;
-        metrics::measured(seen.as_ref().ok());
+        set_gauges(seen.as_ref().ok());
         service.ended(seen.map(drop));
     }
+}
+
+/// None after a failed sample.
+fn set_gauges(gauges: Option<&RenderGauges>) {
+    let found = |value: fn(&RenderGauges) -> f64| gauges.map_or(f64::NAN, value);
+    for status in Status::ALL.into_iter().filter(|status| !status.is_terminal()) {
+        let count = gauges.map_or(f64::NAN, |gauges| number(gauges.count(status)));
+        metrics::render_renders(status.as_str()).set(count);
+    }
+    metrics::render_oldest().set(found(|gauges| gauges.oldest_wait().as_secs_f64()));
+    metrics::render_leftovers().set(found(|gauges| number(gauges.counts.leftovers)));
+    metrics::render_workers().set(found(|gauges| gauges.workers.len() as f64));
+    metrics::render_success().set(found(|gauges| gauges.success_ratio().unwrap_or(f64::NAN)));
 }

@@ -1,9 +1,9 @@
 //! Cleans up after workers that disappeared: their renders go to others, their jobs and files are removed. Also removes
 //! files of nodes that were too late.
 
-use super::{WorkerContext, metrics, orphan_job, tell};
+use super::{WorkerContext, orphan_job, tell};
 use crate::render::task::unexpected;
-use crate::{Next, Service, transact};
+use crate::{Next, Service, metrics, transact};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::{Status, Trouble, Uid};
@@ -35,7 +35,7 @@ async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
     for Reaped { owner, decision, record } in reaped {
         let id = record.id();
         let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
-        metrics::recovered();
+        metrics::render_recoveries().increment(1);
         tracing::warn!(render.id = %id, process.id = owner, "the worker of render {id} has vanished");
         if let Some(licence) = &worker.options.licence {
             // The next worker requests its own units.

@@ -1,8 +1,8 @@
 //! Renews the leases of all renders, independently of their tasks. A lost or cancelled render is reported to its task
 //! at once.
 
-use super::{HeldRender, Instruction, RETRY_FIRST, RETRY_LONGEST, WorkerContext, metrics, tell};
-use crate::Service;
+use super::{HeldRender, Instruction, RETRY_FIRST, RETRY_LONGEST, WorkerContext, tell};
+use crate::{Service, metrics};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -75,17 +75,16 @@ fn beat(worker: &WorkerContext) -> WorkerBeat<'_> {
         WorkerState::Working
     };
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    metrics::in_hand(
-        worker.registry.len(),
-        worker.busy(),
-        worker.waiting_for_licence.load(Ordering::Relaxed),
-    );
+    let in_flight = worker.registry.len();
+    metrics::render_in_hand().set(in_flight as f64);
+    metrics::render_busy_places().set(worker.busy() as f64);
+    metrics::render_waiting_for_licence().set(worker.waiting_for_licence.load(Ordering::Relaxed) as f64);
     let took = worker.took();
     WorkerBeat {
         process: worker.options.process,
         name: &worker.options.name,
         capacity: number(worker.options.capacity.get()),
-        in_flight: number(worker.registry.len()),
+        in_flight: number(in_flight),
         state,
         farm: took.farm,
         copy: took.copy,

@@ -5,7 +5,8 @@ mod file;
 mod job;
 mod prepare;
 
-use super::{HeldRender, Instruction, metrics, short_pause, tell};
+use super::{HeldRender, Instruction, short_pause, tell};
+use crate::metrics;
 use crate::pool::Hold;
 use crate::render::licence::NoLicence;
 use crate::render::storage::Sight;
@@ -286,7 +287,7 @@ impl Task {
 
     fn lost(&self) -> Option<Act> {
         let id = self.held.id;
-        crate::metrics::fencing_rejected(tell::KIND);
+        metrics::fencing_rejections("render").increment(1);
         tracing::warn!(render.id = %id, lease.epoch = %self.held.fence.epoch, "render {id} is no longer ours; nothing more is done with it");
         None
     }
@@ -352,7 +353,7 @@ impl Task {
     fn log_wait(&mut self) {
         if !std::mem::replace(&mut self.is_wait_logged, true) {
             let id = self.held.id;
-            metrics::concern("waits_for_node");
+            metrics::render_concerns("waits_for_node").increment(1);
             tracing::warn!(render.id = %id, "no render node has taken render {id} yet");
         }
     }

@@ -1,12 +1,10 @@
 //! Logs and metrics of renders, and what only a person can fix.
 
-use super::{WorkerContext, metrics};
+use super::WorkerContext;
+use crate::metrics;
 use tidemill_domain::render::{Concern, Render, RenderId, Status};
 use tidemill_domain::words::plural;
 use tidemill_store::render::Worked;
-
-/// The kind of lease, as a metric label.
-pub(super) const KIND: &str = "render";
 
 pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: &Worked) {
     let (record, decision) = (&worked.record, &worked.decision);
@@ -43,13 +41,16 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
         }
     }
     if let Some(reason) = reason.filter(|_| matches!(status, Status::Failed | Status::Pending)) {
-        metrics::failed(&reason.code.to_string());
+        metrics::render_failures(&reason.code.to_string()).increment(1);
     }
     if status == Status::Completed {
         context.vitals.completed();
     }
     if status.is_terminal() {
-        metrics::ended(status.as_str(), took);
+        metrics::render_ended(status.as_str()).increment(1);
+        if let Some(took) = took {
+            metrics::render_duration(status.as_str()).record(took);
+        }
     }
 }
 
@@ -57,15 +58,15 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
 pub(super) fn concerned(id: RenderId, concern: Concern) {
     match concern {
         Concern::Failure(failure) => {
-            metrics::concern("failure");
+            metrics::render_concerns("failure").increment(1);
             tracing::error!(render.id = %id, "render {id}: {failure} needs an operator ({})", failure.code());
         }
         Concern::Recovered { recoveries } => {
-            metrics::concern("recovered");
+            metrics::render_concerns("recovered").increment(1);
             tracing::error!(render.id = %id, recoveries, "the workers of render {id} disappeared {} in a row", plural(recoveries, "time", "times"));
         }
         Concern::Late { deadline } => {
-            metrics::concern("late");
+            metrics::render_concerns("late").increment(1);
             tracing::error!(render.id = %id, "render {id} is tried again only when it should be on air, at {deadline}");
         }
     }

@@ -1,9 +1,9 @@
 //! The state that all tasks of a worker share.
 
-use super::{Backends, Farm, Inspector, Registry, Storage, WorkerOptions, metrics};
-use crate::locked;
+use super::{Backends, Farm, Inspector, Registry, Storage, WorkerOptions};
 use crate::render::composition_cache::CompositionCache;
 use crate::render::health::{Health, HealthInput, Vitals};
+use crate::{locked, metrics};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl WorkerContext {
     /// Claims nothing more until the backends work again.
     pub(super) fn pause(&self, code: Code, message: &str) {
         if self.vitals.pause(code, message, self.now()) {
-            metrics::paused(true);
+            metrics::render_paused().set(1.0);
             let worker = &self.options.name;
             tracing::error!(%code, worker, "render worker {worker} claims no more renders: {message} ({code})");
         }
@@ -122,7 +122,7 @@ impl WorkerContext {
 
     pub(super) fn resume(&self) {
         if self.vitals.resume() {
-            metrics::paused(false);
+            metrics::render_paused().set(0.0);
             let worker = &self.options.name;
             tracing::info!(worker, "render worker {worker} claims renders again");
             self.look_again.notify_one();
@@ -138,7 +138,8 @@ impl WorkerContext {
         let begun = self.now();
         let answer = asking.await;
         let took = self.now().since(begun);
-        metrics::farm_called(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
+        let outcome = answer.as_ref().err().map_or("answered", |trouble| trouble.failure.as_str());
+        metrics::render_farm(call, outcome).record(took);
         // That the farm is down is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
         let counted = if is_down { took.max(UNANSWERED) } else { took };
@@ -147,7 +148,7 @@ impl WorkerContext {
     }
 
     pub(super) fn copied(&self, took: Duration) {
-        metrics::copied(took);
+        metrics::render_copy().record(took);
         locked(&self.took).copy = Some(took);
     }
 

@@ -67,12 +67,32 @@ fn product_code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line of `metric_names!`, such as `counter NAME = "tidemill_…", "About.";`, as the code that it becomes.
+/// A line of `metric_table!`, such as `counter name(label) = "tidemill_…", "About.";`, as the code that it becomes.
 fn declared(line: &str) -> Option<String> {
     let (kind, rest) = line.trim().split_once(' ')?;
-    let (name, value) = rest.split_once(" = ").filter(|_| KINDS.contains(&kind))?;
+    let (head, value) = rest.split_once(" = ").filter(|_| KINDS.contains(&kind))?;
+    let (name, labels) = head.strip_suffix(')')?.split_once('(')?;
     let (text, about) = value.split_once(", ")?;
-    Some(format!("const {name}: &str = {text};\ndescribe_{kind}!({name}, {});", about.trim_end_matches(';')))
+    let labels = labels.split(", ").filter(|label| !label.is_empty());
+    let labels: String = labels.map(|label| format!(", \"{label}\" => {label}.to_owned()")).collect();
+    let described = format!("describe_{kind}!({name}, {});", about.trim_end_matches(';'));
+    Some(format!("const {name}: &str = {text};\n{described}\n{kind}!({name}{labels});"))
+}
+
+/// The arguments of functions of metrics, such as `metrics::name(argument)`, that are ids.
+fn ids_as_labels(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, start) in code.match_indices("metrics::") {
+        let Some((name, inside)) = code[at + start.len()..].split_once('(') else { continue };
+        let (_, end) = commas_and_end(inside);
+        if name.chars().all(is_word) && inside[..end].split(|c| !is_word(c)).any(is_id) {
+            found.push(format!(
+                "metrics::{name}({}): a label is an id; it would grow without bound",
+                &inside[..end]
+            ));
+        }
+    }
+    found
 }
 
 fn is_word(c: char) -> bool {
@@ -253,6 +273,7 @@ fn problems(sources: &[(PathBuf, String)], page: &str) -> Vec<String> {
         } else if !calls(&code).is_empty() {
             problems.push(format!("{} records metrics; that belongs into metrics.rs", path.display()));
         }
+        problems.extend(ids_as_labels(&code).iter().map(|problem| format!("{}: {problem}", path.display())));
     }
     let on_page = of_page(page);
     problems.extend(on_page.problems);
@@ -342,6 +363,9 @@ fn a_metric_outside_the_files_of_metrics_is_found() {
     let table =
         (Path::new("x/src/sql.rs").to_owned(), "query(\"select 1 from tidemill_process\")".to_owned());
 
+    let id = (Path::new("x/src/loop.rs").to_owned(), "metrics::tides(&process.id().to_string());".to_owned());
+
     assert_eq!(problems(&[hidden], "").len(), 1);
+    assert_eq!(problems(&[id], "").len(), 1);
     assert_eq!(problems(&[table], ""), Vec::<String>::new());
 }

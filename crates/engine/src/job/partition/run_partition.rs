@@ -65,7 +65,8 @@ pub(super) async fn run(parts: StepScopeParts, worker: Step, claimed: Claimed, r
     match (ended, recorded) {
         (Ok(ended), Ok(PartitionEnd::Ended)) => {
             resources.lease.forget();
-            metrics::partition_ended(scope.job(), scope.defined_step(), ended.outcome.status.as_str());
+            let status = ended.outcome.status.as_str();
+            metrics::job_partitions(scope.job(), scope.defined_step(), status).increment(1);
             ended.log(&scope);
         }
         (Ok(_), Ok(PartitionEnd::HandedBack)) => tracing::info!(step, "partition {step} was handed back"),
@@ -141,7 +142,7 @@ async fn record(
     let trouble = "the end of a partition could not be recorded";
     match while_away(lease, trouble, LostAnswer::Repeat, attempt).await.map_err(StepFailure::lost)? {
         PartitionEnd::Fenced => {
-            metrics::fencing_rejected(lease.key().kind());
+            metrics::fencing_rejections(lease.key().kind()).increment(1);
             Err(ExecutionLost)
         }
         recorded => Ok(recorded),

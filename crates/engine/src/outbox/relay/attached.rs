@@ -4,9 +4,9 @@
 //! Claimed rows that could not be marked stay SENDING. The relay marks them later, or the next owner of the slot
 //! recovers them; the epoch of the slot tells which.
 
-use super::{EndReason, Member, SinkDown, metrics, warn};
+use super::{EndReason, Member, SinkDown, warn};
 use crate::outbox::Outcome;
-use crate::{jitter_unit, pause_after};
+use crate::{jitter_unit, metrics, pause_after};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -218,7 +218,7 @@ impl Member<'_> {
         if self.sink_down.is_some() && self.relay.publisher.is_gone() {
             return Err(EndReason::SinkGone);
         }
-        let spent = self.batch_ended(&begun, Some(&serving.table.name));
+        let spent = self.batch_ended(begun, claim.rows.len(), Some(&serving.table.name));
         if !is_full {
             // Few rows, so wait a moment for more.
             tokio::time::sleep(super::member::GATHER.saturating_sub(spent)).await;
@@ -279,7 +279,7 @@ impl Member<'_> {
                     records.push(record);
                 }
                 Err(error) => {
-                    metrics::refused();
+                    metrics::outbox_refused().increment(1);
                     tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} cannot be published: {error}", row.id, table.name);
                     refused.insert(&row.aggregate_id);
                     let attempts = row.attempts.saturating_add(1);
@@ -298,7 +298,7 @@ impl Member<'_> {
                 Outcome::Delivered => RowOutcome::Published,
                 Outcome::Held => RowOutcome::Back,
                 Outcome::Refused { why, is_permanent } => {
-                    metrics::refused();
+                    metrics::outbox_refused().increment(1);
                     tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} was refused: {why}", row.id, table.name);
                     self.after_refusal(row, why, is_permanent, claim.at)
                 }
@@ -310,7 +310,7 @@ impl Member<'_> {
         }
         if let Some(why) = why_not {
             self.sink_down = Some(SinkDown::again(self.sink_down, self.now()));
-            metrics::unavailable();
+            metrics::outbox_sink_failures().increment(1);
             self.relay.warn_of_sink("events", &why);
         }
         let settled_row = |(row, mark): (&ClaimedRow, RowOutcome)| SettledRow {
@@ -363,7 +363,7 @@ impl Member<'_> {
         let marked = marked.await;
         match self.acknowledged(sent, marked)? {
             Ok(marked) => {
-                metrics::published(published);
+                metrics::outbox_published().increment(published as u64);
                 self.has_published |= published > 0;
                 serving.unmarked.retain(|unmarked| marked.locked.contains(&unmarked.settled_row.id));
                 serving.unmarked.iter_mut().for_each(|unmarked| unmarked.is_counted = true);

@@ -1,8 +1,8 @@
 //! One batch: read, published while the next one is read, and acknowledged.
 
-use super::{EndReason, Member, SinkDown, metrics, short_pause};
-use crate::jitter_unit;
+use super::{EndReason, Member, SinkDown, short_pause};
 use crate::outbox::{Outcome, Publisher};
+use crate::{jitter_unit, metrics};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl Member<'_> {
         if sink_down.is_some() && self.relay.publisher.is_gone() {
             return Err(EndReason::SinkGone);
         }
-        self.batch_ended(&begun, None);
+        self.batch_ended(begun, count, None);
         // The next batch begins where this one ends.
         Ok(ahead.filter(|_| is_whole))
     }
@@ -152,7 +152,7 @@ impl Member<'_> {
                     Outcome::Delivered => EventResult::Published,
                     Outcome::Held => EventResult::Failed(FailedEventState::Held, 0, None),
                     Outcome::Refused { why, is_permanent } => {
-                        metrics::refused();
+                        metrics::outbox_refused().increment(1);
                         tracing::warn!(event.id = %record.id, "event {} was refused: {why}", record.id);
                         let state =
                             after_refusal(0, is_permanent, &self.relay.options.retry, now, jitter_unit());
@@ -175,7 +175,7 @@ impl Member<'_> {
             places.retain(is_open);
             let down = SinkDown::again(sink_down, self.now());
             sink_down = Some(down);
-            metrics::unavailable();
+            metrics::outbox_sink_failures().increment(1);
             self.relay.warn_of_sink("events", &why);
             if *stop.borrow() || self.relay.publisher.is_gone() || self.relay.publisher.is_ousted() {
                 break;
@@ -305,7 +305,7 @@ impl Member<'_> {
             self.relay.publisher.settled(&events);
         }
         self.blocked.extend(failed_events.into_iter().map(|failed_event| failed_event.aggregate));
-        metrics::published(published);
+        metrics::outbox_published().increment(published as u64);
         self.has_published |= published > 0;
         Ok(settled == batch.page.events.len())
     }

@@ -1,12 +1,12 @@
 //! A relay that has joined: its state, how it keeps its lease, and its main loop.
 
-use super::{Relay, SinkDown, metrics, short_pause, warn};
+use super::{Relay, SinkDown, short_pause, warn};
 use crate::outbox::relay::attached::AttachedTables;
 use crate::outbox::relay::batch::Batch;
+use crate::outbox::relay::effort::PollCounters;
 use crate::outbox::relay::group::Groups;
-use crate::outbox::relay::metrics::PollCounters;
 use crate::outbox::{SinkRefusal, keeper};
-use crate::{LeaseGuard, SystemIds, transact};
+use crate::{LeaseGuard, SystemIds, metrics, transact};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -371,7 +371,7 @@ impl<'a> Member<'a> {
 
     /// Leaves if possible; otherwise the lease expires.
     pub(super) async fn end(&self, ended: EndReason) {
-        metrics::slots(0);
+        metrics::outbox_slots().set(0.0);
         let id = self.id;
         match ended {
             EndReason::Stopped => tracing::info!(relay.id = %id, "relay {id} stops and leaves its slots"),
@@ -379,7 +379,7 @@ impl<'a> Member<'a> {
                 tracing::error!(relay.id = %id, "relay {id} could not renew its lease and has given up its slots")
             }
             EndReason::Fenced => {
-                crate::metrics::fencing_rejected("outbox_slot");
+                metrics::fencing_rejections("outbox_slot").increment(1);
                 tracing::error!(relay.id = %id, "relay {id} was given up by others; it stops and joins anew");
             }
             EndReason::Aside => tracing::error!(

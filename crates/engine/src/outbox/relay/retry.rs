@@ -1,8 +1,8 @@
 //! Retries of refused events, and of those held after them.
 
-use super::{EndReason, Member, metrics, warn};
-use crate::jitter_unit;
+use super::{EndReason, Member, warn};
 use crate::outbox::Outcome;
+use crate::{jitter_unit, metrics};
 use tidemill_domain::outbox::failed_event::after_refusal;
 use tidemill_domain::outbox::{EventId, Record, Slot};
 use tidemill_domain::time::Timestamp;
@@ -41,7 +41,7 @@ impl Member<'_> {
                 let what = match outcome {
                     Outcome::Delivered => SettledAs::Delivered,
                     Outcome::Refused { why, is_permanent } => {
-                        metrics::refused();
+                        metrics::outbox_refused().increment(1);
                         let retry = &self.relay.options.retry;
                         let state = after_refusal(event.attempts, is_permanent, retry, now, jitter_unit());
                         SettledAs::Refused { state, error: why }
@@ -49,7 +49,7 @@ impl Member<'_> {
                     Outcome::Held => continue,
                     Outcome::Unavailable { why } => {
                         if !is_sink_down {
-                            metrics::unavailable();
+                            metrics::outbox_sink_failures().increment(1);
                             self.relay.warn_of_sink("events", &why);
                         }
                         is_sink_down = true;
@@ -102,7 +102,7 @@ impl Member<'_> {
         let settling = settling.await;
         match self.acknowledged(sent, settling)? {
             Ok(settling) => {
-                metrics::published(delivered);
+                metrics::outbox_published().increment(delivered as u64);
                 self.relay.publisher.settled(&events);
                 for (_, aggregate) in settling.unblocked {
                     self.blocked.remove(&aggregate);

@@ -1,8 +1,8 @@
 //! The slots of a relay: its share, and what silent relays have left.
 
-use super::{EndReason, Member, metrics, warn};
+use super::{EndReason, Member, warn};
 use crate::outbox::relay::batch::Batch;
-use crate::transact;
+use crate::{metrics, transact};
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::Slot;
@@ -21,7 +21,7 @@ impl Member<'_> {
         match self.in_time(retiring).await {
             Ok(retired) => {
                 for id in &retired.relays {
-                    metrics::retired();
+                    metrics::outbox_relays_retired().increment(1);
                     tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
                 }
                 for (id, error) in &retired.damaged {
@@ -63,7 +63,7 @@ impl Member<'_> {
             *ahead = None;
             self.reload().await?;
         }
-        metrics::slots(self.epochs.len());
+        metrics::outbox_slots().set(self.epochs.len() as f64);
         Ok(())
     }
 
