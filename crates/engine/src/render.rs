@@ -17,7 +17,6 @@ mod held;
 mod orphan_job;
 mod reaping;
 mod renewal;
-mod report;
 mod task;
 mod tell;
 mod worker_context;
@@ -32,7 +31,7 @@ pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;
 pub use storage::Storage;
-pub use worker::{Worker, WorkerHandle};
+pub use worker::Worker;
 
 use crate::{BoxFuture, pause_after};
 use held::{HeldRender, Instruction, Registry};

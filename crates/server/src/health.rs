@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{Clock, Monotonic};
-use tidemill_engine::render::WorkerHandle;
+use tidemill_engine::render::Worker;
 use tidemill_engine::render::health::{Checked, Health, InFlight};
 use tidemill_store::Init;
 use tokio::net::TcpListener;
@@ -54,7 +54,7 @@ pub(crate) async fn startup() -> Json<Value> {
 /// path is public, so errors are codes only. An unhealthy worker gets status 503.
 pub(crate) async fn worker(Given(state): Given<State>) -> Response {
     let inner = state.inner();
-    let health = inner.parts.render.worker.as_ref().map(WorkerHandle::health);
+    let health = inner.parts.render.worker.as_ref().map(Worker::health);
     let is_draining = inner.is_draining.load(Ordering::Relaxed);
     respond(health, is_draining, inner.parts.process.id(), inner.parts.clock.as_ref(), inner.started)
 }
@@ -93,7 +93,7 @@ fn respond(
 /// The health of a render worker without a server. Needs no authentication.
 #[derive(Clone, Debug)]
 pub struct WorkerHealth {
-    pub worker: WorkerHandle,
+    pub worker: Worker,
     pub process: ProcessId,
     pub clock: Arc<dyn Clock>,
     pub started: Monotonic,

@@ -16,7 +16,7 @@ use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
 use tidemill_engine::pool::Pools;
-use tidemill_engine::render::WorkerHandle;
+use tidemill_engine::render::Worker;
 use tidemill_store::{Store, StoreError, Tx};
 use tokio::sync::{Semaphore, watch};
 
@@ -44,7 +44,7 @@ pub struct RenderPart {
     /// The retry rules.
     pub policy: Policy,
     /// The worker of this process, if it has one.
-    pub worker: Option<WorkerHandle>,
+    pub worker: Option<Worker>,
     /// The folder of the pictures on this host.
     pub posters: Option<LocalPath>,
 }

@@ -2,7 +2,6 @@
 
 use super::WorkerContext;
 use crate::Service;
-use crate::render::health::Part;
 use std::sync::Arc;
 use tidemill_domain::render::Trouble;
 use tidemill_domain::render::retry_rules::Remedy;
@@ -22,13 +21,10 @@ pub(super) async fn look(worker: &WorkerContext) {
         worker.storage.check(),
         worker.inspector.check()
     );
-    let mut troubles = Vec::new();
-    for (part, answer) in [(Part::Farm, farm), (Part::Storage, storage), (Part::Inspector, inspector)] {
-        let trouble = answer.err();
-        troubles.extend(trouble.clone());
-        worker.vitals.looked(part, worker.now(), trouble);
-    }
-    troubles.extend(worker.options.places.check().err());
+    let troubles = [farm.err(), storage.err(), inspector.err()];
+    worker.vitals().checked = Some((worker.now(), troubles.clone()));
+    let troubles: Vec<Trouble> =
+        troubles.into_iter().chain([worker.options.places.check().err()]).flatten().collect();
     // Temporary trouble is left to the rules of each render.
     let lasting = |trouble: &&Trouble| {
         matches!(worker.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })

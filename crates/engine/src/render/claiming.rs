@@ -38,9 +38,9 @@ pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, st
 
 async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<PollResult, StoreError> {
     let mut permits = worker.free_places();
-    if worker.vitals.is_paused() || permits.is_empty() {
+    if worker.vitals().paused.is_some() || permits.is_empty() {
         // Counts as polled, so that an idle worker does not look stuck.
-        worker.vitals.polled(worker.now());
+        worker.vitals().poll = Some(worker.now());
         return Ok(PollResult::Nothing);
     }
     let (options, sent) = (&worker.options, worker.now());
@@ -52,8 +52,8 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
         zone: &options.zone,
     };
     let claims = transact(&worker.store, async |tx| tx.renders().claim(request).await).await?;
-    worker.vitals.database_answered(worker.now());
-    worker.vitals.polled(worker.now());
+    worker.vitals().database = Some(worker.now());
+    worker.vitals().poll = Some(worker.now());
     for ended in &claims.ended {
         tell::decided(worker, None, ended);
     }

@@ -1,8 +1,6 @@
 //! The health of a worker, for `/health`, from what it last saw.
 
-use super::Registry;
-use crate::locked;
-use std::sync::{Mutex, MutexGuard};
+use super::WorkerOptions;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::process::ProcessId;
@@ -90,153 +88,80 @@ impl Health {
 /// What a worker records about itself.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
-    noted: Mutex<VitalsState>,
-}
-
-#[derive(Debug, Default)]
-struct VitalsState {
-    is_stopping: bool,
-    completed: u64,
-    failed: u64,
-    paused: Option<(Code, String, Monotonic)>,
-    database: Option<Monotonic>,
-    lease_loop: Option<Monotonic>,
-    poll: Option<Monotonic>,
-    farm: LastCheck,
-    storage: LastCheck,
-    inspector: LastCheck,
-}
-
-type LastCheck = Option<(Monotonic, Option<Trouble>)>;
-
-/// A backend that is checked regularly.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
-    Farm,
-    Storage,
-    Inspector,
+    pub(super) completed: u64,
+    pub(super) failed: u64,
+    /// Why it claims nothing, and since when.
+    pub(super) paused: Option<(Code, String, Monotonic)>,
+    /// When the database last answered.
+    pub(super) database: Option<Monotonic>,
+    /// When leases were last renewed.
+    pub(super) lease_loop: Option<Monotonic>,
+    /// When it last looked for renders.
+    pub(super) poll: Option<Monotonic>,
+    /// The last check of the farm, the storage and the inspector.
+    pub(super) checked: Option<(Monotonic, [Option<Trouble>; 3])>,
+    /// The last response time of the farm.
+    pub(super) farm_took: Option<Duration>,
+    /// The duration of the last copy.
+    pub(super) copy_took: Option<Duration>,
 }
 
 impl Vitals {
-    fn noted(&self) -> MutexGuard<'_, VitalsState> {
-        locked(&self.noted)
-    }
-
-    pub(super) fn stops(&self) {
-        self.noted().is_stopping = true;
-    }
-
-    pub(super) fn completed(&self) {
-        self.noted().completed += 1;
-    }
-
-    pub(super) fn failed(&self) {
-        self.noted().failed += 1;
-    }
-
-    pub(super) fn database_answered(&self, now: Monotonic) {
-        self.noted().database = Some(now);
-    }
-
-    pub(super) fn leases_seen_to(&self, now: Monotonic) {
-        self.noted().lease_loop = Some(now);
-    }
-
-    pub(super) fn polled(&self, now: Monotonic) {
-        self.noted().poll = Some(now);
-    }
-
-    pub(super) fn looked(&self, part: Part, now: Monotonic, trouble: Option<Trouble>) {
-        let mut noted = self.noted();
-        let look = match part {
-            Part::Farm => &mut noted.farm,
-            Part::Storage => &mut noted.storage,
-            Part::Inspector => &mut noted.inspector,
-        };
-        *look = Some((now, trouble));
-    }
-
     /// Returns whether it was not paused before.
-    pub(super) fn pause(&self, code: Code, message: &str, now: Monotonic) -> bool {
-        let mut noted = self.noted();
-        let since = noted.paused.as_ref().map(|(_, _, since)| *since);
-        noted.paused = Some((code, message.to_owned(), since.unwrap_or(now)));
+    pub(super) fn pause(&mut self, code: Code, message: &str, now: Monotonic) -> bool {
+        let since = self.paused.as_ref().map(|(_, _, since)| *since);
+        self.paused = Some((code, message.to_owned(), since.unwrap_or(now)));
         since.is_none()
     }
 
-    /// Returns whether it was paused before.
-    pub(super) fn resume(&self) -> bool {
-        self.noted().paused.take().is_some()
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.noted().paused.is_some()
-    }
-
-    pub(super) fn read(&self, of: HealthInput<'_>, now: Monotonic) -> Health {
-        let noted = self.noted();
+    /// The health of a worker without renders.
+    pub(super) fn health(&self, options: &WorkerOptions, now: Monotonic) -> Health {
         let age = |at: Option<Monotonic>| at.map(|at| now.since(at));
-        let checked = |look: &LastCheck| Checked {
-            age: look.as_ref().map(|(at, _)| now.since(*at)),
-            trouble: look.as_ref().and_then(|(_, trouble)| trouble.clone()),
-        };
-        let paused = noted.paused.as_ref().map(|(code, message, since)| Paused {
+        let paused = self.paused.as_ref().map(|(code, message, since)| Paused {
             code: *code,
             message: message.clone(),
             since: now.since(*since),
         });
-        let in_flight =
-            of.registry.all().iter().map(|held| InFlight { id: held.id, phase: held.phase() }).collect();
+        let checked_at = self.checked.as_ref().map(|(at, _)| *at);
+        let troubles = self.checked.as_ref().map(|(_, troubles)| troubles.clone()).unwrap_or_default();
+        let [farm, storage, inspector] = troubles.map(|trouble| Checked { age: age(checked_at), trouble });
         Health {
-            worker: of.worker.to_owned(),
-            process: of.process,
-            is_stopping: noted.is_stopping,
+            worker: options.name.clone(),
+            process: options.process,
+            is_stopping: false,
             paused,
-            database_age: age(noted.database),
-            lease_loop_age: age(noted.lease_loop),
-            lease_for: of.lease_for,
-            last_poll_age: age(noted.poll),
-            farm: checked(&noted.farm),
-            storage: checked(&noted.storage),
-            inspector: checked(&noted.inspector),
-            capacity: of.capacity,
-            busy: of.busy,
-            in_flight,
-            completed: noted.completed,
-            failed: noted.failed,
+            database_age: age(self.database),
+            lease_loop_age: age(self.lease_loop),
+            lease_for: options.policy.lease_for,
+            last_poll_age: age(self.poll),
+            farm,
+            storage,
+            inspector,
+            capacity: options.capacity.get(),
+            busy: 0,
+            in_flight: Vec::new(),
+            completed: self.completed,
+            failed: self.failed,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HealthInput<'a> {
-    pub(super) worker: &'a str,
-    pub(super) process: ProcessId,
-    pub(super) lease_for: Duration,
-    pub(super) capacity: usize,
-    pub(super) busy: usize,
-    pub(super) registry: &'a Registry,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_domain::render::Failure;
+    use crate::render::Places;
+    use tidemill_domain::render::{Failure, NodePath, PathMap, Policy};
 
     fn at(seconds: u64) -> Monotonic {
         Monotonic::from_origin(Duration::from_secs(seconds))
     }
 
     fn read(vitals: &Vitals, now: u64) -> Health {
-        let reading = HealthInput {
-            worker: "one",
-            process: ProcessId::new(uuid::Uuid::from_u128(1)),
-            lease_for: Duration::from_secs(60),
-            capacity: 2,
-            busy: 0,
-            registry: &Registry::default(),
-        };
-        vitals.read(reading, at(now))
+        let folder = NodePath::parse("/nas").unwrap();
+        let paths = PathMap::new(Vec::new()).unwrap();
+        let places = Places { staging: folder.clone(), output: folder, posters: None, paths };
+        let process = ProcessId::new(uuid::Uuid::from_u128(1));
+        vitals.health(&WorkerOptions::new(process, "one", Policy::standard().unwrap(), places), at(now))
     }
 
     #[test]
@@ -246,25 +171,23 @@ mod tests {
 
     #[test]
     fn a_worker_is_well_as_long_as_all_that_it_needs_was_just_seen() {
-        let vitals = Vitals::default();
-        vitals.database_answered(at(1));
-        vitals.leases_seen_to(at(1));
+        let mut vitals = Vitals { database: Some(at(1)), lease_loop: Some(at(1)), ..Vitals::default() };
 
         assert_eq!(read(&vitals, 10).problems(), Vec::<String>::new());
         assert_eq!(read(&vitals, 62).problems().len(), 2);
-        vitals.looked(Part::Storage, at(9), Some(Trouble::new(Failure::NasNotMounted, "an empty folder")));
+        let trouble = Trouble::new(Failure::NasNotMounted, "an empty folder");
+        vitals.checked = Some((at(9), [None, Some(trouble), None]));
         assert_eq!(read(&vitals, 10).problems(), ["the NAS: an empty folder (TM1537)"]);
     }
 
     #[test]
     fn a_pause_counts_from_its_first_reason() {
-        let vitals = Vitals::default();
+        let mut vitals = Vitals::default();
 
         assert!(vitals.pause(Code::NexrenderSecretRefused, "403", at(5)));
         assert!(!vitals.pause(Code::NasNotMounted, "empty", at(7)));
 
         let paused = read(&vitals, 15).paused.unwrap();
         assert_eq!((paused.code, paused.since), (Code::NasNotMounted, Duration::from_secs(10)));
-        assert!(vitals.resume() && !vitals.is_paused() && !vitals.resume());
     }
 }

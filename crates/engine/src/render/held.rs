@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::{Act, Phase, RenderId};
-use tidemill_domain::time::Monotonic;
 use tokio::sync::watch;
 
 /// An instruction to the task of a render. A later variant overrides an earlier one.
@@ -38,7 +37,7 @@ impl Instruction {
 pub(super) struct HeldRender {
     pub(super) id: RenderId,
     pub(super) fence: Fence,
-    guard: LeaseGuard,
+    pub(super) guard: LeaseGuard,
     phase: Mutex<Phase>,
     instruction: watch::Sender<Instruction>,
 }
@@ -52,10 +51,6 @@ impl HeldRender {
             phase: Mutex::new(phase),
             instruction: watch::Sender::new(Instruction::Nothing),
         }
-    }
-
-    pub(super) fn renewed(&self, sent: Monotonic) {
-        self.guard.renew(sent);
     }
 
     /// Instructs its task, unless a stronger instruction was given before.
@@ -122,12 +117,6 @@ impl Registry {
     pub(super) fn len(&self) -> usize {
         locked(&self.held).len()
     }
-
-    pub(super) fn tell_all(&self, told: Instruction) {
-        for held in self.all() {
-            held.tell(told);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -173,7 +162,7 @@ mod tests {
 
         assert!(!held.is_trusted());
         assert_eq!(held.instructed(Instruction::Stop).await, Instruction::Lost);
-        held.renewed(clock.monotonic());
+        held.guard.renew(clock.monotonic());
         assert!(held.is_trusted());
     }
 

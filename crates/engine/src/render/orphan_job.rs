@@ -9,7 +9,7 @@ use tidemill_domain::render::lifecycle::File;
 use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid, gfx, output};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
-use tidemill_store::render::{OrphanJob, RenderRecord};
+use tidemill_store::render::OrphanJob;
 
 const PER_TURN: u32 = 100;
 
@@ -21,7 +21,7 @@ pub(super) enum DropResult {
     /// Removed, including its file if required.
     Gone,
     /// Removed and not rendering, but its file could not be deleted yet.
-    FileLeft(Trouble),
+    FileLeft,
     /// A node renders it, which cannot be stopped.
     Running,
 }
@@ -75,16 +75,18 @@ pub(super) async fn drop_once(
         }
         worker.asking("remove", worker.farm.remove(name)).await?;
     }
+    let (render, epoch) = (leftover.render, leftover.epoch);
     if leftover.file == File::Delete
         && let Err(trouble) = discard(worker, leftover).await
     {
-        return Ok(DropResult::FileLeft(trouble));
+        // It will be tried again: the job is still recorded.
+        tracing::warn!(render.id = %render, "the file of job {name} of render {render} could not be removed yet: {}", trouble.message);
+        return Ok(DropResult::FileLeft);
     }
-    let (render, epoch) = (leftover.render, leftover.epoch);
     let settled = transact(&worker.store, async |tx| tx.renders().settle_leftover(render, epoch).await);
     if let Err(error) = settled.await {
         // Removing it again does no harm.
-        tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
+        tracing::warn!(render.id = %render, %error, "that job {name} is out of nexrender could not be written");
     }
     Ok(DropResult::Gone)
 }
@@ -106,7 +108,12 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
             discarded => discarded?,
         }
     }
-    let Ok(Some((record, data))) = read(worker, leftover).await else { return Ok(()) };
+    let read = async {
+        let mut tx = worker.store.read().await?;
+        let record = tx.renders().find(leftover.render).await?;
+        Ok::<_, StoreError>(record.zip(Some(tx.renders().data(leftover.render).await?.unwrap_or_default())))
+    };
+    let Ok(Some((record, data))) = read.await else { return Ok(()) };
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
     let title = output::title(in_data, record.composition);
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
@@ -119,16 +126,6 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     worker.storage.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
 }
 
-async fn read(
-    worker: &WorkerContext,
-    leftover: &OrphanJob,
-) -> Result<Option<(RenderRecord, String)>, StoreError> {
-    let mut tx = worker.store.read().await?;
-    let record = tx.renders().find(leftover.render).await?;
-    let data = tx.renders().data(leftover.render).await?;
-    Ok(record.map(|record| (record, data.unwrap_or_default())))
-}
-
 /// Reserves it for this worker for another while.
 pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
     let (render, epoch) = (leftover.render, leftover.epoch);
@@ -138,10 +135,9 @@ pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
     }
 }
 
-/// It will be tried again: the job is still recorded.
-pub(super) fn file_left(leftover: &OrphanJob, trouble: &Trouble) {
+pub(super) fn warn_of_trouble(leftover: &OrphanJob, trouble: &Trouble) {
     let (id, job) = (leftover.render, &leftover.remote_job);
-    tracing::warn!(render.id = %id, "the file of job {job} of render {id} could not be removed yet: {}", trouble.message);
+    tracing::warn!(render.id = %id, "job {job} of render {id} could not be taken out of nexrender yet: {}", trouble.message);
 }
 
 /// Removes jobs that no worker watches. Returns how many are gone.
@@ -155,12 +151,8 @@ pub(super) async fn sweep(worker: &WorkerContext) -> Result<usize, StoreError> {
         let mut watching = JobWatch::new(worker.now(), now.since(leftover.since), Duration::ZERO);
         match drop_once(worker, leftover, &mut watching).await {
             Ok(DropResult::Gone) => gone += 1,
-            Ok(DropResult::Running) => {}
-            Ok(DropResult::FileLeft(trouble)) => file_left(leftover, &trouble),
-            Err(trouble) => {
-                let id = leftover.render;
-                tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);
-            }
+            Ok(DropResult::Running | DropResult::FileLeft) => {}
+            Err(trouble) => warn_of_trouble(leftover, &trouble),
         }
     }
     Ok(gone)

@@ -31,7 +31,7 @@ async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
     let reaped =
         transact(&worker.store, async |tx| tx.renders().reap_expired(PER_TURN, &worker.options.policy).await)
             .await?;
-    worker.vitals.database_answered(worker.now());
+    worker.vitals().database = Some(worker.now());
     for Reaped { owner, decision, record } in reaped {
         let id = record.id();
         let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();

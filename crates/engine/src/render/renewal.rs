@@ -34,14 +34,13 @@ async fn turn(worker: &WorkerContext) -> Result<(), StoreError> {
     tx.commit().await?;
     for held in &all {
         if renewed.contains(&held.id) {
-            held.renewed(sent);
+            held.guard.renew(sent);
         } else {
             ask(worker, held).await?;
         }
     }
-    let now = worker.now();
-    worker.vitals.database_answered(now);
-    worker.vitals.leases_seen_to(now);
+    let (now, mut vitals) = (worker.now(), worker.vitals());
+    (vitals.database, vitals.lease_loop) = (Some(now), Some(now));
     Ok(())
 }
 
@@ -57,7 +56,7 @@ async fn ask(worker: &WorkerContext, held: &HeldRender) -> Result<(), StoreError
     match worked.decision.act {
         // Its task has just settled it, or another worker has it.
         Act::GiveUp => held.tell(Instruction::Lost),
-        Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent),
+        Act::Nothing if worked.record.render.status.is_active() => held.guard.renew(sent),
         act => {
             tell::decided(worker, None, &worked);
             held.tell(Instruction::Do(act));
@@ -69,7 +68,7 @@ async fn ask(worker: &WorkerContext, held: &HeldRender) -> Result<(), StoreError
 fn beat(worker: &WorkerContext) -> WorkerBeat<'_> {
     let state = if *worker.is_stopping.borrow() {
         WorkerState::Draining
-    } else if worker.vitals.is_paused() {
+    } else if worker.vitals().paused.is_some() {
         WorkerState::Paused
     } else {
         WorkerState::Working
@@ -79,14 +78,14 @@ fn beat(worker: &WorkerContext) -> WorkerBeat<'_> {
     metrics::render_in_hand().set(in_flight as f64);
     metrics::render_busy_places().set(worker.busy() as f64);
     metrics::render_waiting_for_licence().set(worker.waiting_for_licence.load(Ordering::Relaxed) as f64);
-    let took = worker.took();
+    let vitals = worker.vitals();
     WorkerBeat {
         process: worker.options.process,
         name: &worker.options.name,
         capacity: number(worker.options.capacity.get()),
         in_flight: number(in_flight),
         state,
-        farm: took.farm,
-        copy: took.copy,
+        farm: vitals.farm_took,
+        copy: vitals.copy_took,
     }
 }

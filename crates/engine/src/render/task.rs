@@ -5,6 +5,8 @@ mod file;
 mod job;
 mod prepare;
 
+pub(super) use prepare::Problem;
+
 use super::{HeldRender, Instruction, short_pause, tell};
 use crate::metrics;
 use crate::pool::Hold;
@@ -166,7 +168,7 @@ impl Task {
             Act::Submit | Act::Copy | Act::Publish | Act::LookAtFinal => Instruction::StopNow,
             _ => Instruction::Stop,
         };
-        let instead = {
+        let done = {
             let performing = self.perform(act);
             tokio::pin!(performing);
             tokio::select! {
@@ -175,22 +177,20 @@ impl Task {
                     if act == Act::Submit && matches!(told, Instruction::Do(_)) {
                         performing.await;
                     }
-                    Interruption::Instructed(told)
+                    Err(told)
                 }
-                done = &mut performing => Interruption::Done(Box::new(done)),
+                done = &mut performing => Ok(done),
             }
         };
-        self.go_on(instead).await
+        self.go_on(done).await
     }
 
-    async fn go_on(&mut self, instead: Interruption) -> Option<Act> {
-        match instead {
-            Interruption::Done(done) => self.report(*done).await,
-            Interruption::Instructed(Instruction::Do(act)) => Some(act),
-            Interruption::Instructed(Instruction::Stop | Instruction::StopNow) => {
-                self.report(Work::Stop.into()).await
-            }
-            Interruption::Instructed(Instruction::Lost | Instruction::Nothing) => self.lost(),
+    async fn go_on(&mut self, done: Result<ActResult, Instruction>) -> Option<Act> {
+        match done {
+            Ok(done) => self.report(done).await,
+            Err(Instruction::Do(act)) => Some(act),
+            Err(Instruction::Stop | Instruction::StopNow) => self.report(Work::Stop.into()).await,
+            Err(Instruction::Lost | Instruction::Nothing) => self.lost(),
         }
     }
 
@@ -258,7 +258,7 @@ impl Task {
         };
         tx.commit().await?;
         crash_point!("render_after_work");
-        self.worker.vitals.database_answered(self.worker.now());
+        self.worker.vitals().database = Some(self.worker.now());
         self.at = at;
         Ok(worked)
     }
@@ -272,9 +272,7 @@ impl Task {
         if act == Act::GiveUp {
             return self.lost();
         }
-        if let Some(document) = done.noted.document {
-            self.document = Some(document);
-        }
+        self.document = done.noted.document.or(self.document.take());
         self.checked = done.noted.checked.or(self.checked);
         self.held.is_at(worked.record.render.phase);
         match act {
@@ -293,11 +291,11 @@ impl Task {
     }
 
     /// Waits for a place at the farm and a licence. Returns what happened instead, if it did.
-    async fn take_place(&mut self) -> Option<Interruption> {
+    async fn take_place(&mut self) -> Option<Result<ActResult, Instruction>> {
         let (worker, held) = (self.worker.clone(), self.held.clone());
         if self.place.is_none() {
             let permit = tokio::select! {
-                told = held.instructed(Instruction::Stop) => return Some(Interruption::Instructed(told)),
+                told = held.instructed(Instruction::Stop) => return Some(Err(told)),
                 permit = worker.places.clone().acquire_owned() => permit.ok(),
             };
             self.place = permit.map(|permit| worker.take_place(permit));
@@ -318,7 +316,7 @@ impl Task {
             }
             Err(told) => {
                 licence.leave(claim).await;
-                return Some(Interruption::Instructed(told));
+                return Some(Err(told));
             }
             Ok(Err(NoLicence::Busy)) => Work::Stop,
             Ok(Err(NoLicence::Refused(code, message))) => {
@@ -330,7 +328,7 @@ impl Task {
                 Work::Failed(Trouble { code: error.code(), ..trouble })
             }
         };
-        Some(Interruption::Done(Box::new(work.into())))
+        Some(Ok(work.into()))
     }
 
     /// Releases the place and the licence.
@@ -381,11 +379,6 @@ impl Task {
             since: self.at,
         }
     }
-}
-
-enum Interruption {
-    Done(Box<ActResult>),
-    Instructed(Instruction),
 }
 
 /// Whether a node may be rendering during this action.

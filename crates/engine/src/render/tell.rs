@@ -22,7 +22,7 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
     let took = record.started_at.zip(record.ended_at).map(|(from, to)| to.since(from));
     match (status, reason) {
         (Status::Failed, reason) => {
-            context.vitals.failed();
+            context.vitals().failed += 1;
             let (code, why) =
                 reason.map(|reason| (reason.code.to_string(), reason.message.as_str())).unwrap_or_default();
             tracing::error!(render.id = %id, worker, code, "render {id} has failed while {}: {why} ({code})", phase.label());
@@ -44,7 +44,7 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
         metrics::render_failures(&reason.code.to_string()).increment(1);
     }
     if status == Status::Completed {
-        context.vitals.completed();
+        context.vitals().completed += 1;
     }
     if status.is_terminal() {
         metrics::render_ended(status.as_str()).increment(1);

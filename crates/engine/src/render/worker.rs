@@ -22,25 +22,10 @@ use tokio::task::JoinSet;
 
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
+/// Cheap to clone; all clones are the same worker.
+#[derive(Clone, Debug)]
 pub struct Worker {
     context: Arc<WorkerContext>,
-}
-
-/// A handle to a worker, whether it runs or not. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct WorkerHandle {
-    context: Arc<WorkerContext>,
-}
-
-impl WorkerHandle {
-    pub fn poll(&self) {
-        self.context.look_again.notify_one();
-    }
-
-    pub fn health(&self) -> Health {
-        self.context.health()
-    }
 }
 
 impl Worker {
@@ -48,8 +33,12 @@ impl Worker {
         Self { context: Arc::new(WorkerContext::new(store, clock, backends, options)) }
     }
 
-    pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { context: self.context.clone() }
+    pub fn poll(&self) {
+        self.context.look_again.notify_one();
+    }
+
+    pub fn health(&self) -> Health {
+        self.context.health()
     }
 
     /// Works until told to stop, then finishes publishing and gives back the rest: jobs continue at the farm, and the
@@ -89,12 +78,11 @@ impl Worker {
     /// Finishes what is about to be published, and gives back the rest.
     async fn drain(&self, tasks: &mut JoinSet<()>) {
         let context = &self.context;
-        context.vitals.stops();
         context.is_stopping.send_replace(true);
         for (told, limit) in
             [(Instruction::Stop, context.options.drain_for), (Instruction::StopNow, GIVE_BACK_MAX)]
         {
-            context.registry.tell_all(told);
+            context.registry.all().iter().for_each(|held| held.tell(told));
             let all_ended = async {
                 while let Some(ended) = tasks.join_next().await {
                     claiming::warn_of_panic(ended);

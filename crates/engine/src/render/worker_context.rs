@@ -1,11 +1,11 @@
 //! The state that all tasks of a worker share.
 
-use super::{Backends, Farm, Inspector, Registry, Storage, WorkerOptions};
+use super::{Backends, Farm, HeldRender, Inspector, Registry, Storage, WorkerOptions};
 use crate::render::composition_cache::CompositionCache;
-use crate::render::health::{Health, HealthInput, Vitals};
+use crate::render::health::{Health, InFlight, Vitals};
 use crate::{locked, metrics};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::{Failure, Trouble};
@@ -28,8 +28,8 @@ pub(super) struct WorkerContext {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) options: WorkerOptions,
     pub(super) registry: Registry,
-    pub(super) compositions: CompositionCache,
-    pub(super) vitals: Vitals,
+    pub(super) compositions: Mutex<CompositionCache>,
+    vitals: Mutex<Vitals>,
     pub(super) places: Arc<Semaphore>,
     /// Places taken, by renders and by jobs that cannot be stopped.
     pub(super) taken: Arc<AtomicUsize>,
@@ -40,7 +40,6 @@ pub(super) struct WorkerContext {
     /// Wakes the claiming loop.
     pub(super) look_again: Notify,
     pub(super) is_stopping: watch::Sender<bool>,
-    took: Mutex<LastDurations>,
 }
 
 #[derive(Debug)]
@@ -53,13 +52,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-/// The last duration of each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct LastDurations {
-    pub(super) farm: Option<Duration>,
-    pub(super) copy: Option<Duration>,
 }
 
 impl WorkerContext {
@@ -77,15 +69,14 @@ impl WorkerContext {
             inspector,
             storage,
             registry: Registry::default(),
-            compositions: CompositionCache::default(),
-            vitals: Vitals::default(),
+            compositions: Mutex::default(),
+            vitals: Mutex::default(),
             places: Arc::new(Semaphore::new(capacity)),
             taken: Arc::default(),
             uploads: Semaphore::new(options.uploads.get()),
             waiting_for_licence: AtomicUsize::new(0),
             look_again: Notify::new(),
             is_stopping: watch::Sender::new(false),
-            took: Mutex::default(),
             clock,
             options,
         }
@@ -93,6 +84,10 @@ impl WorkerContext {
 
     pub(super) fn now(&self) -> Monotonic {
         self.clock.monotonic()
+    }
+
+    pub(super) fn vitals(&self) -> MutexGuard<'_, Vitals> {
+        locked(&self.vitals)
     }
 
     /// Places for which a render may be claimed now.
@@ -113,7 +108,7 @@ impl WorkerContext {
 
     /// Claims nothing more until the backends work again.
     pub(super) fn pause(&self, code: Code, message: &str) {
-        if self.vitals.pause(code, message, self.now()) {
+        if self.vitals().pause(code, message, self.now()) {
             metrics::render_paused().set(1.0);
             let worker = &self.options.name;
             tracing::error!(%code, worker, "render worker {worker} claims no more renders: {message} ({code})");
@@ -121,7 +116,7 @@ impl WorkerContext {
     }
 
     pub(super) fn resume(&self) {
-        if self.vitals.resume() {
+        if self.vitals().paused.take().is_some() {
             metrics::render_paused().set(0.0);
             let worker = &self.options.name;
             tracing::info!(worker, "render worker {worker} claims renders again");
@@ -143,17 +138,8 @@ impl WorkerContext {
         // That the farm is down is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
         let counted = if is_down { took.max(UNANSWERED) } else { took };
-        locked(&self.took).farm = Some(counted);
+        self.vitals().farm_took = Some(counted);
         answer
-    }
-
-    pub(super) fn copied(&self, took: Duration) {
-        metrics::render_copy().record(took);
-        locked(&self.took).copy = Some(took);
-    }
-
-    pub(super) fn took(&self) -> LastDurations {
-        *locked(&self.took)
     }
 
     pub(super) fn busy(&self) -> usize {
@@ -161,14 +147,12 @@ impl WorkerContext {
     }
 
     pub(super) fn health(&self) -> Health {
-        let reading = HealthInput {
-            worker: &self.options.name,
-            process: self.options.process,
-            lease_for: self.options.policy.lease_for,
-            capacity: self.options.capacity.get(),
+        let in_flight = |held: &Arc<HeldRender>| InFlight { id: held.id, phase: held.phase() };
+        Health {
+            is_stopping: *self.is_stopping.borrow(),
             busy: self.busy(),
-            registry: &self.registry,
-        };
-        self.vitals.read(reading, self.now())
+            in_flight: self.registry.all().iter().map(in_flight).collect(),
+            ..self.vitals().health(&self.options, self.now())
+        }
     }
 }

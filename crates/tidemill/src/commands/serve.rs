@@ -156,7 +156,7 @@ impl Serving {
         let renders =
             wanted.renders.map(|wanted| wanted.worker(context, store, clock.clone(), &process, &pools));
         let posters = Setup::posters(&context.settings().render);
-        let render = RenderPart { policy, worker: renders.as_ref().map(Worker::handle), posters };
+        let render = RenderPart { policy, worker: renders.clone(), posters };
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),

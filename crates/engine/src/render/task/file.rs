@@ -1,13 +1,15 @@
 //! The file of a render: found, checked, copied next to its final place, and renamed.
 
 use super::{ActResult, NewNotes, Task};
+use crate::metrics;
 use crate::render::places::Staged;
-use crate::render::report;
 use crate::render::storage::{Content, Sight};
+use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::render::check::{Decoded, Finding, Verdict, check};
 use tidemill_domain::render::output::Output;
-use tidemill_domain::render::{Failure, LocalPath, Trouble, Work, check};
+use tidemill_domain::render::{Failure, LocalPath, Probe, Trouble, Work};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
@@ -42,9 +44,9 @@ impl Task {
         let checked = Some(self.settled(&staged).await?);
         let _turn = self.turn().await;
         let probe = self.worker.inspector.inspect(&staged.local, &profile).await?;
-        let verdict = check::check(&probe, &profile);
+        let verdict = check(&probe, &profile);
         let mut noted =
-            NewNotes { report: Some(report::of(&probe, &verdict)), checked, ..NewNotes::default() };
+            NewNotes { report: Some(report_of(&probe, &verdict)), checked, ..NewNotes::default() };
         if !verdict.is_good() {
             let trouble = Trouble::new(Failure::OutputInvalid, &verdict.message());
             return Ok(ActResult { work: Work::Failed(trouble), noted });
@@ -115,7 +117,9 @@ impl Task {
         let _turn = self.turn().await;
         let begun = self.worker.now();
         let content = self.worker.storage.copy(&staged.local, output).await?;
-        self.worker.copied(self.worker.now().since(begun));
+        let took = self.worker.now().since(begun);
+        metrics::render_copy().record(took);
+        self.worker.vitals().copy_took = Some(took);
         Ok(content)
     }
 
@@ -188,5 +192,71 @@ impl Task {
             return Err(Trouble::refused(Code::BadBroadcastDate, "the render has no day of broadcast"));
         };
         Ok(self.worker.options.places.output(self.uid(), &title, &extension, date))
+    }
+}
+
+/// The result of the checks, as it is stored with the attempt.
+fn report_of(probe: &Probe, verdict: &Verdict) -> Value {
+    let videos: Vec<Value> = probe
+        .videos
+        .iter()
+        .map(|video| {
+            json!({
+                "codec": video.codec,
+                "pixel_format": video.pixel_format,
+                "width": video.width,
+                "height": video.height,
+                "rate": video.average_rate.map(|rate| rate.to_string()),
+                "frames": video.frames,
+                "packets": video.packets,
+                "seconds": video.seconds,
+            })
+        })
+        .collect();
+    let audios: Vec<Value> = probe
+        .audios
+        .iter()
+        .map(|sound| json!({ "sample_rate": sound.sample_rate, "seconds": sound.seconds }))
+        .collect();
+    let finding = |finding: &Finding| json!({ "check": finding.check.as_str(), "expected": finding.expected, "actual": finding.actual });
+    let decoded = match &probe.decoded {
+        None => json!("not tried"),
+        Some(Decoded::Whole) => json!("whole"),
+        Some(Decoded::Broken(line)) => json!({ "broken": line }),
+    };
+    json!({
+        "is_good": verdict.is_good(),
+        "failures": verdict.failures.iter().map(finding).collect::<Vec<_>>(),
+        "warnings": verdict.warnings.iter().map(finding).collect::<Vec<_>>(),
+        "bytes": probe.bytes,
+        "format": probe.format,
+        "videos": videos,
+        "audios": audios,
+        "decoded": decoded,
+        "shares": {
+            "black": probe.shares.black,
+            "frozen": probe.shares.frozen,
+            "silent": probe.shares.silent,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::render::check::Check;
+
+    #[test]
+    fn a_report_names_each_failure_with_what_was_expected_and_found() {
+        let finding =
+            Finding { check: Check::Resolution, expected: "1920x1080".into(), actual: "1280x720".into() };
+        let verdict = Verdict { failures: vec![finding], warnings: Vec::new() };
+
+        let report = report_of(&Probe::default(), &verdict);
+
+        assert_eq!(report["is_good"], json!(false));
+        let failure = json!({ "check": "resolution", "expected": "1920x1080", "actual": "1280x720" });
+        assert_eq!(report["failures"], json!([failure]));
+        assert_eq!(report["decoded"], json!("not tried"));
     }
 }

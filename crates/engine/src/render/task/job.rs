@@ -70,16 +70,11 @@ impl Task {
         let worker = self.worker.clone();
         loop {
             match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
-                Ok(DropResult::Gone) => break,
+                // A file that is left is not rendered, so nothing waits for the NAS. The next sweep tries again.
+                Ok(DropResult::Gone | DropResult::FileLeft) => break,
                 Ok(DropResult::Running) => {}
-                Ok(DropResult::FileLeft(trouble)) => {
-                    // It is not rendering, so nothing waits for the NAS. The next sweep tries again.
-                    orphan_job::file_left(&leftover, &trouble);
-                    break;
-                }
                 Err(trouble) => {
-                    let id = leftover.render;
-                    tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);
+                    orphan_job::warn_of_trouble(&leftover, &trouble);
                     if leftover.slot == Slot::Free {
                         self.free_place();
                     }

@@ -1,37 +1,44 @@
 //! Builds the job of a render from its data, mapping and profile. Reports all problems at once.
 
 use super::{ActResult, NewNotes, Task, unexpected};
+use crate::locked;
 use crate::render::composition_cache::Composition;
 use crate::render::short_pause;
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::{self, Ingredients};
 use tidemill_domain::render::gfx::{self, GfxData};
-use tidemill_domain::render::output;
-use tidemill_domain::render::{Mapping, Profile, Trouble, Uid, Work};
+use tidemill_domain::render::{Profile, Trouble, Uid, Work, mapping, output};
 use tidemill_store::StoreError;
+
+/// Why a render cannot be made.
+pub(in crate::render) type Problem = (Code, String);
 
 impl Task {
     pub(super) async fn prepare(&self) -> Result<ActResult, Trouble> {
-        let mut problems = Vec::new();
         let data = self.data().await?;
-        let composition = self.composition(&data).map_err(|problem| problems.push(problem)).ok();
+        let composition = self.composition(&data);
         let known = match &composition {
-            Some(composition) => Some(self.known_composition(composition).await?),
-            None => None,
+            Ok(composition) => Some(self.known_composition(composition).await?),
+            Err(_) => None,
         };
-        let gfx = data.map_err(|problem| problems.push(problem)).ok();
-        let profile = known.as_deref().and_then(|known| profile(known, &composition, &mut problems));
-        let mapping = known.as_deref().and_then(|known| mapping(known, &mut problems));
+        let known = known.as_deref();
+        let (Ok(gfx), Some(Composition { profile: Ok(profile), mapping: Ok(mapping) })) = (&data, known)
+        else {
+            let problems = [
+                composition.as_ref().err(),
+                data.as_ref().err(),
+                known.and_then(|known| known.profile.as_ref().err()),
+                known.and_then(|known| known.mapping.as_ref().err()),
+            ];
+            return Err(refused(&problems.into_iter().flatten().collect::<Vec<_>>()));
+        };
         // The job is named after this claim.
         let uid = Uid::new(self.held.id, self.held.fence.epoch);
-        let (Some(gfx), Some(profile), Some(mapping)) = (gfx, profile, mapping) else {
-            return Err(refused(&problems));
-        };
         let staged = self.worker.options.places.staged(uid, &profile.extension)?;
         let ingredients = Ingredients {
             uid,
-            gfx: &gfx,
+            gfx,
             mapping,
             profile,
             staging: &staged.node,
@@ -50,103 +57,80 @@ impl Task {
         Ok(ActResult { work: Work::Prepared, noted })
     }
 
-    pub(super) async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
-        let (worker, mut failures) = (&self.worker, 0_u32);
-        loop {
-            match worker.compositions.of(&worker.store, composition, worker.now()).await {
-                Ok(known) => return Ok(known),
-                Err(error) => passing(&error, &mut failures).await?,
+    async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
+        let (worker, now) = (&self.worker, self.worker.now());
+        patiently(async || {
+            let mut tx = worker.store.read().await?;
+            let revisions = tx.renders().revisions().await?;
+            let kept = locked(&worker.compositions).find(composition, revisions, now);
+            if let Some(known) = kept {
+                return Ok(known);
             }
-        }
+            let no_profile = || format!("there is no profile of the composition {composition:?}");
+            let profile = tx.renders().profile(composition).await?;
+            let profile = profile.ok_or_else(|| (Code::UnknownComposition, no_profile()));
+            let rows = tx.renders().field_mappings(Some(composition)).await?;
+            let mapping = mapping::read(&rows)
+                .map(|mut all| all.remove(composition).unwrap_or_default())
+                .map_err(|bad| (bad.code(), format!("the field mapping of the composition: {bad}")));
+            let known = Arc::new(Composition { profile, mapping });
+            locked(&worker.compositions).keep(composition, revisions, now, &known);
+            Ok(known)
+        })
+        .await
     }
 
     pub(super) async fn profile(&self) -> Result<Profile, Trouble> {
-        let composition = self.named_composition().await?;
+        let composition = match &self.record.composition {
+            Some(composition) => composition.clone(),
+            None => self.composition(&self.data().await?).map_err(|problem| refused(&[&problem]))?,
+        };
         let known = self.known_composition(&composition).await?;
-        let mut problems = Vec::new();
-        let found = profile(&known, &Some(composition), &mut problems).cloned();
-        found.ok_or_else(|| refused(&problems))
-    }
-
-    /// Its composition: that of its row, or of its data.
-    pub(super) async fn named_composition(&self) -> Result<String, Trouble> {
-        match &self.record.composition {
-            Some(composition) => Ok(composition.clone()),
-            None => self.composition(&self.data().await?).map_err(|problem| refused(&[problem])),
-        }
+        known.profile.clone().map_err(|problem| refused(&[&problem]))
     }
 
     /// The title for the file name.
     pub(super) async fn title(&self) -> Result<String, Trouble> {
         let in_data = self.data().await?.ok().and_then(|data| data.composition);
-        output::title(in_data, self.record.composition.clone()).ok_or_else(|| refused(&[unnamed()]))
+        output::title(in_data, self.record.composition.clone()).ok_or_else(|| refused(&[&unnamed()]))
     }
 
+    /// The composition of its row, or of its data.
     fn composition(&self, data: &Result<GfxData, Problem>) -> Result<String, Problem> {
         let in_data = || data.as_ref().ok().and_then(|data| data.composition.clone());
         self.record.composition.clone().or_else(in_data).ok_or_else(unnamed)
     }
 
     async fn data(&self) -> Result<Result<GfxData, Problem>, Trouble> {
-        let mut failures = 0_u32;
-        loop {
-            let read = async { self.worker.store.read().await?.renders().data(self.held.id).await };
-            match read.await {
-                Ok(text) => {
-                    let read = gfx::read(&text.unwrap_or_default());
-                    return Ok(read.map_err(|bad| (bad.code(), bad.to_string())));
-                }
-                Err(error) => passing(&error, &mut failures).await?,
-            }
-        }
+        let (store, id) = (&self.worker.store, self.held.id);
+        let text = patiently(async || store.read().await?.renders().data(id).await).await?;
+        Ok(gfx::read(&text.unwrap_or_default()).map_err(|bad| (bad.code(), bad.to_string())))
     }
 }
-
-type Problem = (Code, String);
 
 fn unnamed() -> Problem {
     (Code::UnknownComposition, "neither the render nor its data names a composition".to_owned())
 }
 
 /// All problems, with the code of the first.
-fn refused(problems: &[Problem]) -> Trouble {
+fn refused(problems: &[&Problem]) -> Trouble {
     let texts: Vec<&str> = problems.iter().map(|(_, text)| text.as_str()).collect();
     let code = problems.first().map_or(Code::BadRenderData, |(code, _)| *code);
     Trouble::refused(code, &texts.join("; "))
 }
 
-fn profile<'a>(
-    known: &'a Composition,
-    composition: &Option<String>,
-    problems: &mut Vec<Problem>,
-) -> Option<&'a Profile> {
-    if known.profile.is_none() {
-        let composition = composition.as_deref().unwrap_or_default();
-        problems.push((
-            Code::UnknownComposition,
-            format!("there is no profile of the composition {composition:?}"),
-        ));
-    }
-    known.profile.as_ref()
-}
-
-fn mapping<'a>(known: &'a Composition, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
-    match &known.mapping {
-        Ok(mapping) => Some(mapping),
-        Err(bad) => {
-            problems.push((bad.code(), format!("the field mapping of the composition: {bad}")));
-            None
+/// Reads again after a little while if that may help.
+async fn patiently<T>(read: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Trouble> {
+    let mut failures = 0_u32;
+    loop {
+        match read().await {
+            Ok(found) => return Ok(found),
+            Err(error) if !error.is_transient() => return Err(unexpected(&error)),
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                tracing::warn!(%error, "what a render shows could not be read; will try again");
+                tokio::time::sleep(short_pause(failures)).await;
+            }
         }
     }
-}
-
-/// Waits a little if a retry may help.
-async fn passing(error: &StoreError, failures: &mut u32) -> Result<(), Trouble> {
-    if !error.is_transient() {
-        return Err(unexpected(error));
-    }
-    *failures = failures.saturating_add(1);
-    tracing::warn!(%error, "what a render shows could not be read; will try again");
-    tokio::time::sleep(short_pause(*failures)).await;
-    Ok(())
 }

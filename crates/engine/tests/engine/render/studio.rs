@@ -13,7 +13,7 @@ use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, Phase, Policy, Profile, RenderId, Status};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::SystemIds;
-use tidemill_engine::render::{Places, Worker, WorkerHandle, WorkerOptions};
+use tidemill_engine::render::{Places, Worker, WorkerOptions};
 use tidemill_store::Store;
 use tidemill_store::render::{NewRender, RenderRecord};
 use tidemill_store::scratch::Scratch;
@@ -200,7 +200,7 @@ pub(super) fn options(name: &str) -> WorkerOptions {
 
 /// A worker that runs.
 pub(super) struct Running {
-    pub(super) handle: WorkerHandle,
+    pub(super) handle: Worker,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -208,7 +208,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn start(worker: Worker) -> Self {
         let (stop, stopped) = watch::channel(false);
-        Self { handle: worker.handle(), stop, task: tokio::spawn(async move { worker.run(stopped).await }) }
+        Self { handle: worker.clone(), stop, task: tokio::spawn(async move { worker.run(stopped).await }) }
     }
 
     pub(super) async fn stop(self) {

@@ -91,7 +91,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
         // This address has no authentication, so metrics are served only on loopback.
         let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let metrics = if is_local { telemetry::start_metrics() } else { None };
-        let health = WorkerHealth { worker: worker.handle(), process: process.id(), clock, started, metrics };
+        let health = WorkerHealth { worker: worker.clone(), process: process.id(), clock, started, metrics };
         tokio::spawn(health.answer(listener))
     });
     context.note(&format!(
