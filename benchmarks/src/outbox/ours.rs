@@ -13,7 +13,6 @@ use tidemill_domain::process::Identity;
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::publisher::Publishing;
 use tidemill_engine::outbox::relay::{Relay, RelayError, RelayOptions};
-use tidemill_engine::outbox::sink::NullSink;
 use tidemill_engine::outbox::{Outcome, Publisher};
 use tidemill_engine::{Process, ProcessOptions, SystemClock, SystemIds};
 use tidemill_store::{Store, StoreOptions};
@@ -101,7 +100,7 @@ impl Gate {
 
 impl Publisher for Gate {
     fn name(&self) -> String {
-        NullSink.name()
+        "null".to_owned()
     }
 
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
@@ -109,9 +108,8 @@ impl Publisher for Gate {
             if self.open.subscribe().wait_for(|open| *open).await.is_err() {
                 return vec![Outcome::Unavailable { why: "the gate is gone".to_owned() }; records.len()];
             }
-            let outcomes = NullSink.publish(records).await;
             self.published.fetch_add(records.len() as u64, Ordering::Relaxed);
-            outcomes
+            vec![Outcome::Delivered; records.len()]
         })
     }
 }

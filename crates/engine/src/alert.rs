@@ -20,11 +20,12 @@ pub use message::{Announcement, Message, Watched};
 pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 
-use crate::{EngineError, HeldLease, Leader, Next, Process, Service, until_lost};
+use crate::{HeldLease, Leader, Next, Process, Service, until_lost};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Rule;
-use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::time::Clock;
 use tidemill_store::alert::ALERT_DELIVERY;
 
@@ -34,15 +35,6 @@ pub(crate) const WATCH_PAUSE: Duration = Duration::from_secs(3);
 
 /// Longest pause before the next delivery round; a wake-up ends it early.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
-
-fn watch_key() -> LeaseKey {
-    LeaseKey::new("alert", "evaluator").expect("kind and name are short and plain")
-}
-
-/// Acquires the lease to evaluate and deliver alerts; [`EngineError::LeaseHeld`] when another process has it.
-pub async fn take_watch(process: &Process) -> Result<HeldLease, EngineError> {
-    process.acquire(&watch_key(), Term::Process).await
-}
 
 #[derive(Debug)]
 pub struct Alerting {
@@ -83,13 +75,15 @@ impl Alerting {
                 return Err(BadAlerting::UnknownChannel { rule, channel });
             }
         }
-        Ok(Self { evaluator: Evaluator::new(rules, signals, clock), deliverer: Deliverer::new(channels) })
+        let evaluator = Evaluator { rules, signals, clock, windows: HashMap::new(), turns: 0 };
+        Ok(Self { evaluator, deliverer: Deliverer { channels } })
     }
 
     /// Evaluates and delivers whenever this process gets the lease, until `process` ends.
     #[crate::boxed]
     pub async fn run(mut self, process: Process) {
-        let mut leader = Leader::new(&process, watch_key(), WATCH_PAUSE);
+        let key = LeaseKey::new("alert", "evaluator").expect("kind and name are short and plain");
+        let mut leader = Leader::new(&process, key, WATCH_PAUSE);
         while let Some(watch) = leader.lease().await {
             tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
             // Concurrently, so that a slow receiver does not delay evaluation.
@@ -114,18 +108,15 @@ async fn deliver(deliverer: &Deliverer, watch: &HeldLease) {
     let mut service = Service::new("delivering notices of alerts", DELIVERY_PAUSE).wake_by(queued);
     while service.is_due().await {
         let done = deliverer.run_once(watch).await;
-        service.ended(until_lost(
-            done.map(|done| if done.is_full() { Next::In(Duration::ZERO) } else { Next::Rest }),
-        ));
+        let next = |done: Delivered| if done.is_full() { Next::In(Duration::ZERO) } else { Next::Rest };
+        service.ended(until_lost(done.map(next)));
     }
 }
 
-fn once<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), BadAlerting> {
-    let mut seen = std::collections::BTreeSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            return Err(BadAlerting::SameName { name: name.to_owned() });
-        }
+fn once<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), BadAlerting> {
+    let mut seen = BTreeSet::new();
+    match names.find(|name| !seen.insert(*name)) {
+        Some(name) => Err(BadAlerting::SameName { name: name.to_owned() }),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A lease that this process holds: renewed by the heartbeat, checked by the monotonic clock before acting, and
 //! confirmed by the database when settling.
 
+use crate::process::End;
 use crate::{EngineError, LeaseGuard, Next, Process, Service, metrics, transact};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
@@ -63,7 +64,7 @@ impl Process {
                 Err(EngineError::LeaseHeld { key: key.clone(), holder: fence })
             }
             Err(LeaseRefusal::AskerGone | LeaseRefusal::Lapsed | LeaseRefusal::Fenced { .. }) => {
-                self.expired();
+                self.end(End::Expired);
                 Err(EngineError::ProcessExpired { id: self.id() })
             }
         }

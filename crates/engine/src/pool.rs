@@ -3,7 +3,6 @@
 //! A caller sends a command to the decider and waits for the answer. The decider gathers commands and decides all of
 //! them in one pass, which is one transaction. Several processes may do so on one database; row locks keep them apart.
 
-pub mod acquire_request;
 pub mod hold;
 pub mod pools;
 
@@ -17,9 +16,8 @@ pub mod emf;
 pub mod gauge;
 pub mod metering;
 
-pub use acquire_request::{AcquirePart, AcquireRequest};
 pub use hold::Hold;
 pub use metering::Sums;
 pub(crate) use pools::PoolsOnDemand;
-pub use pools::{PoolError, PoolOptions, Pools};
+pub use pools::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 pub use probe::{Probe, ProbeError};

@@ -50,6 +50,8 @@ struct Inner {
     end: watch::Sender<Option<End>>,
 }
 
+tidemill_domain::getters!(Process, inner { id: ProcessId, ttl: Duration });
+
 impl Process {
     /// Registers a process and keeps it alive in the background, until it ends or its last clone is dropped.
     pub async fn start(
@@ -89,20 +91,12 @@ impl Process {
         })
     }
 
-    pub fn id(&self) -> ProcessId {
-        self.inner.id
-    }
-
     pub async fn ended(&self) -> End {
         let mut end = self.inner.end.subscribe();
         match end.wait_for(Option::is_some).await {
             Ok(end) => end.unwrap_or(End::Stopped),
             Err(_) => End::Stopped,
         }
-    }
-
-    pub fn ttl(&self) -> Duration {
-        self.inner.ttl
     }
 
     /// Sends one heartbeat, renews all leases, and compares them with the database.
@@ -117,7 +111,7 @@ impl Process {
         tx.commit().await?;
         crash_point!("after_heartbeat");
         if answer.is_err() {
-            self.expired();
+            self.end(End::Expired);
             return Err(EngineError::ProcessExpired { id: inner.id });
         }
         inner.guard.renew(sent);
@@ -242,11 +236,7 @@ impl Process {
         &self.inner.guard
     }
 
-    pub(crate) fn expired(&self) {
-        self.end(End::Expired);
-    }
-
-    fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: End) {
         let was_first = self.inner.end.send_if_modified(|current| {
             let is_first = current.is_none();
             *current = current.or(Some(end));

@@ -29,7 +29,13 @@ pub struct Reaped {
 
 #[crate::boxed]
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
-    shorten_leases(store).await?;
+    let count = transact(store, async |tx| tx.leases().shorten_leases().await).await?;
+    if count > 0 {
+        tracing::warn!(
+            leases = count,
+            "the database's clock has gone back; {count} leases were shortened so that they end in time"
+        );
+    }
     let dead = transact(store, async |tx| tx.processes().expire(ROWS_PER_ROUND).await).await?;
     for process in &dead {
         tracing::warn!(process.id = %process.id, "process {} ({}) fell silent and was declared dead", process.id, process.identity.name);
@@ -42,30 +48,6 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     }
     let orphans = recovery::recover_once(store).await?;
     Ok(Reaped { processes: dead.len(), leases: lapsed.len(), executions: orphans.len() })
-}
-
-async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
-    let count = transact(store, async |tx| tx.leases().shorten_leases().await).await?;
-    if count > 0 {
-        tracing::warn!(
-            leases = count,
-            "the database's clock has gone back; {count} leases were shortened so that they end in time"
-        );
-    }
-    Ok(())
-}
-
-/// Shortens waits that reach too far, if the clock was set back since `seen` or that is unknown. Returns the current
-/// time.
-async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timestamp, EngineError> {
-    let now = store.read().await?.now().await?;
-    if seen.is_none_or(|seen| now < seen) {
-        let count = transact(store, async |tx| tx.leases().shorten_waits().await).await?;
-        if count > 0 {
-            tracing::warn!(waits = count, "the database's clock has gone back; {count} waits were shortened");
-        }
-    }
-    Ok(now)
 }
 
 fn longest_pause(lease: Duration) -> Duration {
@@ -83,9 +65,17 @@ pub async fn run(process: Process) {
     }
 }
 
+/// Also shortens waits that reach too far, if the clock was set back since `seen` or that is unknown.
 async fn round(store: &Store, number: u32, seen: &mut Option<Timestamp>) -> Result<(), EngineError> {
     run_once(store).await?;
-    *seen = Some(shorten_waits(store, *seen).await?);
+    let now = store.read().await?.now().await?;
+    if seen.is_none_or(|seen| now < seen) {
+        let count = transact(store, async |tx| tx.leases().shorten_waits().await).await?;
+        if count > 0 {
+            tracing::warn!(waits = count, "the database's clock has gone back; {count} waits were shortened");
+        }
+    }
+    *seen = Some(now);
     if number.is_multiple_of(ROUNDS_BETWEEN_PRUNING) {
         transact(store, async |tx| tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await).await?;
     }

@@ -10,7 +10,6 @@ pub mod places;
 
 pub mod worker;
 
-mod checkup;
 mod claiming;
 mod composition_cache;
 mod held;

@@ -6,8 +6,7 @@ use crate::{EngineError, HeldLease, jitter_unit, metrics};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::alert::delivery;
-use tidemill_domain::alert::delivery::{Attempt, DeliveryState};
+use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
 use tidemill_domain::words::plural;
 use tidemill_store::alert::Delivery;
 use tokio::task::JoinSet;
@@ -34,14 +33,10 @@ impl Delivered {
 
 #[derive(Debug)]
 pub struct Deliverer {
-    channels: Vec<Arc<dyn Channel>>,
+    pub(super) channels: Vec<Arc<dyn Channel>>,
 }
 
 impl Deliverer {
-    pub(super) fn new(channels: Vec<Arc<dyn Channel>>) -> Self {
-        Self { channels }
-    }
-
     /// One round over the due notices. A slow channel does not delay the others.
     #[crate::boxed]
     pub async fn run_once(&self, watch: &HeldLease) -> Result<Delivered, EngineError> {

@@ -2,7 +2,7 @@
 
 use super::{Announcement, Observation, Signal};
 use crate::{EngineError, HeldLease, metrics};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::window::Window;
@@ -32,11 +32,11 @@ pub struct Evaluated {
 
 #[derive(Debug)]
 pub struct Evaluator {
-    rules: Vec<Rule>,
-    signals: Vec<Box<dyn Signal>>,
-    clock: Arc<dyn Clock>,
-    windows: HashMap<(String, Subject), Window>,
-    turns: u32,
+    pub(super) rules: Vec<Rule>,
+    pub(super) signals: Vec<Box<dyn Signal>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) windows: HashMap<(String, Subject), Window>,
+    pub(super) turns: u32,
 }
 
 /// Observations by signal name; none if observing failed.
@@ -45,39 +45,34 @@ type Observations = HashMap<&'static str, Option<Vec<Observation>>>;
 type Readings = BTreeMap<(String, Subject), Reading>;
 
 impl Evaluator {
-    pub(super) fn new(rules: Vec<Rule>, signals: Vec<Box<dyn Signal>>, clock: Arc<dyn Clock>) -> Self {
-        Self { rules, signals, clock, windows: HashMap::new(), turns: 0 }
-    }
-
     #[crate::boxed]
     pub async fn run_once(&mut self, watch: &HeldLease) -> Result<Evaluated, EngineError> {
         watch.check()?;
         let seen = self.observe(watch).await;
-        let now = self.clock.monotonic();
-        let mut readings = self.read(&seen, now);
+        let mut readings = self.read(&seen, self.clock.monotonic());
         let open = watch.process().store().read().await?.alerts().open(OPEN_MAX).await?;
         self.add_missing(&mut readings, &open, &seen);
-        let is_open: HashSet<(&str, &Subject)> =
-            open.iter().map(|record| (record.rule.as_str(), &record.subject)).collect();
-        readings.retain(|(rule, subject), reading| {
-            matches!(reading, Reading::Breached(_)) || is_open.contains(&(rule.as_str(), subject))
-        });
+        let open: HashMap<(String, Subject), Severity> =
+            open.into_iter().map(|record| ((record.rule, record.subject), record.severity)).collect();
+        readings.retain(|key, reading| matches!(reading, Reading::Breached(_)) || open.contains_key(key));
         let mut done = Evaluated {
             unobserved: seen.values().filter(|observations| observations.is_none()).count(),
             ..Evaluated::default()
         };
-        for ((rule, subject), reading) in readings {
-            let severity = open
-                .iter()
-                .find(|record| record.rule == rule && record.subject == subject)
-                .map_or(Severity::Info, |record| record.severity);
-            match self.judge(watch, &rule, &subject, reading, severity).await? {
+        for (key, reading) in readings {
+            let severity = open.get(&key).copied().unwrap_or(Severity::Info);
+            match self.judge(watch, &key.0, &key.1, reading, severity).await? {
                 Some(Notice::Fired) => done.fired += 1,
                 Some(Notice::Resolved) => done.resolved += 1,
                 None => {}
             }
         }
-        self.prune(watch).await?;
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(TURNS_BETWEEN_PRUNING) {
+            let mut tx = watch.begin().await?;
+            tx.alerts().prune(KEEP_ENDED, PRUNED_MAX).await?;
+            tx.commit().await?;
+        }
         Ok(done)
     }
 
@@ -171,16 +166,6 @@ impl Evaluator {
             tracing::debug!(alert.rule = name, alert.subject = %subject, "alert {name} of {subject}: {notice}");
         }
         Ok(judgement.notice)
-    }
-
-    async fn prune(&mut self, watch: &HeldLease) -> Result<(), EngineError> {
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(TURNS_BETWEEN_PRUNING) {
-            let mut tx = watch.begin().await?;
-            tx.alerts().prune(KEEP_ENDED, PRUNED_MAX).await?;
-            tx.commit().await?;
-        }
-        Ok(())
     }
 }
 

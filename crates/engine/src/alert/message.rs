@@ -37,16 +37,6 @@ pub struct Watched {
 }
 
 impl Watched {
-    fn new(rule: &Rule) -> Self {
-        Self {
-            signal: rule.signal().to_owned(),
-            condition: rule.condition(),
-            aggregate: rule.aggregate(),
-            window: rule.window(),
-            hold: rule.hold(),
-        }
-    }
-
     fn from_json(fields: &Value, threshold: f64) -> Option<Self> {
         let condition = match fields["condition"].as_str()? {
             "above" => Condition::Above(threshold),
@@ -99,7 +89,13 @@ impl Announcement {
             notice,
             value: judgement.value,
             threshold: rule.condition().threshold(),
-            watched: Some(Watched::new(rule)),
+            watched: Some(Watched {
+                signal: rule.signal().to_owned(),
+                condition: rule.condition(),
+                aggregate: rule.aggregate(),
+                window: rule.window(),
+                hold: rule.hold(),
+            }),
             since,
             at: judgement.at,
             summary,

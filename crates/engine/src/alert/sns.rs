@@ -63,7 +63,12 @@ fn alarm(message: &Message, name: &str) -> Value {
         trigger["Namespace"] = json!(namespace);
         trigger["MetricName"] = json!(metric);
         trigger["StatisticType"] = json!("Statistic");
-        trigger["Statistic"] = json!(statistic(watched.aggregate));
+        trigger["Statistic"] = json!(match watched.aggregate {
+            // Each period has one value, so its average is the last value.
+            Aggregate::Last | Aggregate::Average => "AVERAGE",
+            Aggregate::Max => "MAXIMUM",
+            Aggregate::Min => "MINIMUM",
+        });
         trigger["Period"] = json!(period);
         trigger["EvaluationPeriods"] = json!(watched.hold.as_secs().div_ceil(period).max(1));
         trigger["ComparisonOperator"] = json!(match watched.condition {
@@ -109,15 +114,6 @@ fn metric(signal: &str) -> (&'static str, &str) {
         Ok(PoolSignal::WaitSeconds) => (emf::NAMESPACE, emf::AVERAGE_WAIT),
         Ok(PoolSignal::Timeouts) => (emf::NAMESPACE, emf::TIMEOUTS),
         _ => (NAMESPACE, signal),
-    }
-}
-
-const fn statistic(aggregate: Aggregate) -> &'static str {
-    match aggregate {
-        // Each period has one value, so its average is the last value.
-        Aggregate::Last | Aggregate::Average => "AVERAGE",
-        Aggregate::Max => "MAXIMUM",
-        Aggregate::Min => "MINIMUM",
     }
 }
 

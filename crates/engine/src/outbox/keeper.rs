@@ -63,12 +63,19 @@ pub(super) async fn run(store: Store, options: KeeperOptions) {
     let mut rest = Rest::default();
     let mut service = Service::new("keeping the outbox", options.pause);
     while service.is_due().await {
-        match last_event(&store).await {
-            Ok(last) if rest.goes_on(last) => {}
-            // The id from before the round: later events are for the next one.
-            last => rest = round(&store, &options, last).await,
+        let last = last_event(&store).await;
+        if !last.as_ref().is_ok_and(|last| rest.goes_on(*last)) {
+            rest = match keep(&store, &options).await {
+                // The id from before the round: later events are for the next one.
+                Ok(kept) => Rest { since: last.ok().filter(|_| !kept.is_short()), looks: 0 },
+                Err(error) => {
+                    let (code, fix) = (error.code(), error.fix());
+                    tracing::warn!(%code, %error, %fix, "the outbox could not be kept ({code}); will try again");
+                    Rest::default()
+                }
+            };
         }
-        // The round has logged its failure itself, with the error code.
+        // The failure of a round was logged above, with the error code.
         service.rest();
     }
 }
@@ -84,17 +91,6 @@ impl Rest {
     fn goes_on(&mut self, last: EventId) -> bool {
         self.looks += 1;
         self.since == Some(last) && self.looks < LOOKS_PER_ROUND
-    }
-}
-
-async fn round(store: &Store, options: &KeeperOptions, last: Result<EventId, StoreError>) -> Rest {
-    match keep(store, options).await {
-        Ok(kept) => Rest { since: last.ok().filter(|_| !kept.is_short()), looks: 0 },
-        Err(error) => {
-            let (code, fix) = (error.code(), error.fix());
-            tracing::warn!(%code, %error, %fix, "the outbox could not be kept ({code}); will try again");
-            Rest::default()
-        }
     }
 }
 

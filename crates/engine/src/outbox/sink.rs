@@ -9,7 +9,7 @@ pub mod tail;
 pub use file::FileSink;
 pub use stdout::StdoutSink;
 
-use super::{Outcome, Publisher, Publishing};
+use super::{Outcome, Publisher};
 use crate::SystemClock;
 use std::fmt;
 use std::path::PathBuf;
@@ -120,20 +120,6 @@ pub fn check(text: &str) -> Result<(), SinkError> {
     match text.parse()? {
         SinkAddress::File(path) => file::check(&path),
         SinkAddress::Stdout => Ok(()),
-    }
-}
-
-/// Accepts everything and keeps nothing: for benchmarks. Not available by name.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NullSink;
-
-impl Publisher for NullSink {
-    fn name(&self) -> String {
-        "null".to_owned()
-    }
-
-    fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
-        Box::pin(std::future::ready(vec![Outcome::Delivered; records.len()]))
     }
 }
 

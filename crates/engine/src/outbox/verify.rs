@@ -15,8 +15,6 @@ use tidemill_domain::outbox::{Aggregate, EventId};
 use tidemill_store::outbox::AuditFrom;
 use tidemill_store::{Store, StoreError};
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 const AT_ONCE: u32 = 10_000;
 
 /// Verification failed; this says nothing about what was published.
@@ -131,9 +129,8 @@ impl Verifier {
         self.read_sink().await?;
         self.confirm().await?;
         let mut verdict = self.auditor.verdict();
-        for place in self.sink.iter().flat_map(|sink| sink.unfinished()) {
-            verdict.torn.push(place);
-        }
+        let unfinished = self.sink.iter().flat_map(|sink| sink.unfinished());
+        unfinished.for_each(|place| verdict.torn.push(place));
         let mut lost = HashMap::new();
         if !verdict.lost.first.is_empty() {
             let mut tx = self.store.read().await?;
@@ -162,13 +159,8 @@ impl Verifier {
         for (slot, seq) in position.seqs() {
             self.auditor.slot(slot, seq);
         }
-        for failed_event in &position.failed_events {
-            self.auditor.failed_event(
-                failed_event.id,
-                failed_event.slot,
-                failed_event.seq,
-                failed_event.excuse,
-            );
+        for failed in &position.failed_events {
+            self.auditor.failed_event(failed.id, failed.slot, failed.seq, failed.excuse);
         }
         let mut first_open = position.first_running();
         let mut from = self.from;
@@ -191,8 +183,9 @@ impl Verifier {
     }
 
     async fn read_sink(&mut self) -> Result<(), VerifyError> {
-        let lost = |error: BoxError| VerifyError::File(io::Error::other(error));
-        let Some(mut sink) = self.sink.take() else { return Err(lost("its reader has ended".into())) };
+        let Some(mut sink) = self.sink.take() else {
+            return Err(VerifyError::File(io::Error::other("its reader has ended")));
+        };
         let (mut auditor, destinations) =
             (std::mem::take(&mut self.auditor), std::mem::take(&mut self.destinations));
         let reading = tokio::task::spawn_blocking(move || {
@@ -203,7 +196,8 @@ impl Verifier {
             });
             (sink, auditor, read)
         });
-        let (sink, auditor, read) = reading.await.map_err(|error| lost(BoxError::from(error)))?;
+        let (sink, auditor, read) =
+            reading.await.map_err(|error| VerifyError::File(io::Error::other(error)))?;
         (self.sink, self.auditor) = (Some(sink), auditor);
         read
     }

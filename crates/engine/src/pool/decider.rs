@@ -92,7 +92,7 @@ impl Decider {
             match call {
                 Call::Command(command, reply) => {
                     commands.push(*command);
-                    replies.push(Some(reply));
+                    replies.push(reply);
                 }
                 Call::Watch(watch) => self.watches.add(watch),
             }
@@ -101,9 +101,7 @@ impl Decider {
         if !commands.is_empty() {
             let answers = self.passes(&commands, Lapses::Left).await;
             for (answer, reply) in answers.into_iter().zip(replies) {
-                if let Some(reply) = reply {
-                    self.tell(reply, answer);
-                }
+                self.tell(reply, answer);
             }
         }
         let unclaimed = std::mem::take(&mut self.unclaimed);
@@ -114,14 +112,12 @@ impl Decider {
     }
 
     /// Renews tickets that are running, which needs no pass; the other heartbeats remain for one.
-    async fn beats(&self, commands: &mut Vec<Command>, replies: &mut Vec<Option<Reply>>) {
-        let beats: Vec<(TicketId, Epoch)> = commands
-            .iter()
-            .filter_map(|command| match command {
-                Command::Heartbeat { ticket, epoch, .. } => Some((*ticket, *epoch)),
-                _ => None,
-            })
-            .collect();
+    async fn beats(&self, commands: &mut Vec<Command>, replies: &mut Vec<Reply>) {
+        let beat = |command: &Command| match command {
+            Command::Heartbeat { ticket, epoch, .. } => Some((*ticket, *epoch)),
+            _ => None,
+        };
+        let beats: Vec<(TicketId, Epoch)> = commands.iter().filter_map(beat).collect();
         if beats.is_empty() {
             return;
         }
@@ -131,35 +127,26 @@ impl Decider {
             // The pass will return the same error.
             Err(error) => return tracing::debug!(%error, "heartbeats could not be stored"),
         };
-        let (mut left, mut waiting) = (Vec::new(), Vec::new());
-        for (command, reply) in commands.drain(..).zip(replies.drain(..)) {
-            match &command {
-                Command::Heartbeat { ticket, .. } if alive.contains(ticket) => {
-                    if let Some(reply) = reply {
-                        // The caller may be gone.
-                        let _gone = reply.send(Ok(Answer::Alive));
-                    }
-                }
-                _ => {
-                    left.push(command);
-                    waiting.push(reply);
-                }
+        for (command, reply) in std::mem::take(commands).into_iter().zip(std::mem::take(replies)) {
+            if beat(&command).is_some_and(|(ticket, _)| alive.contains(&ticket)) {
+                // The caller may be gone.
+                let _gone = reply.send(Ok(Answer::Alive));
+            } else {
+                commands.push(command);
+                replies.push(reply);
             }
         }
-        (*commands, *replies) = (left, waiting);
     }
 
     /// One pass over all pools of the commands, or one per command if that fails.
     async fn passes(&mut self, commands: &[Command], lapses: Lapses) -> Vec<Result<Answer, PoolError>> {
-        let pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
-        match self.pass(&pools, commands, lapses).await {
+        match self.pass(commands, lapses).await {
             Ok(answers) => answers,
             // One bad command or pool must not stop the others.
             Err(error) if commands.len() > 1 && !is_of_the_database(&error) => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in commands {
-                    let alone = self.pass(&command.pools(), std::slice::from_ref(command), lapses).await;
-                    match alone {
+                    match self.pass(std::slice::from_ref(command), lapses).await {
                         Ok(alone) => answers.extend(alone),
                         Err(error) => answers.push(Err(error.into())),
                     }
@@ -178,11 +165,10 @@ impl Decider {
     /// a later one fails.
     async fn pass(
         &mut self,
-        pools: &BTreeSet<PoolName>,
         commands: &[Command],
         lapses: Lapses,
     ) -> Result<Vec<Result<Answer, PoolError>>, StoreError> {
-        let mut pools = pools.clone();
+        let mut pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
         let outcome = self.one_pass(&pools, commands, lapses).await?;
         let mut wider = outcome.wider;
         let mut answers: Vec<Result<Answer, PoolError>> = outcome.answers.into_iter().map(Ok).collect();
@@ -276,8 +262,7 @@ impl Decider {
     async fn due(&self) -> Result<BTreeSet<PoolName>, StoreError> {
         let mut tx = self.store.read().await?;
         let due = tx.pools().due().await?;
-        let names = tx.pools().directory().await?;
-        self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
+        self.directory.refresh(&mut tx).await?;
         Ok(due)
     }
 

@@ -22,7 +22,6 @@ pub struct Hold {
     parts: Vec<Admitted>,
     lost: Arc<AtomicBool>,
     beating: JoinHandle<()>,
-    is_released: bool,
 }
 
 impl Pools {
@@ -38,7 +37,7 @@ impl Pools {
             Answer::Admitted { parts, .. } => {
                 let (pools, lost) = (self.clone(), Arc::default());
                 let beating = tokio::spawn(beat(self.clone(), parts.clone(), lease / 4, Arc::clone(&lost)));
-                Ok(Ok(Hold { pools, parts, lost, beating, is_released: false }))
+                Ok(Ok(Hold { pools, parts, lost, beating }))
             }
             other => Ok(Err(other)),
         }
@@ -57,9 +56,8 @@ impl Hold {
 
     #[crate::boxed]
     pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
-        // In a task, so that cancelling the caller does not stop it.
-        self.is_released = true;
         self.beating.abort();
+        // In a task, so that cancelling the caller does not stop it.
         let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
         let giving_back = tokio::spawn(async move { give_back(&pools, &parts, failed).await });
         giving_back.await.unwrap_or(Err(PoolError::Ending))
@@ -69,11 +67,11 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.beating.abort();
-        if self.is_released {
-            return;
-        }
         let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        // Without parts it was released.
+        if !parts.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             runtime.spawn(async move {
                 if let Err(error) = give_back(&pools, &parts, true).await {
                     tracing::warn!(%error, "units could not be given back; they lapse by themselves");

@@ -5,10 +5,7 @@
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
-use tidemill_domain::pool::PoolName;
 use tidemill_store::Store;
-
-const KIND: &str = "pool";
 
 const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
 
@@ -35,7 +32,7 @@ pub struct Tidied {
 
 /// Runs on the server that holds the lease, until `process` ends. Deletes what ended longer ago than `history`.
 pub async fn run(process: Process, history: Duration) {
-    let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
+    let key = LeaseKey::new("pool", "keeper").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = leader.lease().await {
         lease.while_held(keep(process.store(), &lease, history)).await;
@@ -74,33 +71,23 @@ pub async fn tidy(
 ) -> Result<Tidied, EngineError> {
     let pools = store.read().await?.pools().directory().await?;
     let mut tidied = Tidied::default();
-    for (pool, ..) in pools {
-        tidy_pool(store, lease, history, &pool, &mut tidied).await?;
+    for (pool, ..) in &pools {
+        let mut tx = begin_under(lease, store).await?;
+        tidied.snapshots += u64::from(tx.pools().snapshot(pool, SNAPSHOT_EVERY).await?);
+        tidied.steps += tx.pools().forget_usage(pool).await?;
+        tx.commit().await?;
+        loop {
+            let mut tx = begin_under(lease, store).await?;
+            let tickets = tx.pools().forget_tickets(pool, history, BATCH).await?;
+            let records = tx.pools().forget_log(pool, history, BATCH).await?;
+            tx.commit().await?;
+            tidied.tickets += tickets;
+            tidied.records += records;
+            if tickets.max(records) < u64::from(BATCH) {
+                break;
+            }
+            tokio::time::sleep(BREATH).await;
+        }
     }
     Ok(tidied)
-}
-
-async fn tidy_pool(
-    store: &Store,
-    lease: Option<&HeldLease>,
-    history: Duration,
-    pool: &PoolName,
-    tidied: &mut Tidied,
-) -> Result<(), EngineError> {
-    let mut tx = begin_under(lease, store).await?;
-    tidied.snapshots += u64::from(tx.pools().snapshot(pool, SNAPSHOT_EVERY).await?);
-    tidied.steps += tx.pools().forget_usage(pool).await?;
-    tx.commit().await?;
-    loop {
-        let mut tx = begin_under(lease, store).await?;
-        let tickets = tx.pools().forget_tickets(pool, history, BATCH).await?;
-        let records = tx.pools().forget_log(pool, history, BATCH).await?;
-        tx.commit().await?;
-        tidied.tickets += tickets;
-        tidied.records += records;
-        if tickets.max(records) < u64::from(BATCH) {
-            return Ok(());
-        }
-        tokio::time::sleep(BREATH).await;
-    }
 }

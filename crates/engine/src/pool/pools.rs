@@ -1,20 +1,21 @@
 //! The handle to acquire and release units.
 
-use super::{AcquireRequest, decider};
+use super::decider;
 use crate::pool::decider::Call;
 use crate::pool::metering::{Meter, Sums};
 use crate::pool::watch::Watch;
-use crate::{SystemClock, SystemIds};
+use crate::{SystemClock, SystemIds, locked};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
-use tidemill_domain::pool::{PoolName, TicketId};
-use tidemill_domain::time::{Clock, Timestamp};
-use tidemill_store::{Store, StoreError};
+use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName, TicketId};
+use tidemill_domain::time::Clock;
+use tidemill_store::{Store, StoreError, Tx};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Maximum number of requests waiting for a decision; more are refused at once.
@@ -39,16 +40,18 @@ pub struct Pools {
 /// Pools by external id.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    names: RwLock<HashMap<i64, PoolName>>,
+    names: Mutex<HashMap<i64, PoolName>>,
 }
 
 impl Directory {
-    pub(super) fn put(&self, names: HashMap<i64, PoolName>) {
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+    pub(super) async fn refresh(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        let names = tx.pools().directory().await?;
+        *locked(&self.names) = names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect();
+        Ok(())
     }
 
     fn find(&self, external_id: i64) -> Option<PoolName> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner).get(&external_id).cloned()
+        locked(&self.names).get(&external_id).cloned()
     }
 }
 
@@ -80,12 +83,12 @@ impl Pools {
             let answer = self.submit(Command::Acquire(Box::new(ask.command(left)))).await?;
             let first = match &answer {
                 Answer::Waits(waits) if !left.is_zero() => waits.tickets.first().cloned(),
-                _ => return Ok(answer),
+                _ => None,
             };
             let Some((pool, ticket)) = first else { return Ok(answer) };
             let call = Arc::new(Notify::new());
-            let watch = Watch { pool, ticket, call: Arc::clone(&call) };
-            self.send(Call::Watch(watch)).await?;
+            let watch = Call::Watch(Watch { pool, ticket, call: Arc::clone(&call) });
+            self.calls.send(watch).await.map_err(|_| PoolError::Ending)?;
             // The next attempt tells whether the time is over or the units are there.
             let _woken = tokio::time::timeout(left, call.notified()).await;
         }
@@ -106,24 +109,12 @@ impl Pools {
         Ok(answer == Answer::Alive)
     }
 
-    /// Reports how many sessions of a holder a probe has counted.
-    pub async fn probed(
-        &self,
-        pool: &PoolName,
-        ticket: TicketId,
-        doubted_at: Timestamp,
-        sessions: u32,
-    ) -> Result<(), PoolError> {
-        self.submit(Command::Probed { pool: pool.clone(), ticket, doubted_at, sessions }).await.map(|_| ())
-    }
-
     #[crate::boxed]
     pub async fn by_external_id(&self, external_id: i64) -> Result<Option<PoolName>, PoolError> {
         if let Some(name) = self.directory.find(external_id) {
             return Ok(Some(name));
         }
-        let names = self.store.read().await?.pools().directory().await?;
-        self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
+        self.directory.refresh(&mut self.store.read().await?).await?;
         Ok(self.directory.find(external_id))
     }
 
@@ -142,9 +133,74 @@ impl Pools {
         })?;
         answer.await.map_err(|_| PoolError::Ending)?
     }
+}
 
-    async fn send(&self, call: Call) -> Result<(), PoolError> {
-        self.calls.send(call).await.map_err(|_| PoolError::Ending)
+/// A request for units of one pool, or of several at once: it gets all of them or waits for all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AcquireRequest {
+    pub parts: Vec<AcquirePart>,
+    pub holder: Holder,
+    pub class: Class,
+    /// The table that will be read; the duration is estimated from its earlier runs.
+    pub table: String,
+    pub hint: Option<String>,
+    /// Heartbeat timeout, if the holder sends heartbeats.
+    pub lease_for: Option<Duration>,
+    /// Identifies the call in all its attempts over the network.
+    pub call: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AcquirePart {
+    pub pool: PoolName,
+    /// Degree of parallelism; the pool's default otherwise.
+    pub parallel: Option<NonZeroU32>,
+    /// Number of sessions; 1 by default.
+    pub sessions: Option<NonZeroU32>,
+    /// Minimum that is acceptable; the pool's default otherwise.
+    pub least: Option<NonZeroU32>,
+}
+
+impl AcquirePart {
+    pub fn new(pool: PoolName, parallel: Option<NonZeroU32>) -> Self {
+        Self { pool, parallel, sessions: None, least: None }
+    }
+}
+
+impl AcquireRequest {
+    pub fn new(holder: Holder, part: AcquirePart) -> Self {
+        Self {
+            parts: vec![part],
+            holder,
+            class: Class::default(),
+            table: String::new(),
+            hint: None,
+            lease_for: None,
+            call: None,
+        }
+    }
+
+    /// `stays` is how long the caller waits for the answer.
+    fn command(&self, stays: Duration) -> Acquire {
+        let request = SystemIds.ticket();
+        let part = |part: &AcquirePart| Part {
+            pool: part.pool.clone(),
+            ticket: if self.parts.len() == 1 { request } else { SystemIds.ticket() },
+            parallel: part.parallel,
+            sessions: part.sessions,
+            least: part.least,
+        };
+        Acquire {
+            request,
+            parts: self.parts.iter().map(part).collect(),
+            holder: self.holder.clone(),
+            class: self.class,
+            table: self.table.clone(),
+            hint: self.hint.clone(),
+            lease_for: self.lease_for,
+            stays,
+            call: self.call.clone(),
+        }
     }
 }
 

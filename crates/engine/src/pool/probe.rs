@@ -13,12 +13,10 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
-use tidemill_domain::pool::{PoolName, State};
+use tidemill_domain::pool::{PoolName, State, command};
 use tidemill_store::pool::TicketRecord;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-
-const KIND: &str = "pool_probe";
 
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
@@ -56,7 +54,8 @@ pub enum ProbeError {
 
 /// Probes suspect leases on the server that holds the lease, until `process` ends.
 pub async fn run(process: Process, pools: Pools, probe: Probe) {
-    let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
+    let key =
+        LeaseKey::new("pool_probe", probe.pool.as_str()).expect("the name of a pool is short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = leader.lease().await {
         lease.while_held(keep(&pools, &probe)).await;
@@ -94,7 +93,8 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
         let ticket = suspect.ticket.id;
         let Some(doubted_at) = suspect.ticket.doubted_at else { continue };
         if let Some(sessions) = sessions.get(&ticket.to_string()) {
-            pools.probed(&probe.pool, ticket, doubted_at, *sessions).await?;
+            let (pool, sessions) = (probe.pool.clone(), *sessions);
+            pools.submit(command::Command::Probed { pool, ticket, doubted_at, sessions }).await?;
             told += 1;
         }
     }
@@ -148,22 +148,15 @@ async fn talk(mut child: Child, question: &Value) -> Result<Vec<u8>, ProbeError>
             let _unread = stdin.write_all(text.as_bytes()).await;
         }
     };
-    let ((), answer) = tokio::join!(asking, answer(stdout));
+    let answering = async {
+        let mut answer = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer).await?;
+        }
+        if answer.len() as u64 > ANSWER_BYTES_MAX { Err(ProbeError::TooMuch) } else { Ok(answer) }
+    };
+    let ((), answer) = tokio::join!(asking, answering);
     let answer = answer?;
     let status = child.wait().await?;
-    if !status.success() {
-        return Err(ProbeError::Failed(status));
-    }
-    Ok(answer)
-}
-
-async fn answer(stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, ProbeError> {
-    let mut answer = Vec::new();
-    if let Some(stdout) = stdout {
-        stdout.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer).await?;
-    }
-    if answer.len() as u64 > ANSWER_BYTES_MAX {
-        return Err(ProbeError::TooMuch);
-    }
-    Ok(answer)
+    if status.success() { Ok(answer) } else { Err(ProbeError::Failed(status)) }
 }

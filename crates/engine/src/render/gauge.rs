@@ -37,11 +37,6 @@ impl RenderGauges {
         self.counts.by_status.get(&status).copied().unwrap_or_default()
     }
 
-    /// Zero if none waits.
-    pub fn oldest_wait(&self) -> Duration {
-        self.counts.oldest_pending.map(|since| self.at.since(since)).unwrap_or_default()
-    }
-
     /// Completed renders of the last 24 hours, from 0 to 1; none if none has ended.
     pub fn success_ratio(&self) -> Option<f64> {
         let (completed, failed) = (number(self.recent.completed), number(self.recent.failed));
@@ -67,7 +62,10 @@ fn set_gauges(gauges: Option<&RenderGauges>) {
         let count = gauges.map_or(f64::NAN, |gauges| number(gauges.count(status)));
         metrics::render_renders(status.as_str()).set(count);
     }
-    metrics::render_oldest().set(found(|gauges| gauges.oldest_wait().as_secs_f64()));
+    metrics::render_oldest().set(found(|gauges| {
+        // 0 if none waits.
+        gauges.counts.oldest_pending.map_or(0.0, |since| gauges.at.since(since).as_secs_f64())
+    }));
     metrics::render_leftovers().set(found(|gauges| number(gauges.counts.leftovers)));
     metrics::render_workers().set(found(|gauges| gauges.workers.len() as f64));
     metrics::render_success().set(found(|gauges| gauges.success_ratio().unwrap_or(f64::NAN)));

@@ -5,15 +5,15 @@
 //!   claiming ──a task for each render──► task ──► farm, inspector, storage
 //!   renewal  ──lost, cancelled─────────► task         every result goes through the database,
 //!   reaping  ◄── what vanished workers leave          which decides by the rules what is next
-//!   checkup  ──pause, resume──► claiming
+//!   check    ──pause, resume──► claiming
 //! ```
 
-use super::{
-    Backends, Health, Instruction, WorkerContext, WorkerOptions, checkup, claiming, reaping, renewal,
-};
-use crate::transact;
+use super::{Backends, Health, Instruction, WorkerContext, WorkerOptions, claiming, reaping, renewal};
+use crate::{Service, transact};
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::render::Trouble;
+use tidemill_domain::render::retry_rules::Remedy;
 use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
 use tidemill_store::Store;
@@ -50,7 +50,7 @@ impl Worker {
         tracing::info!(worker = name, "render worker {name} works with {farm}, on {capacity} at once");
         // Before anything is claimed that would have to be given back.
         tokio::select! {
-            () = checkup::look(context) => {}
+            () = check_once(context) => {}
             _told = stop.wait_for(|stop| *stop) => return,
         }
         let (mut loops, mut tasks) = (JoinSet::new(), JoinSet::new());
@@ -58,7 +58,7 @@ impl Worker {
         loops.spawn(reaping::run(context.clone()));
         loops.spawn(reaping::sweep_jobs(context.clone()));
         loops.spawn(reaping::sweep_files(context.clone()));
-        loops.spawn(checkup::run(context.clone()));
+        loops.spawn(check(context.clone()));
         tokio::select! {
             () = claiming::run(context, &mut tasks, stop) => {}
             Some(ended) = loops.join_next() => {
@@ -99,5 +99,37 @@ impl Worker {
             plural(left, "render", "renders")
         );
         tasks.shutdown().await;
+    }
+}
+
+/// Checks nexrender, the NAS, ffprobe and the path map regularly. A worker claims nothing while no render can succeed.
+async fn check(worker: Arc<WorkerContext>) {
+    let mut service = Service::new("looking at the world", worker.options.check_pause).later();
+    while service.is_due().await {
+        check_once(&worker).await;
+        service.rest();
+    }
+}
+
+/// Pauses or resumes after the check.
+async fn check_once(worker: &WorkerContext) {
+    let (farm, storage, inspector) = tokio::join!(
+        worker.asking("check", worker.farm.check()),
+        worker.storage.check(),
+        worker.inspector.check()
+    );
+    let troubles = [farm.err(), storage.err(), inspector.err()];
+    worker.vitals().checked = Some((worker.now(), troubles.clone()));
+    let troubles: Vec<Trouble> =
+        troubles.into_iter().chain([worker.options.places.check().err()]).flatten().collect();
+    // Temporary trouble is left to the rules of each render.
+    let lasting = |trouble: &&Trouble| {
+        matches!(worker.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
+    };
+    match troubles.iter().find(lasting) {
+        Some(trouble) => worker.pause(trouble.code, &trouble.message),
+        // A paused worker resumes only when everything is fine.
+        None if troubles.is_empty() => worker.resume(),
+        None => {}
     }
 }

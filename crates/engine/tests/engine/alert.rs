@@ -9,15 +9,21 @@ use std::time::Duration;
 use tidemill_domain::alert::silence::SilenceRequest;
 use tidemill_domain::alert::{Aggregate, AlertState, Condition, Notice, Rule, RuleFields, Severity, Subject};
 use tidemill_domain::audit::Actor;
+use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_engine::alert::{
     Alerting, BadAlerting, Channel, Delivered, Delivering, DeliveryError, Evaluated, LogChannel, Message,
-    Observation, Observing, Signal, default_rules, signal, take_watch,
+    Observation, Observing, Signal, default_rules, signal,
 };
 use tidemill_engine::{EngineError, HeldLease, Process, SystemClock, reaper};
 use tidemill_store::{Store, StoreError};
 use tokio::sync::Notify;
 
 const STEP: Duration = Duration::from_secs(5);
+
+/// The lease to evaluate and deliver alerts.
+async fn take_watch(process: &Process) -> Result<HeldLease, EngineError> {
+    process.acquire(&LeaseKey::new("alert", "evaluator").unwrap(), Term::Process).await
+}
 
 /// Subjects with their values.
 type Values = Vec<(&'static str, f64)>;

@@ -142,7 +142,8 @@ async fn nobody_in_doubt_is_no_reason_to_run_it() {
         let mut tx = stand.pools.store().read().await.unwrap();
         let doubted_at = tx.pools().ticket(*id).await.unwrap().unwrap().ticket.doubted_at.unwrap();
         tx.rollback().await.unwrap();
-        stand.pools.probed(&adw(), *id, doubted_at, 0).await.unwrap();
+        let probed = Command::Probed { pool: adw(), ticket: *id, doubted_at, sessions: 0 };
+        stand.pools.submit(probed).await.unwrap();
     }
 
     let told = stand.probe(&stand.script(&format!("touch {}", mark.display()))).await.unwrap();

@@ -1,11 +1,9 @@
 //! Signals of the outbox. Values of attached tables have the subject `table/SCHEMA.NAME`. All are read from the
 //! database, so any process can evaluate them.
 
-use super::{Observation, Observing, Signal, whole};
+use super::{Observation, Observing, Signal, number, whole};
 use crate::EngineError;
-use std::time::Duration;
 use tidemill_domain::alert::Subject;
-use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_store::outbox::Backlog;
 use tidemill_store::{Store, Tx};
@@ -33,10 +31,7 @@ impl Signal for OutboxSignal {
     }
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
-        Box::pin(async {
-            let mut tx = store.read().await?;
-            self.values(&mut tx).await
-        })
+        Box::pin(async { self.values(&mut store.read().await?).await })
     }
 }
 
@@ -50,12 +45,10 @@ impl OutboxSignal {
                     |backlog: Backlog| backlog.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());
                 backlog.map_or(f64::NAN, age)
             }
-            Self::Parked => {
-                super::number(tx.outbox().failed_event_counts(COUNT_MAX).await?.parked.rows.least())
-            }
+            Self::Parked => number(tx.outbox().failed_event_counts(COUNT_MAX).await?.parked.rows.least()),
             // A database without partitions has no value.
             Self::DefaultRows => match tx.outbox().default_rows(COUNT_MAX).await? {
-                Some(count) => super::number(count.least()),
+                Some(count) => number(count.least()),
                 None => return Ok(Vec::new()),
             },
             Self::UnownedSlots => {
@@ -63,9 +56,9 @@ impl OutboxSignal {
                 // If no events are written, no relay is needed.
                 let is_used = tx.outbox().relays_alive().await?.0 > 0
                     || backlog(tx).await?.is_none_or(|backlog| backlog.rows.least() > 0);
-                if is_used { super::number(unowned) } else { 0.0 }
+                if is_used { number(unowned) } else { 0.0 }
             }
-            Self::MissingShares => super::number(tx.outbox().relays_alive().await?.1.len() as u64),
+            Self::MissingShares => number(tx.outbox().relays_alive().await?.1.len() as u64),
         });
         seen.extend(self.attached_values(tx).await?);
         Ok(seen)
@@ -75,16 +68,12 @@ impl OutboxSignal {
     async fn attached_values(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let values: Vec<(TableName, Option<f64>)> = match self {
             Self::LagSeconds => {
-                let seconds = |(table, wait): (TableName, Option<Duration>)| {
-                    (table, wait.map(|wait| wait.as_secs_f64()))
-                };
-                tx.outbox().attached_waits().await?.into_iter().map(seconds).collect()
+                let waits = tx.outbox().attached_waits().await?.into_iter();
+                waits.map(|(table, wait)| (table, wait.map(|wait| wait.as_secs_f64()))).collect()
             }
             Self::Parked => {
-                let number = |(table, rows): (TableName, Option<Count>)| {
-                    (table, rows.map(|rows| super::number(rows.least())))
-                };
-                tx.outbox().attached_parked(COUNT_MAX).await?.into_iter().map(number).collect()
+                let parked = tx.outbox().attached_parked(COUNT_MAX).await?.into_iter();
+                parked.map(|(table, rows)| (table, rows.map(|rows| number(rows.least())))).collect()
             }
             Self::DefaultRows | Self::UnownedSlots | Self::MissingShares => Vec::new(),
         };

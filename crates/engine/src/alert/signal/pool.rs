@@ -6,7 +6,6 @@ use crate::pool::gauge::POOLS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
-use tidemill_domain::pool::PoolName;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
@@ -33,21 +32,13 @@ impl Signal for PoolSignal {
     }
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
-        Box::pin(async {
-            let mut tx = store.read().await?;
-            let values = self.values(&mut tx).await?;
-            let observation = |(pool, value): (PoolName, f64)| {
-                let subject = Subject::new(&format!("pool/{pool}")).ok()?;
-                Some(Observation { subject, value })
-            };
-            Ok(values.into_iter().filter_map(observation).collect())
-        })
+        Box::pin(async { self.values(&mut store.read().await?).await })
     }
 }
 
 impl PoolSignal {
     /// Includes idle pools.
-    async fn values(self, tx: &mut Tx) -> Result<BTreeMap<PoolName, f64>, EngineError> {
+    async fn values(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let waits = match self {
             Self::WaitSeconds => tx.pools().waits(WAITS_WITHIN).await?,
             _ => BTreeMap::new(),
@@ -56,7 +47,7 @@ impl PoolSignal {
             Self::Timeouts => tx.pools().timeouts(TIMEOUTS_WITHIN).await?,
             _ => BTreeMap::new(),
         };
-        let mut values = BTreeMap::new();
+        let mut values = Vec::new();
         for seen in tx.pools().levels(POOLS_MAX).await? {
             let pool = seen.settings.name;
             let value = match self {
@@ -66,7 +57,8 @@ impl PoolSignal {
                 Self::Timeouts => super::number(timeouts.get(&pool).copied().unwrap_or(0)),
                 Self::SuspectLeases => super::number(seen.suspect),
             };
-            values.insert(pool, value);
+            let subject = Subject::new(&format!("pool/{pool}")).ok();
+            values.extend(subject.map(|subject| Observation { subject, value }));
         }
         Ok(values)
     }

@@ -14,7 +14,7 @@ use tidemill_domain::outbox::attached::row::{ClaimedRow, content};
 use tidemill_domain::outbox::attached::{AttachedTable, RowOutcome, TableName};
 use tidemill_domain::outbox::failed_event::{FailedEventState, after_refusal};
 use tidemill_domain::outbox::{Record, Seq, Slot};
-use tidemill_domain::time::{Monotonic, Timestamp};
+use tidemill_domain::time::Monotonic;
 use tidemill_store::outbox::TableLook;
 use tidemill_store::outbox::attached::serve::{Claim, Claiming, SettledRow};
 use tidemill_store::{StoreError, crash_point};
@@ -205,12 +205,13 @@ impl Member<'_> {
         }
         crash_point!("outbox_attached_claimed");
         let begun = self.batch_begins(claim.rows.len());
-        let settled = self.publish_rows(&serving.table, &claim).await?;
+        let marks = self.publish_rows(&serving.table, &claim).await?;
         crash_point!("outbox_attached_published");
         let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
-        for (row, settled_row) in claim.rows.iter().zip(settled) {
+        for (row, mark) in claim.rows.iter().zip(marks) {
             let slot = Slot::of(&row.aggregate_id);
             let epoch = self.epoch(slot);
+            let settled_row = SettledRow { id: row.id, attempts_before: row.attempts, mark };
             serving.unmarked.push(UnmarkedRow { slot, epoch, settled_row, is_counted: false });
         }
         let is_marked = self.mark(serving).await?;
@@ -233,19 +234,9 @@ impl Member<'_> {
         let limit = self.relay.options.batch.get();
         let within = self.guard.remaining() / 2;
         let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit, within };
-        let sent = self.now();
         self.counters.queried(5);
-        let claimed = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            if !tx.outbox().acknowledge(self.fence(), &self.cursors, 0).await? {
-                return Ok(None);
-            }
-            let claim = tx.outbox().claim_attached(&claiming).await?;
-            tx.commit().await?;
-            Ok(Some(claim))
-        });
-        let claimed = claimed.await;
-        match self.acknowledged(sent, claimed)? {
+        let claiming = self.change(0, async |tx| tx.outbox().claim_attached(&claiming).await);
+        match claiming.await? {
             Ok(claim) => {
                 let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
                 serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
@@ -265,7 +256,7 @@ impl Member<'_> {
         &mut self,
         table: &AttachedTable,
         claim: &Claim,
-    ) -> Result<Vec<SettledRow>, EndReason> {
+    ) -> Result<Vec<RowOutcome>, EndReason> {
         let mut marks = vec![RowOutcome::Back; claim.rows.len()];
         let (mut places, mut records) = (Vec::new(), Vec::new());
         let mut refused = std::collections::HashSet::new();
@@ -300,7 +291,16 @@ impl Member<'_> {
                 Outcome::Refused { why, is_permanent } => {
                     metrics::outbox_refused().increment(1);
                     tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} was refused: {why}", row.id, table.name);
-                    self.after_refusal(row, why, is_permanent, claim.at)
+                    let (attempts, error, retry) =
+                        (row.attempts.saturating_add(1), why, &self.relay.options.retry);
+                    match after_refusal(row.attempts, is_permanent, retry, claim.at, jitter_unit()) {
+                        FailedEventState::Waiting { next_attempt_at } => {
+                            RowOutcome::Again { next_attempt_at, attempts, error }
+                        }
+                        FailedEventState::Parked | FailedEventState::Held | FailedEventState::Skipped => {
+                            RowOutcome::Failed { attempts, error }
+                        }
+                    }
                 }
                 Outcome::Unavailable { why } => {
                     why_not.get_or_insert(why);
@@ -313,31 +313,7 @@ impl Member<'_> {
             metrics::outbox_sink_failures().increment(1);
             self.relay.warn_of_sink("events", &why);
         }
-        let settled_row = |(row, mark): (&ClaimedRow, RowOutcome)| SettledRow {
-            id: row.id,
-            attempts_before: row.attempts,
-            mark,
-        };
-        Ok(claim.rows.iter().zip(marks).map(settled_row).collect())
-    }
-
-    fn after_refusal(
-        &self,
-        row: &ClaimedRow,
-        error: String,
-        is_permanent: bool,
-        now: Timestamp,
-    ) -> RowOutcome {
-        let attempts = row.attempts.saturating_add(1);
-        let retry = &self.relay.options.retry;
-        match after_refusal(row.attempts, is_permanent, retry, now, jitter_unit()) {
-            FailedEventState::Waiting { next_attempt_at } => {
-                RowOutcome::Again { next_attempt_at, attempts, error }
-            }
-            FailedEventState::Parked | FailedEventState::Held | FailedEventState::Skipped => {
-                RowOutcome::Failed { attempts, error }
-            }
-        }
+        Ok(marks)
     }
 
     /// Marks rows, except locked ones. False if all of them have to wait.
@@ -349,19 +325,10 @@ impl Member<'_> {
             serving.unmarked.iter().map(|unmarked| unmarked.settled_row.clone()).collect();
         let is_new = |one: &&UnmarkedRow| !one.is_counted && one.settled_row.mark == RowOutcome::Published;
         let published = serving.unmarked.iter().filter(is_new).count();
-        let sent = self.now();
         self.counters.queried(4);
-        let marked = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            if !tx.outbox().acknowledge(self.fence(), &self.cursors, published as u64).await? {
-                return Ok(None);
-            }
-            let marked = tx.outbox().mark_attached(&serving.table, &settled).await?;
-            tx.commit().await?;
-            Ok(Some(marked))
-        });
-        let marked = marked.await;
-        match self.acknowledged(sent, marked)? {
+        let table = &serving.table;
+        let marking = self.change(published, async |tx| tx.outbox().mark_attached(table, &settled).await);
+        match marking.await? {
             Ok(marked) => {
                 metrics::outbox_published().increment(published as u64);
                 self.has_published |= published > 0;

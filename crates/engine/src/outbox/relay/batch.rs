@@ -350,21 +350,15 @@ impl Member<'_> {
         // Alone, or in a transaction with the clock and the failed events.
         self.counters.queried(if failed_events.is_empty() { 1 } else { 8 });
         self.in_time(async {
-            let published = published as u64;
-            if failed_events.is_empty() {
-                let mut tx = self.relay.store.alone().await?;
-                let is_ours = tx.outbox().acknowledge(self.fence(), cursors, published).await?;
-                tx.commit().await?;
-                return Ok(is_ours);
+            let (store, is_alone) = (&self.relay.store, failed_events.is_empty());
+            let mut tx = if is_alone { store.alone().await? } else { store.begin().await? };
+            let is_ours = tx.outbox().acknowledge(self.fence(), cursors, published as u64).await?;
+            if is_ours && !is_alone {
+                let now = tx.now().await?;
+                tx.outbox().add_failed_events(failed_events, now).await?;
             }
-            let mut tx = self.relay.store.begin().await?;
-            if !tx.outbox().acknowledge(self.fence(), cursors, published).await? {
-                return Ok(false);
-            }
-            let now = tx.now().await?;
-            tx.outbox().add_failed_events(failed_events, now).await?;
             tx.commit().await?;
-            Ok(true)
+            Ok(is_ours)
         })
         .await
     }

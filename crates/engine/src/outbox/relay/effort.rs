@@ -1,41 +1,32 @@
 //! What a relay asks of the database, and how long its batches take.
 
 use super::{BATCHES, Member};
-use crate::metrics;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::{locked, metrics};
+use std::sync::Mutex;
 use std::time::Duration;
 use tidemill_domain::outbox::Effort;
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::time::Monotonic;
 
-/// Database use of a relay since it joined, saved in its row. Atomic, because reads and looks run concurrently.
+/// Database use of a relay since it joined, saved in its row. Shared, because reads and looks run concurrently.
 #[derive(Debug, Default)]
-pub(super) struct PollCounters {
-    polls: AtomicU64,
-    empty_polls: AtomicU64,
-    queries: AtomicU64,
-}
+pub(super) struct PollCounters(Mutex<Effort>);
 
 impl PollCounters {
     pub(super) fn polled(&self, is_empty: bool) {
         metrics::outbox_polls(if is_empty { "nothing" } else { "events" }).increment(1);
-        self.polls.fetch_add(1, Ordering::Relaxed);
-        self.empty_polls.fetch_add(is_empty.into(), Ordering::Relaxed);
+        let mut effort = locked(&self.0);
+        effort.polls += 1;
+        effort.empty_polls += u64::from(is_empty);
     }
 
     pub(super) fn queried(&self, statements: u32) {
         metrics::outbox_queries().increment(statements.into());
-        self.queries.fetch_add(statements.into(), Ordering::Relaxed);
+        locked(&self.0).queries += u64::from(statements);
     }
 
     pub(super) fn so_far(&self) -> Effort {
-        // In this order, so that there are never more empty polls than polls.
-        let empty_polls = self.empty_polls.load(Ordering::Relaxed);
-        Effort {
-            polls: self.polls.load(Ordering::Relaxed).max(empty_polls),
-            empty_polls,
-            queries: self.queries.load(Ordering::Relaxed),
-        }
+        *locked(&self.0)
     }
 }
 

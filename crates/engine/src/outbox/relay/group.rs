@@ -10,13 +10,7 @@ use tidemill_store::StoreError;
 pub(super) struct Groups {
     held: BTreeSet<Group>,
     /// Events of receipts that the database may not know to be published.
-    doubted: Vec<EventId>,
-}
-
-impl Groups {
-    pub(super) fn doubt(&mut self, events: Vec<EventId>) {
-        self.doubted.extend(events);
-    }
+    pub(super) doubted: Vec<EventId>,
 }
 
 impl Member<'_> {
@@ -55,7 +49,7 @@ impl Member<'_> {
             match taken {
                 Ok(events) => {
                     self.groups.held.insert(*group);
-                    self.groups.doubt(events);
+                    self.groups.doubted.extend(events);
                 }
                 Err(NotTaken::Unavailable { why }) => why_not = why_not.or(Some(why)),
                 Err(NotTaken::Refused(refusal)) => {

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::{Aggregate, Cursor, EventId, JoinRefusal, RelayId, Slot, Snapshot};
 use tidemill_domain::time::Monotonic;
-use tidemill_store::StoreError;
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
 use tidemill_store::outbox::{EVENTS, SLOTS};
-use tidemill_store::wakeup::Wakeup;
+use tidemill_store::wakeup::{Wakeup, Woken};
+use tidemill_store::{StoreError, Tx};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -88,11 +88,11 @@ impl<'a> Member<'a> {
         relay.store.check_outbox().await?;
         let sent = relay.clock.monotonic();
         let mut tx = relay.store.begin().await?;
-        if let Err(refusal) = tx.outbox().join(&joining).await? {
-            tx.commit().await?;
+        let joined = tx.outbox().join(&joining).await?;
+        tx.commit().await?;
+        if let Err(refusal) = joined {
             return Ok(Err(refusal));
         }
-        tx.commit().await?;
         tracing::info!(relay.id = %joining.id, "relay {} has joined and publishes to {sink}", joining.id);
         Ok(Ok(Self {
             relay,
@@ -161,12 +161,8 @@ impl<'a> Member<'a> {
     async fn rest(&mut self, events: &mut Wakeup, slots: &mut Wakeup, stop: &mut watch::Receiver<bool>) {
         let left = self.look_at.since(self.now());
         tokio::select! {
-            woken = events.wait(left) => self.is_idle = woken == tidemill_store::wakeup::Woken::TimedOut,
-            woken = slots.wait(left) => {
-                if woken == tidemill_store::wakeup::Woken::Called {
-                    self.look_at = self.now();
-                }
-            }
+            woken = events.wait(left) => self.is_idle = woken == Woken::TimedOut,
+            woken = slots.wait(left) => if woken == Woken::Called { self.look_at = self.now() },
             _told = stop.wait_for(|stop| *stop) => {}
         }
     }
@@ -340,6 +336,26 @@ impl<'a> Member<'a> {
             ended = beating => Err(ended),
             done = work => Ok(done),
         }
+    }
+
+    /// Acknowledges so many published events, and makes a change in the same transaction.
+    pub(super) async fn change<T>(
+        &mut self,
+        published: usize,
+        work: impl AsyncFnOnce(&mut Tx) -> Result<T, StoreError>,
+    ) -> Result<Result<T, StoreError>, EndReason> {
+        let sent = self.now();
+        let changing = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, published as u64).await? {
+                return Ok(None);
+            }
+            let done = work(&mut tx).await?;
+            tx.commit().await?;
+            Ok(Some(done))
+        });
+        let changed = changing.await;
+        self.acknowledged(sent, changed)
     }
 
     /// A change under the fence counts as an acknowledgement if it was made.

@@ -87,20 +87,12 @@ impl Member<'_> {
         let is_delivered = |one: &&Settled| one.what == SettledAs::Delivered;
         let events: Vec<EventId> = settled.iter().filter(is_delivered).map(|one| one.event_id).collect();
         let delivered = events.len();
-        let sent = self.now();
         self.counters.queried(10);
-        let settling = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            if !tx.outbox().acknowledge(self.fence(), &self.cursors, delivered as u64).await? {
-                return Ok(None);
-            }
+        let settling = self.change(delivered, async |tx| {
             let now = tx.now().await?;
-            let settling = tx.outbox().settle(settled, now).await?;
-            tx.commit().await?;
-            Ok(Some(settling))
+            tx.outbox().settle(settled, now).await
         });
-        let settling = settling.await;
-        match self.acknowledged(sent, settling)? {
+        match settling.await? {
             Ok(settling) => {
                 metrics::outbox_published().increment(delivered as u64);
                 self.relay.publisher.settled(&events);
@@ -111,7 +103,7 @@ impl Member<'_> {
             }
             Err(error) => {
                 warn(&error, "events that were tried again could not be settled");
-                self.groups.doubt(events);
+                self.groups.doubted.extend(events);
                 // Reloading tells whether it was committed.
                 self.reload().await
             }

@@ -45,16 +45,14 @@ impl Publisher for StdoutSink {
                 let lines = if *is_torn { batch.lines_on_a_fresh_line() } else { batch.lines() };
                 let written = write(lines);
                 *is_torn = written.is_err();
-                match written {
-                    Ok(()) => {
-                        let all = batch.lines().len();
-                        batch.outcomes(all, None)
-                    }
+                let (written, why) = match written {
+                    Ok(()) => (batch.lines().len(), None),
                     Err(error) => {
                         is_gone.fetch_or(error.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
-                        batch.outcomes(0, Some(format!("the standard output: {error}")))
+                        (0, Some(format!("the standard output: {error}")))
                     }
-                }
+                };
+                batch.outcomes(written, why)
             });
             super::outcomes_of(written.await, records)
         })

@@ -34,6 +34,7 @@ pub struct Tail {
 struct Part {
     path: PathBuf,
     file: File,
+    identity: (u64, u64),
     /// Start of the first unread line.
     offset: u64,
     lines: u64,
@@ -50,8 +51,10 @@ impl Tail {
             let Some(file) = open(path)? else { continue };
             self.missing.retain(|missing| missing != path);
             // A renamed file may still grow, because its writer had checked before.
-            if !self.parts.iter().any(|part| part.is(&file)) {
-                self.parts.push(Part { path: path.clone(), file: file.0, offset: 0, lines: 0, end: 0 });
+            let identity = identity(&file.metadata()?);
+            if !self.parts.iter().any(|part| part.identity == identity) {
+                let path = path.clone();
+                self.parts.push(Part { path, file, identity, offset: 0, lines: 0, end: 0 });
             }
         }
         for (n, part) in self.parts.iter_mut().enumerate() {
@@ -88,26 +91,17 @@ impl ReadBack for Tail {
     }
 }
 
-type OpenFile = (File, (u64, u64));
-
-fn open(path: &Path) -> io::Result<Option<OpenFile>> {
+fn open(path: &Path) -> io::Result<Option<File>> {
     // Opening a pipe would wait for a writer.
     match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-        Ok(there) if !there.is_file() => return Err(io::Error::other("this is not a file")),
-        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+        Ok(there) if !there.is_file() => Err(io::Error::other("this is not a file")),
+        Ok(_) => File::open(path).map(Some),
     }
-    let file = File::open(path)?;
-    let identity = identity(&file.metadata()?);
-    Ok(Some((file, identity)))
 }
 
 impl Part {
-    fn is(&self, (_, other): &OpenFile) -> bool {
-        self.file.metadata().is_ok_and(|metadata| identity(&metadata) == *other)
-    }
-
     fn read(&mut self, mut found: impl FnMut(u64, TailEntry)) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if end < self.offset {

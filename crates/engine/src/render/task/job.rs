@@ -14,20 +14,17 @@ impl Task {
     pub(super) async fn submit(&self) -> Result<ActResult, Trouble> {
         let document = match &self.document {
             Some(document) => document.clone(),
-            None => self.kept_document().await?,
+            None => {
+                let (store, uid) = (&self.worker.store, self.uid());
+                let read = async { store.read().await?.renders().document(uid.render(), uid.epoch()).await };
+                let document = read.await.map_err(|error| unexpected(&error))?;
+                document.ok_or_else(|| Trouble::new(Failure::Unexpected, "the job was not written down"))?
+            }
         };
         let job = self.worker.asking("submit", self.worker.farm.submit(self.uid(), &document)).await?;
         crash_point!("render_posted");
         let noted = NewNotes { remote_job: Some(job.id), ..NewNotes::default() };
         Ok(ActResult { work: Work::Submitted, noted })
-    }
-
-    async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
-        let uid = self.uid();
-        let read =
-            async { self.worker.store.read().await?.renders().document(uid.render(), uid.epoch()).await };
-        let document = read.await.map_err(|error| unexpected(&error))?;
-        document.ok_or_else(|| Trouble::new(Failure::Unexpected, "the job was not written down"))
     }
 
     pub(super) async fn look_at_job(&self) -> Result<ActResult, Trouble> {

@@ -1,9 +1,9 @@
 //! Builds the job of a render from its data, mapping and profile. Reports all problems at once.
 
 use super::{ActResult, NewNotes, Task, unexpected};
-use crate::locked;
 use crate::render::composition_cache::Composition;
 use crate::render::short_pause;
+use crate::{BoxFuture, locked};
 use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::{self, Ingredients};
@@ -58,26 +58,27 @@ impl Task {
     }
 
     async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
+        patiently(|| Box::pin(self.read_composition(composition))).await
+    }
+
+    async fn read_composition(&self, composition: &str) -> Result<Arc<Composition>, StoreError> {
         let (worker, now) = (&self.worker, self.worker.now());
-        patiently(async || {
-            let mut tx = worker.store.read().await?;
-            let revisions = tx.renders().revisions().await?;
-            let kept = locked(&worker.compositions).find(composition, revisions, now);
-            if let Some(known) = kept {
-                return Ok(known);
-            }
-            let no_profile = || format!("there is no profile of the composition {composition:?}");
-            let profile = tx.renders().profile(composition).await?;
-            let profile = profile.ok_or_else(|| (Code::UnknownComposition, no_profile()));
-            let rows = tx.renders().field_mappings(Some(composition)).await?;
-            let mapping = mapping::read(&rows)
-                .map(|mut all| all.remove(composition).unwrap_or_default())
-                .map_err(|bad| (bad.code(), format!("the field mapping of the composition: {bad}")));
-            let known = Arc::new(Composition { profile, mapping });
-            locked(&worker.compositions).keep(composition, revisions, now, &known);
-            Ok(known)
-        })
-        .await
+        let mut tx = worker.store.read().await?;
+        let revisions = tx.renders().revisions().await?;
+        let kept = locked(&worker.compositions).find(composition, revisions, now);
+        if let Some(known) = kept {
+            return Ok(known);
+        }
+        let no_profile = || format!("there is no profile of the composition {composition:?}");
+        let profile = tx.renders().profile(composition).await?;
+        let profile = profile.ok_or_else(|| (Code::UnknownComposition, no_profile()));
+        let rows = tx.renders().field_mappings(Some(composition)).await?;
+        let mapping = mapping::read(&rows)
+            .map(|mut all| all.remove(composition).unwrap_or_default())
+            .map_err(|bad| (bad.code(), format!("the field mapping of the composition: {bad}")));
+        let known = Arc::new(Composition { profile, mapping });
+        locked(&worker.compositions).keep(composition, revisions, now, &known);
+        Ok(known)
     }
 
     pub(super) async fn profile(&self) -> Result<Profile, Trouble> {
@@ -102,8 +103,8 @@ impl Task {
     }
 
     async fn data(&self) -> Result<Result<GfxData, Problem>, Trouble> {
-        let (store, id) = (&self.worker.store, self.held.id);
-        let text = patiently(async || store.read().await?.renders().data(id).await).await?;
+        let read = || async { self.worker.store.read().await?.renders().data(self.held.id).await };
+        let text = patiently(|| Box::pin(read())).await?;
         Ok(gfx::read(&text.unwrap_or_default()).map_err(|bad| (bad.code(), bad.to_string())))
     }
 }
@@ -120,7 +121,7 @@ fn refused(problems: &[&Problem]) -> Trouble {
 }
 
 /// Reads again after a little while if that may help.
-async fn patiently<T>(read: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Trouble> {
+async fn patiently<'a, T>(read: impl Fn() -> BoxFuture<'a, Result<T, StoreError>>) -> Result<T, Trouble> {
     let mut failures = 0_u32;
     loop {
         match read().await {

@@ -1,6 +1,6 @@
 //! The signals and shipped rules of the outbox.
 
-use super::{Recorder, STEP};
+use super::{Recorder, STEP, take_watch};
 use crate::Bench;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::attached::{AttachedTable, TableName};
 use tidemill_domain::time::{Clock, FakeClock};
-use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal, take_watch};
+use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal};
 use tidemill_store::Store;
 use tidemill_store::outbox::attached::RowOrder;
 use tidemill_store::scratch::Scratch;

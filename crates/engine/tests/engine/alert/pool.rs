@@ -1,6 +1,6 @@
 //! The shipped rules of pools, on a real pool: they fire, and they are over.
 
-use super::{Recorder, STEP};
+use super::{Recorder, STEP, take_watch};
 use crate::Bench;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
-use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal, take_watch};
+use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal};
 use tidemill_engine::clock::SystemIds;
 use tidemill_engine::{HeldLease, Process};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
