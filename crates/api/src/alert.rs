@@ -1,13 +1,11 @@
 //! Alerts, and silences that stop their notifications.
 
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use tidemill_domain::alert::silence::Silence as SilenceRecord;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::alert::AlertRecord;
-use utoipa::ToSchema;
 
-views! {
+shapes! {
     /// An alert: a rule and one subject that breached it.
     pub struct Alert from record: &AlertRecord {
         rule: String = record.rule.clone(),
@@ -36,28 +34,24 @@ views! {
         /// The user who created the silence.
         by: String = record.by.clone(),
     }
-}
 
-/// A request to silence a rule.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "rule": "database_slow", "minutes": 60, "reason": "the disk is being moved" }))]
-pub struct CreateSilence {
-    pub rule: String,
-    /// One subject of the rule; all of them by default.
-    pub subject: Option<String>,
-    /// How long the silence lasts.
-    pub minutes: u32,
-    /// Shown with the alert.
-    pub reason: String,
-}
+    /// A request to silence a rule.
+    #[schema(example = json!({ "rule": "database_slow", "minutes": 60, "reason": "the disk is being moved" }))]
+    pub struct CreateSilence in body {
+        rule: String,
+        /// One subject of the rule; all of them by default.
+        subject: Option<String>,
+        /// How long the silence lasts.
+        minutes: u32,
+        /// Shown with the alert.
+        reason: String,
+    }
 
-/// A request to end a silence.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "rule": "database_slow" }))]
-pub struct EndSilence {
-    pub rule: String,
-    /// The subject of the silence; leave it out for a silence of all subjects.
-    pub subject: Option<String>,
+    /// A request to end a silence.
+    #[schema(example = json!({ "rule": "database_slow" }))]
+    pub struct EndSilence in body {
+        rule: String,
+        /// The subject of the silence; leave it out for a silence of all subjects.
+        subject: Option<String>,
+    }
 }

@@ -1,13 +1,11 @@
 //! Existing tables that relays publish from, beside the outbox.
 
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::AttachedRecord;
 use tidemill_store::outbox::attached::FailedRecord;
-use utoipa::{IntoParams, ToSchema};
 
-views! {
+shapes! {
     /// An existing table that relays publish from.
     pub struct AttachedTable from record: &AttachedRecord {
         schema: String = record.table.name.schema().to_owned(),
@@ -36,43 +34,37 @@ views! {
         /// A skipped row does not hold back later rows.
         is_skipped: bool = record.is_skipped,
     }
-}
 
-/// Request to attach a table.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "table": "transfer_event", "topic": "transfers" }))]
-pub struct AttachTable {
-    pub table: String,
-    /// Default `public`.
-    pub schema: Option<String>,
-    pub topic: String,
-    /// Default: the name of the table.
-    pub aggregate_type: Option<String>,
-    /// Type of events whose headers do not name one. Default: the name of the table.
-    pub event_type: Option<String>,
-    /// Time zone of timestamp columns without one. Default `UTC`.
-    pub time_zone: Option<String>,
-}
+    /// Request to attach a table.
+    #[schema(example = json!({ "table": "transfer_event", "topic": "transfers" }))]
+    pub struct AttachTable in body {
+        table: String,
+        /// Default `public`.
+        schema: Option<String>,
+        topic: String,
+        /// Default: the name of the table.
+        aggregate_type: Option<String>,
+        /// Type of events whose headers do not name one. Default: the name of the table.
+        event_type: Option<String>,
+        /// Time zone of timestamp columns without one. Default `UTC`.
+        time_zone: Option<String>,
+    }
 
-/// A table that was just attached.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NewAttachedTable {
-    /// Schema and name.
-    pub table: String,
-    pub warnings: Vec<String>,
-}
+    /// A table that was just attached.
+    pub struct NewAttachedTable {
+        /// Schema and name.
+        table: String,
+        warnings: Vec<String>,
+    }
 
-/// Filters for a list of failed rows.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListFailedRows {
-    /// Maximum number of rows, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only rows after this id: `next` of the previous page.
-    pub after: Option<i64>,
-    /// Include skipped rows.
-    #[serde(default)]
-    pub skipped: bool,
+    /// Filters for a list of failed rows.
+    pub struct ListFailedRows in query {
+        /// Maximum number of rows, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only rows after this id: `next` of the previous page.
+        after: Option<i64>,
+        /// Include skipped rows.
+        #[serde(default)]
+        skipped: bool,
+    }
 }

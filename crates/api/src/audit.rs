@@ -1,12 +1,10 @@
 //! The audit log.
 
-use crate::views;
-use serde::Deserialize;
+use crate::shapes;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_domain::time::Timestamp;
-use utoipa::IntoParams;
 
-views! {
+shapes! {
     /// An entry of the audit log.
     pub struct AuditEntry from record: &AuditRecord {
         /// Later entries have higher numbers.
@@ -27,23 +25,20 @@ views! {
         reason: Option<String> = record.entry.reason.clone(),
         request_id: Option<String> = record.entry.actor.request_id.clone(),
     }
-}
 
-/// Which entries to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListAudit {
-    /// Maximum number of entries, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only entries before this id: `next` of the previous page.
-    pub before: Option<i64>,
-    /// Only entries from this time on.
-    pub since: Option<String>,
-    /// Only entries of this actor.
-    pub actor: Option<String>,
-    /// Only this action.
-    pub action: Option<String>,
-    /// Only entries about this object.
-    pub object: Option<String>,
+    /// Which entries to list.
+    pub struct ListAudit in query {
+        /// Maximum number of entries, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only entries before this id: `next` of the previous page.
+        before: Option<i64>,
+        /// Only entries from this time on.
+        since: Option<String>,
+        /// Only entries of this actor.
+        actor: Option<String>,
+        /// Only this action.
+        action: Option<String>,
+        /// Only entries about this object.
+        object: Option<String>,
+    }
 }

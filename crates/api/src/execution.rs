@@ -1,7 +1,6 @@
 //! Executions of jobs, with their steps, contexts and rejected items.
 
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use tidemill_domain::job::parameter::ParameterType;
@@ -10,9 +9,8 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::job::{
     self as store, ExecutionRecord, Owner, ParameterRecord, RejectRecord, StepRecord, StoredContext,
 };
-use utoipa::{IntoParams, ToSchema};
 
-views! {
+shapes! {
     /// A run of a job.
     pub struct Execution from record: &ExecutionRecord {
         /// Later executions have higher numbers.
@@ -137,16 +135,71 @@ views! {
         place: Option<String> = record.place.clone(),
         item: Option<String> = record.item.clone(),
     }
-}
 
-/// The stored context of an execution or a step.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub struct ExecutionContext {
-    /// Values by name; null if the context is in a foreign format.
-    #[schema(value_type = Option<Object>)]
-    pub values: Option<Map<String, Value>>,
-    /// The stored text, if it is in a foreign format, such as Java's.
-    pub foreign: Option<String>,
+    /// The stored context of an execution or a step.
+    #[derive(Default)]
+    pub struct ExecutionContext {
+        /// Values by name; null if the context is in a foreign format.
+        #[schema(value_type = Option<Object>)]
+        values: Option<Map<String, Value>>,
+        /// The stored text, if it is in a foreign format, such as Java's.
+        foreign: Option<String>,
+    }
+
+    /// An execution with its steps: what `-o json` and the download of its page have.
+    pub struct ExecutionReport {
+        #[serde(flatten)]
+        detail: ExecutionDetail,
+        steps: Vec<Step>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        contexts: Option<ExecutionContexts>,
+    }
+
+    /// The contexts of an execution and its steps.
+    pub struct ExecutionContexts {
+        job: ExecutionContext,
+        /// By the name of the step.
+        steps: BTreeMap<String, ExecutionContext>,
+    }
+
+    /// Filters for a list of executions.
+    pub struct ListExecutions in query {
+        /// Maximum number of executions, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only executions with a lower id, for the next page: `next` of the previous page.
+        before: Option<i64>,
+        /// Name of the job.
+        job: Option<String>,
+        /// Such as `FAILED`.
+        status: Option<String>,
+        /// Id of the instance.
+        instance: Option<i64>,
+    }
+
+    /// Which output of an execution to read.
+    pub struct ReadLogs in query {
+        /// Only the output of the step with this name.
+        step: Option<String>,
+    }
+
+    /// Filters for a list of rejects.
+    pub struct ListRejects in query {
+        /// Maximum number of rejects, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only rejects after this id: `next` of the previous page.
+        after: Option<i64>,
+    }
+
+    /// Request to restart an execution.
+    #[derive(Default)]
+    #[schema(example = json!({ "reason": "the file has been corrected" }))]
+    pub struct RestartExecution in body {
+        /// Kept in the audit log.
+        reason: Option<String>,
+        /// Restart even if the definition of the job has changed.
+        #[serde(default)]
+        accept_change: bool,
+    }
 }
 
 impl From<StoredContext> for ExecutionContext {
@@ -174,33 +227,15 @@ impl ExecutionContext {
     /// As JSON, sorted by name at every depth; the stored text if it is foreign.
     pub fn to_text(&self) -> String {
         match (&self.values, &self.foreign) {
-            (Some(values), _) => format!("{:#}", sorted(Value::Object(values.clone()))),
+            (Some(values), _) => {
+                let mut values = Value::Object(values.clone());
+                values.sort_all_objects();
+                format!("{values:#}")
+            }
             (None, Some(text)) => text.clone(),
             (None, None) => String::new(),
         }
     }
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let members: BTreeMap<String, Value> =
-                members.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            Value::Object(members.into_iter().collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        other => other,
-    }
-}
-
-/// An execution with its steps: what `-o json` and the download of its page have.
-#[derive(Debug, Serialize)]
-pub struct ExecutionReport {
-    #[serde(flatten)]
-    pub detail: ExecutionDetail,
-    pub steps: Vec<Step>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub contexts: Option<ExecutionContexts>,
 }
 
 impl ExecutionReport {
@@ -209,14 +244,6 @@ impl ExecutionReport {
         let steps = steps.iter().map(Step::from).collect();
         Self { detail: ExecutionDetail::from((detail, now)), steps, contexts: None }
     }
-}
-
-/// The contexts of an execution and its steps.
-#[derive(Debug, Serialize)]
-pub struct ExecutionContexts {
-    pub job: ExecutionContext,
-    /// By the name of the step.
-    pub steps: BTreeMap<String, ExecutionContext>,
 }
 
 /// Whether a step is a partition of another step.
@@ -230,55 +257,6 @@ pub fn steps_to_show(steps: &[StepRecord]) -> Vec<&StepRecord> {
     let is_shown =
         |step: &&StepRecord| !has_many || !is_partition(step) || step.status != BatchStatus::Completed;
     steps.iter().filter(is_shown).collect()
-}
-
-/// Filters for a list of executions.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListExecutions {
-    /// Maximum number of executions, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only executions with a lower id, for the next page: `next` of the previous page.
-    pub before: Option<i64>,
-    /// Name of the job.
-    pub job: Option<String>,
-    /// Such as `FAILED`.
-    pub status: Option<String>,
-    /// Id of the instance.
-    pub instance: Option<i64>,
-}
-
-/// Which output of an execution to read.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ReadLogs {
-    /// Only the output of the step with this name.
-    pub step: Option<String>,
-}
-
-/// Filters for a list of rejects.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListRejects {
-    /// Maximum number of rejects, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only rejects after this id: `next` of the previous page.
-    pub after: Option<i64>,
-}
-
-/// Request to restart an execution.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "reason": "the file has been corrected" }))]
-pub struct RestartExecution {
-    /// Kept in the audit log.
-    pub reason: Option<String>,
-    /// Restart even if the definition of the job has changed.
-    #[serde(default)]
-    pub accept_change: bool,
 }
 
 #[cfg(test)]

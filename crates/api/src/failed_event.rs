@@ -1,8 +1,7 @@
 //! Failed events: events that the sink refused, and events that wait for one.
 
 use crate::outbox::EventPayload;
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use tidemill_domain::code::Code;
@@ -12,9 +11,8 @@ use tidemill_domain::time::Timestamp;
 use tidemill_domain::words::UnknownWord;
 use tidemill_store::outbox::attached::failed::RowsOrdered;
 use tidemill_store::outbox::failed_event::{self, FailedEventFilter, FailedEventRecord, OperationResult};
-use utoipa::{IntoParams, ToSchema};
 
-views! {
+shapes! {
     /// An event that the sink refused, or an event that waits for one. Without its payload.
     pub struct FailedEvent from record: &FailedEventRecord {
         /// Id of the event.
@@ -46,20 +44,124 @@ views! {
         /// Whether the event was deleted from its table.
         is_gone: bool = record.original == Original::Gone,
     }
-}
 
-/// A failed event with its payload.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct FailedEventDetail {
-    #[serde(flatten)]
-    pub failed_event: FailedEvent,
-    /// When the event was written; null if it was deleted from its table.
-    pub created_at: Option<Timestamp>,
-    /// Null if the event was deleted or cannot be read.
-    pub payload: Option<EventPayload>,
-    pub headers: Option<BTreeMap<String, String>>,
-    /// Why the event cannot be read.
-    pub unreadable: Option<String>,
+    /// A failed event with its payload.
+    pub struct FailedEventDetail {
+        #[serde(flatten)]
+        failed_event: FailedEvent,
+        /// When the event was written; null if it was deleted from its table.
+        created_at: Option<Timestamp>,
+        /// Null if the event was deleted or cannot be read.
+        payload: Option<EventPayload>,
+        headers: Option<BTreeMap<String, String>>,
+        /// Why the event cannot be read.
+        unreadable: Option<String>,
+    }
+
+    /// Filters for a list of failed events.
+    pub struct ListFailedEvents in query {
+        /// Maximum number of events, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only events after this id: `next` of the previous page.
+        after: Option<i64>,
+        /// `waiting`, `held`, `parked` or `skipped`.
+        state: Option<String>,
+        /// From 0 to 255.
+        slot: Option<u8>,
+        aggregate_type: Option<String>,
+        aggregate_id: Option<String>,
+        topic: Option<String>,
+        event_type: Option<String>,
+        /// Text in the error.
+        error: Option<String>,
+    }
+
+    /// Filters failed events. Conditions that are left out match every event.
+    #[derive(Default)]
+    pub struct EventFilter in body {
+        /// `waiting`, `held` or `parked`.
+        state: Option<String>,
+        /// From 0 to 255.
+        slot: Option<u8>,
+        aggregate_type: Option<String>,
+        aggregate_id: Option<String>,
+        topic: Option<String>,
+        event_type: Option<String>,
+        /// Text in the error.
+        error: Option<String>,
+    }
+
+    /// Request to skip or replay events: `ids` or a `filter`.
+    #[schema(example = json!({ "reason": "the broker is back", "filter": { "topic": "orders" } }))]
+    pub struct ChangeEvents in body {
+        /// Kept in the audit log.
+        reason: String,
+        /// At most 500 ids.
+        ids: Option<Vec<i64>>,
+        /// An empty filter matches all events.
+        filter: Option<EventFilter>,
+        /// With a filter: only events after this id, which is `next` of the previous answer.
+        after: Option<i64>,
+        /// With a filter: maximum number of events, from 1 to 500. Default 50.
+        limit: Option<u32>,
+    }
+
+    /// Request to redirect events.
+    #[schema(example = json!({ "topic": "orders.late", "events": { "reason": "the topic was renamed", "ids": [17, 18] } }))]
+    pub struct RedirectEvents in body {
+        /// The new topic.
+        topic: String,
+        events: ChangeEvents,
+    }
+
+    /// Request to edit an event. Parts that are left out do not change.
+    #[schema(example = json!({ "reason": "the amount was missing", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
+    pub struct EditEvent in body {
+        /// Kept in the audit log.
+        reason: String,
+        payload: Option<EventPayload>,
+        /// Replaces all headers.
+        headers: Option<BTreeMap<String, String>>,
+    }
+
+    /// Request to redirect an event.
+    #[schema(example = json!({ "reason": "the topic was renamed", "topic": "orders.late" }))]
+    pub struct RedirectEvent in body {
+        /// Kept in the audit log.
+        reason: String,
+        /// The new topic.
+        topic: String,
+    }
+
+    /// Request to skip or replay rows of an attached table.
+    #[schema(example = json!({ "reason": "the broker is back", "ids": [17, 18] }))]
+    pub struct ChangeRows in body {
+        /// Kept in the audit log.
+        reason: String,
+        /// 1 to 500 ids.
+        ids: Vec<i64>,
+    }
+
+    /// Which events or rows were changed.
+    pub struct ChangedEvents {
+        changed: Vec<i64>,
+        refused: Vec<RefusedEvent>,
+        /// If set, there may be more: repeat the request with this as `after`.
+        next: Option<i64>,
+    }
+
+    /// An event or a row that was not changed.
+    pub struct RefusedEvent {
+        id: i64,
+        /// The error code.
+        #[serde(serialize_with = "as_text")]
+        #[schema(value_type = String)]
+        code: Code,
+        /// Why it was not changed.
+        detail: String,
+        /// What helps.
+        remedy: String,
+    }
 }
 
 impl From<&failed_event::FailedEventDetail> for FailedEventDetail {
@@ -74,43 +176,6 @@ impl From<&failed_event::FailedEventDetail> for FailedEventDetail {
             unreadable: bad.map(ToString::to_string),
         }
     }
-}
-
-/// Filters for a list of failed events.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListFailedEvents {
-    /// Maximum number of events, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only events after this id: `next` of the previous page.
-    pub after: Option<i64>,
-    /// `waiting`, `held`, `parked` or `skipped`.
-    pub state: Option<String>,
-    /// From 0 to 255.
-    pub slot: Option<u8>,
-    pub aggregate_type: Option<String>,
-    pub aggregate_id: Option<String>,
-    pub topic: Option<String>,
-    pub event_type: Option<String>,
-    /// Text in the error.
-    pub error: Option<String>,
-}
-
-/// Filters failed events. Conditions that are left out match every event.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EventFilter {
-    /// `waiting`, `held` or `parked`.
-    pub state: Option<String>,
-    /// From 0 to 255.
-    pub slot: Option<u8>,
-    pub aggregate_type: Option<String>,
-    pub aggregate_id: Option<String>,
-    pub topic: Option<String>,
-    pub event_type: Option<String>,
-    /// Text in the error.
-    pub error: Option<String>,
 }
 
 impl From<ListFailedEvents> for EventFilter {
@@ -142,90 +207,6 @@ impl TryFrom<EventFilter> for FailedEventFilter {
             error_contains: filter.error,
         })
     }
-}
-
-/// Request to skip or replay events: `ids` or a `filter`.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "reason": "the broker is back", "filter": { "topic": "orders" } }))]
-pub struct ChangeEvents {
-    /// Kept in the audit log.
-    pub reason: String,
-    /// At most 500 ids.
-    pub ids: Option<Vec<i64>>,
-    /// An empty filter matches all events.
-    pub filter: Option<EventFilter>,
-    /// With a filter: only events after this id, which is `next` of the previous answer.
-    pub after: Option<i64>,
-    /// With a filter: maximum number of events, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-}
-
-/// Request to redirect events.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "topic": "orders.late", "events": { "reason": "the topic was renamed", "ids": [17, 18] } }))]
-pub struct RedirectEvents {
-    /// The new topic.
-    pub topic: String,
-    pub events: ChangeEvents,
-}
-
-/// Request to edit an event. Parts that are left out do not change.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "reason": "the amount was missing", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
-pub struct EditEvent {
-    /// Kept in the audit log.
-    pub reason: String,
-    pub payload: Option<EventPayload>,
-    /// Replaces all headers.
-    pub headers: Option<BTreeMap<String, String>>,
-}
-
-/// Request to redirect an event.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "reason": "the topic was renamed", "topic": "orders.late" }))]
-pub struct RedirectEvent {
-    /// Kept in the audit log.
-    pub reason: String,
-    /// The new topic.
-    pub topic: String,
-}
-
-/// Request to skip or replay rows of an attached table.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "reason": "the broker is back", "ids": [17, 18] }))]
-pub struct ChangeRows {
-    /// Kept in the audit log.
-    pub reason: String,
-    /// 1 to 500 ids.
-    pub ids: Vec<i64>,
-}
-
-/// Which events or rows were changed.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ChangedEvents {
-    pub changed: Vec<i64>,
-    pub refused: Vec<RefusedEvent>,
-    /// If set, there may be more: repeat the request with this as `after`.
-    pub next: Option<i64>,
-}
-
-/// An event or a row that was not changed.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RefusedEvent {
-    pub id: i64,
-    /// The error code.
-    #[serde(serialize_with = "as_text")]
-    #[schema(value_type = String)]
-    pub code: Code,
-    /// Why it was not changed.
-    pub detail: String,
-    /// What helps.
-    pub remedy: String,
 }
 
 impl RefusedEvent {

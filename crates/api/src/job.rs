@@ -1,15 +1,13 @@
 //! Jobs and their instances.
 
 use crate::execution::JobParameter;
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use serde_json::{Map, Value};
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::job::{self as store, InstanceRecord, JobRecord};
-use utoipa::{IntoParams, ToSchema};
 
-views! {
+shapes! {
     /// A job.
     pub struct Job from (record, is_registered): (JobRecord, bool) {
         name: String = record.name,
@@ -53,40 +51,67 @@ views! {
         /// Whether the parameter is part of the identity of an instance.
         is_identifying: bool = spec.is_identifying,
     }
-}
 
-/// A job with its definition.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobDetail {
-    pub name: String,
-    /// The last execution; null if the job never ran.
-    pub last: Option<LastExecution>,
-    /// Null if this program cannot launch the job.
-    pub definition: Option<JobDefinition>,
-}
+    /// A job with its definition.
+    pub struct JobDetail {
+        name: String,
+        /// The last execution; null if the job never ran.
+        last: Option<LastExecution>,
+        /// Null if this program cannot launch the job.
+        definition: Option<JobDefinition>,
+    }
 
-/// The definition of a job.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobDefinition {
-    /// Whether an instance that did not complete can be launched again.
-    pub is_restartable: bool,
-    /// What happens when the process that runs the job dies: `fail` or `restart`.
-    pub on_crash: &'static str,
-    /// Maximum number of automatic restarts per instance.
-    pub crash_restarts_max: u32,
-    /// In the order in which they run.
-    pub steps: Vec<StepDefinition>,
-    /// The declared parameters. If there are none, the job accepts any parameter.
-    pub parameters: Vec<ParameterDefinition>,
-}
+    /// The definition of a job.
+    pub struct JobDefinition {
+        /// Whether an instance that did not complete can be launched again.
+        is_restartable: bool,
+        /// What happens when the process that runs the job dies: `fail` or `restart`.
+        on_crash: &'static str,
+        /// Maximum number of automatic restarts per instance.
+        crash_restarts_max: u32,
+        /// In the order in which they run.
+        steps: Vec<StepDefinition>,
+        /// The declared parameters. If there are none, the job accepts any parameter.
+        parameters: Vec<ParameterDefinition>,
+    }
 
-/// A step of a job.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct StepDefinition {
-    pub name: String,
-    /// Such as `chunk` or `tasklet`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
+    /// A step of a job.
+    pub struct StepDefinition {
+        name: String,
+        /// Such as `chunk` or `tasklet`.
+        #[serde(rename = "type")]
+        kind: &'static str,
+    }
+
+    /// Filters for a list of jobs.
+    pub struct ListJobs in query {
+        /// Maximum number of jobs, from 1 to 500. Default 50.
+        limit: Option<u32>,
+    }
+
+    /// Filters for a list of instances.
+    pub struct ListInstances in query {
+        /// Maximum number of instances, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only instances before this id: `next` of the previous page.
+        before: Option<i64>,
+    }
+
+    /// Request to launch a job.
+    #[derive(Default)]
+    #[schema(example = json!({ "parameters": { "day": "2026-11-15" } }))]
+    pub struct LaunchJob in body {
+        /// By name: a string, a number, or an object with `value` and optionally `type` and `identifying`.
+        #[serde(default)]
+        #[schema(value_type = std::collections::HashMap<String, Object>, example = json!({ "date": "2026-11-15", "n": { "value": 1, "type": "long", "identifying": false } }))]
+        parameters: Map<String, Value>,
+        /// Resume an instance even if the definition of the job has changed.
+        #[serde(default)]
+        accept_change: bool,
+        /// Run a new instance: adds the next unused `run.id` to the parameters.
+        #[serde(default)]
+        next: bool,
+    }
 }
 
 /// What a job does when its process dies, for people. `restarts_max` is the limit of its `OnCrash`.
@@ -95,41 +120,4 @@ pub fn on_crash_text(restarts_max: u32) -> String {
         0 => "fails, and an operator decides".to_owned(),
         limit => format!("restarts automatically, at most {limit} times in a row"),
     }
-}
-
-/// Filters for a list of jobs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListJobs {
-    /// Maximum number of jobs, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-}
-
-/// Filters for a list of instances.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListInstances {
-    /// Maximum number of instances, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only instances before this id: `next` of the previous page.
-    pub before: Option<i64>,
-}
-
-/// Request to launch a job.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "parameters": { "day": "2026-11-15" } }))]
-pub struct LaunchJob {
-    /// By name: a string, a number, or an object with `value` and optionally `type` and `identifying`.
-    #[serde(default)]
-    #[schema(value_type = std::collections::HashMap<String, Object>, example = json!({ "date": "2026-11-15", "n": { "value": 1, "type": "long", "identifying": false } }))]
-    pub parameters: Map<String, Value>,
-    /// Resume an instance even if the definition of the job has changed.
-    #[serde(default)]
-    pub accept_change: bool,
-    /// Run a new instance: adds the next unused `run.id` to the parameters.
-    #[serde(default)]
-    pub next: bool,
 }

@@ -17,8 +17,8 @@ pub mod schedule;
 pub mod status;
 pub mod token;
 
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A type whose fields the command line can list.
 pub trait View: Serialize {
@@ -26,13 +26,12 @@ pub trait View: Serialize {
     const FIELDS: &'static [&'static str];
 }
 
-/// The query string of a list without filters.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct Limit {
-    /// Maximum number of items, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
+shapes! {
+    /// The query string of a list without filters.
+    pub struct Limit in query {
+        /// Maximum number of items, from 1 to 500. Default 50.
+        limit: Option<u32>,
+    }
 }
 
 /// A page of a list.
@@ -63,32 +62,38 @@ impl<T> Page<T> {
     }
 }
 
-/// Declares views: each field with its description, its type and where its value comes from.
+/// Declares what Tidemill shows and accepts. An answer is a struct, or a view: then each field also has the source of its value.
+/// `in body` is the body of a request, `in query` is a query string.
 ///
 /// ```ignore
-/// views! {
+/// shapes! {
 ///     /// A worker that renders.
 ///     pub struct RenderWorker from worker: &WorkerRecord {
 ///         name: String = worker.name.clone(),
 ///         /// When it last sent a heartbeat.
 ///         seen_at: Timestamp = worker.seen_at,
 ///     }
+///
+///     /// Which mapping to delete.
+///     pub struct DeleteMapping in query {
+///         field: Option<String>,
+///     }
 /// }
 /// ```
 ///
 /// A view of several things is made from a tuple: `from (record, now): (&PoolRecord, Timestamp)`.
-macro_rules! views {
-    ($(
+macro_rules! shapes {
+    () => {};
+    (
         $(#[$about:meta])*
         pub struct $name:ident from $source:tt: $record:ty {
             $($(#[$doc:meta])* $field:ident: $type:ty = $value:expr,)+
         }
-    )+) => {$(
+        $($rest:tt)*
+    ) => {
         $(#[$about])*
         #[derive(Clone, Debug, ::serde::Serialize, ::utoipa::ToSchema)]
-        pub struct $name {
-            $($(#[$doc])* pub $field: $type,)+
-        }
+        pub struct $name { $($(#[$doc])* pub $field: $type,)+ }
 
         impl $crate::View for $name {
             const FIELDS: &'static [&'static str] = &[$(stringify!($field)),+];
@@ -99,7 +104,37 @@ macro_rules! views {
                 Self { $($field: $value,)+ }
             }
         }
-    )+};
+
+        $crate::shapes! { $($rest)* }
+    };
+    ($(#[$about:meta])* pub struct $name:ident in query $fields:tt $($rest:tt)*) => {
+        $crate::shapes! {
+            @ #[derive(Debug, ::serde::Deserialize, ::utoipa::IntoParams)]
+            #[into_params(parameter_in = Query)] #[serde(deny_unknown_fields)] $(#[$about])* $name $fields
+        }
+        $crate::shapes! { $($rest)* }
+    };
+    ($(#[$about:meta])* pub struct $name:ident in body $fields:tt $($rest:tt)*) => {
+        $crate::shapes! {
+            @ #[derive(Clone, Debug, ::serde::Deserialize, ::serde::Serialize, ::utoipa::ToSchema)]
+            #[serde(deny_unknown_fields)] $(#[$about])* $name $fields
+        }
+        $crate::shapes! { $($rest)* }
+    };
+    ($(#[$about:meta])* pub struct $name:ident $fields:tt $($rest:tt)*) => {
+        $crate::shapes! {
+            @ #[derive(Clone, Debug, ::serde::Serialize, ::utoipa::ToSchema)] $(#[$about])* $name $fields
+        }
+        $crate::shapes! { $($rest)* }
+    };
+    (@ $(#[$attribute:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$attribute])*
+        pub struct $name { $($(#[$doc])* pub $field: $type,)+ }
+
+        impl $name {
+            pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),+];
+        }
+    };
 }
 
-pub(crate) use views;
+pub(crate) use shapes;

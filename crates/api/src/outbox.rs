@@ -1,7 +1,7 @@
 //! The outbox: events, relays and statistics. Unknown numbers are null, never 0.
 
 use crate::failed_event::FailedEvent;
-use crate::views;
+use crate::shapes;
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::{
     self as store, AttachedStats, Backlog, EventRecord, FailedEventCounts, Partition, RelayDetail, SlotLag,
 };
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-views! {
+shapes! {
     /// An event, without its payload.
     pub struct Event from event: &EventRecord {
         /// Later events have higher numbers.
@@ -149,24 +149,72 @@ views! {
         /// Only with `slots=true`.
         slots: Option<Vec<OutboxSlot>> = None,
     }
-}
 
-/// A count that stops at a limit.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct OutboxCount {
-    pub at_least: u64,
-    /// Whether there are no more.
-    pub is_exact: bool,
-}
+    /// A count that stops at a limit.
+    pub struct OutboxCount {
+        at_least: u64,
+        /// Whether there are no more.
+        is_exact: bool,
+    }
 
-/// What to include in the statistics.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ShowOutboxStats {
-    /// Include the 256 slots.
-    #[serde(default)]
-    pub slots: bool,
+    /// What to include in the statistics.
+    pub struct ShowOutboxStats in query {
+        /// Include the 256 slots.
+        #[serde(default)]
+        slots: bool,
+    }
+
+    /// An event with its payload.
+    pub struct EventDetail {
+        #[serde(flatten)]
+        event: Event,
+        /// `pending`, `published`, `waiting`, `held`, `parked` or `skipped`.
+        state: &'static str,
+        /// Id of the relay that owns the slot.
+        owner: Option<String>,
+        /// How many owners the slot has had.
+        epoch: i64,
+        payload: EventPayload,
+        /// Null if the headers cannot be read.
+        headers: Option<BTreeMap<String, String>>,
+        /// Why the event cannot be published.
+        unreadable: Option<String>,
+        /// Set while the event is a failed event.
+        failed_event: Option<FailedEvent>,
+    }
+
+    /// A new event.
+    #[schema(example = json!({ "aggregate_type": "order", "aggregate_id": "4711", "event_type": "order.placed", "topic": "orders", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
+    pub struct AddEvent in body {
+        /// Such as `order`.
+        aggregate_type: String,
+        /// Events with the same id are published in order.
+        aggregate_id: String,
+        /// Such as `order.paid`.
+        event_type: String,
+        topic: String,
+        payload: EventPayload,
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+    }
+
+    /// An event that was added.
+    pub struct AddedEvent {
+        id: i64,
+        slot: u8,
+    }
+
+    /// Filters for a list of events.
+    pub struct ListEvents in query {
+        /// Maximum number of events, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only events before this id: `next` of the previous page.
+        before: Option<i64>,
+        aggregate_type: Option<String>,
+        aggregate_id: Option<String>,
+        topic: Option<String>,
+        event_type: Option<String>,
+    }
 }
 
 impl OutboxCount {
@@ -229,26 +277,6 @@ impl TryFrom<EventPayload> for Payload {
     }
 }
 
-/// An event with its payload.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct EventDetail {
-    #[serde(flatten)]
-    pub event: Event,
-    /// `pending`, `published`, `waiting`, `held`, `parked` or `skipped`.
-    pub state: &'static str,
-    /// Id of the relay that owns the slot.
-    pub owner: Option<String>,
-    /// How many owners the slot has had.
-    pub epoch: i64,
-    pub payload: EventPayload,
-    /// Null if the headers cannot be read.
-    pub headers: Option<BTreeMap<String, String>>,
-    /// Why the event cannot be published.
-    pub unreadable: Option<String>,
-    /// Set while the event is a failed event.
-    pub failed_event: Option<FailedEvent>,
-}
-
 impl From<&store::EventDetail> for EventDetail {
     fn from(detail: &store::EventDetail) -> Self {
         let event = &detail.event;
@@ -268,43 +296,4 @@ impl From<&store::EventDetail> for EventDetail {
             failed_event: detail.failed_event.as_ref().map(|failed| (&failed.record).into()),
         }
     }
-}
-
-/// A new event.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "aggregate_type": "order", "aggregate_id": "4711", "event_type": "order.placed", "topic": "orders", "payload": { "type": "json", "text": "{\"total\": 12.50}" } }))]
-pub struct AddEvent {
-    /// Such as `order`.
-    pub aggregate_type: String,
-    /// Events with the same id are published in order.
-    pub aggregate_id: String,
-    /// Such as `order.paid`.
-    pub event_type: String,
-    pub topic: String,
-    pub payload: EventPayload,
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-}
-
-/// An event that was added.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AddedEvent {
-    pub id: i64,
-    pub slot: u8,
-}
-
-/// Filters for a list of events.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListEvents {
-    /// Maximum number of events, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only events before this id: `next` of the previous page.
-    pub before: Option<i64>,
-    pub aggregate_type: Option<String>,
-    pub aggregate_id: Option<String>,
-    pub topic: Option<String>,
-    pub event_type: Option<String>,
 }

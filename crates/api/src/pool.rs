@@ -4,8 +4,7 @@ mod settings;
 
 pub use settings::{ChangePool, CreatePool, PoolCapacity, PoolRefusal, PoolSettings, put};
 
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use std::num::NonZeroU32;
 use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
@@ -15,9 +14,8 @@ use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Holder, Ledger, Reason, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{PoolEventSummary, PoolRecord, TicketRecord};
-use utoipa::{IntoParams, ToSchema};
 
-views! {
+shapes! {
     /// A pool.
     pub struct Pool from (record, now): (&PoolRecord, Timestamp) {
         name: String = record.settings.name.to_string(),
@@ -212,6 +210,87 @@ views! {
         /// Units of the pool that are still in use.
         in_use: u64 = released.level.usage,
     }
+
+    /// The holder of units: a run, or a task of a run.
+    pub struct PoolHolder in body {
+        /// The DAG or job.
+        dag_id: String,
+        run_id: String,
+        /// The task; empty for the whole run.
+        #[serde(default)]
+        task: String,
+        /// Index of a mapped task; -1 otherwise.
+        #[serde(default = "unmapped")]
+        map_index: i32,
+    }
+
+    /// The result of a request for units.
+    pub struct PoolRequest {
+        id: String,
+        /// `running` or `waiting`.
+        state: &'static str,
+        /// One lease for each pool; empty while the request waits.
+        leases: Vec<GrantedLease>,
+        /// Whether an earlier request had already got these leases.
+        duplicate: bool,
+        /// Null unless the request waits.
+        waits: Option<PoolWait>,
+    }
+
+    /// A request that was cancelled.
+    #[derive(Default)]
+    pub struct CancelledRequest {
+        /// Released units.
+        units: u64,
+        /// Whether the request was still in the queue.
+        cancelled_waiting: bool,
+    }
+
+    /// Request for units.
+    #[schema(example = json!({ "pools": [{ "pool": "ADW", "parallel": 8, "min": 2 }], "holder": { "dag_id": "nightly", "run_id": "2026-11-15" }, "wait_seconds": 30 }))]
+    pub struct RequestUnits in body {
+        /// 1 to 16 pools. Units are granted in all of them or in none.
+        pools: Vec<RequestPool>,
+        /// Repeating a request with the same holder returns the same lease.
+        holder: PoolHolder,
+        /// `critical`, `normal` (the default) or `bulk`.
+        class: Option<String>,
+        /// The table to read. Tidemill estimates the duration of the run by it.
+        table: Option<String>,
+        /// The hint of the statement.
+        hint: Option<String>,
+        /// Interval of heartbeats in seconds. Leave it out if the holder sends none.
+        heartbeat_seconds: Option<u32>,
+        /// Maximum time to wait for units before the server answers, in seconds, from 0 to 50. Default 0.
+        wait_seconds: Option<u32>,
+    }
+
+    /// The part of a request for one pool.
+    pub struct RequestPool in body {
+        /// Name of the pool.
+        pool: String,
+        /// Degree of parallelism. Defaults to that of the hint, then to the pool's default.
+        parallel: Option<u32>,
+        /// Number of sessions. Default 1.
+        sessions: Option<u32>,
+        /// Minimum degree that you accept. Defaults to the pool's minimum.
+        min: Option<u32>,
+    }
+
+    /// A heartbeat of a holder.
+    #[schema(example = json!({ "epoch": 1 }))]
+    pub struct SendHeartbeat in body {
+        /// Epoch of the lease.
+        epoch: i64,
+    }
+
+    /// How a lease is released.
+    pub struct ReleaseLease in query {
+        /// Epoch of the lease. An older attempt of the holder cannot release it.
+        epoch: i64,
+        /// Whether the work failed. Default false.
+        failed: Option<bool>,
+    }
 }
 
 fn level(record: &PoolRecord, now: Timestamp) -> Level {
@@ -239,21 +318,6 @@ impl PoolPlace {
     }
 }
 
-/// The holder of units: a run, or a task of a run.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PoolHolder {
-    /// The DAG or job.
-    pub dag_id: String,
-    pub run_id: String,
-    /// The task; empty for the whole run.
-    #[serde(default)]
-    pub task: String,
-    /// Index of a mapped task; -1 otherwise.
-    #[serde(default = "unmapped")]
-    pub map_index: i32,
-}
-
 fn unmapped() -> i32 {
     -1
 }
@@ -267,91 +331,4 @@ impl From<&Holder> for PoolHolder {
             map_index: holder.map_index(),
         }
     }
-}
-
-/// The result of a request for units.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PoolRequest {
-    pub id: String,
-    /// `running` or `waiting`.
-    pub state: &'static str,
-    /// One lease for each pool; empty while the request waits.
-    pub leases: Vec<GrantedLease>,
-    /// Whether an earlier request had already got these leases.
-    pub duplicate: bool,
-    /// Null unless the request waits.
-    pub waits: Option<PoolWait>,
-}
-
-/// A request that was cancelled.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub struct CancelledRequest {
-    /// Released units.
-    pub units: u64,
-    /// Whether the request was still in the queue.
-    pub cancelled_waiting: bool,
-}
-
-/// Request for units.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "pools": [{ "pool": "ADW", "parallel": 8, "min": 2 }], "holder": { "dag_id": "nightly", "run_id": "2026-11-15" }, "wait_seconds": 30 }))]
-pub struct RequestUnits {
-    /// 1 to 16 pools. Units are granted in all of them or in none.
-    pub pools: Vec<RequestPool>,
-    /// Repeating a request with the same holder returns the same lease.
-    pub holder: PoolHolder,
-    /// `critical`, `normal` (the default) or `bulk`.
-    pub class: Option<String>,
-    /// The table to read. Tidemill estimates the duration of the run by it.
-    pub table: Option<String>,
-    /// The hint of the statement.
-    pub hint: Option<String>,
-    /// Interval of heartbeats in seconds. Leave it out if the holder sends none.
-    pub heartbeat_seconds: Option<u32>,
-    /// Maximum time to wait for units before the server answers, in seconds, from 0 to 50. Default 0.
-    pub wait_seconds: Option<u32>,
-}
-
-/// The part of a request for one pool.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RequestPool {
-    /// Name of the pool.
-    pub pool: String,
-    /// Degree of parallelism. Defaults to that of the hint, then to the pool's default.
-    pub parallel: Option<u32>,
-    /// Number of sessions. Default 1.
-    pub sessions: Option<u32>,
-    /// Minimum degree that you accept. Defaults to the pool's minimum.
-    pub min: Option<u32>,
-}
-
-/// A heartbeat of a holder.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "epoch": 1 }))]
-pub struct SendHeartbeat {
-    /// Epoch of the lease.
-    pub epoch: i64,
-}
-
-/// How a lease is released.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseLease {
-    /// Epoch of the lease. An older attempt of the holder cannot release it.
-    pub epoch: i64,
-    /// Whether the work failed. Default false.
-    pub failed: Option<bool>,
-}
-
-/// How many pools, leases or events to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListPools {
-    /// Maximum number of items, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
 }

@@ -1,12 +1,12 @@
 //! Processes, and the leases that they hold.
 
-use crate::views;
+use crate::shapes;
 use tidemill_domain::lease::Lease as LeaseState;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::lease::LeaseRecord;
 use tidemill_store::process::ProcessRecord;
 
-views! {
+shapes! {
     /// A process that uses the database.
     pub struct Process from (record, now): (&ProcessRecord, Timestamp) {
         id: String = record.id.to_string(),

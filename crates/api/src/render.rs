@@ -1,6 +1,6 @@
 //! Renders, and what was tried with them.
 
-use crate::{View, views};
+use crate::{View, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::{Phase, Profile, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord, WorkerRecord};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-views! {
+shapes! {
     /// A render, without its data.
     pub struct Render from record: &RenderRecord {
         /// Later renders have higher numbers.
@@ -122,16 +122,134 @@ views! {
         /// Time of the last heartbeat.
         seen_at: Timestamp = record.seen_at,
     }
-}
 
-/// A render with its attempts and history.
-#[derive(Clone, Debug, Serialize)]
-pub struct RenderDetail {
-    #[serde(flatten)]
-    pub render: Render,
-    pub history: Vec<RenderTransition>,
-    /// The oldest attempt first.
-    pub tried: Vec<RenderAttempt>,
+    /// A render with its attempts and history.
+    pub struct RenderDetail {
+        #[serde(flatten)]
+        render: Render,
+        history: Vec<RenderTransition>,
+        /// The oldest attempt first.
+        tried: Vec<RenderAttempt>,
+    }
+
+    /// The data of a render.
+    pub struct RenderData {
+        /// As it was ordered.
+        #[schema(value_type = Object)]
+        gfx_data: Value,
+    }
+
+    /// Request for a render.
+    #[schema(example = json!({ "gfx_data": { "composition_name": "lower-third", "single_fields": { "title": "Good evening" } }, "cue_item": "cue-1", "priority": 10 }))]
+    pub struct OrderRender in body {
+        /// `composition_name`, `slots`, `single_fields`, `flags`.
+        #[schema(value_type = Object)]
+        gfx_data: Value,
+        /// The composition, if the data does not name it.
+        composition: Option<String>,
+        /// What the render is for. The same data for the same cue item is ordered only once.
+        cue_item: Option<String>,
+        /// Higher priorities render first. Default 0.
+        #[serde(default)]
+        priority: i32,
+        /// When the render goes on air.
+        #[schema(value_type = Option<String>)]
+        deadline: Option<String>,
+        /// Day of the broadcast, such as `2026-11-15`.
+        broadcast_date: Option<String>,
+    }
+
+    /// A render that was ordered.
+    pub struct OrderedRender {
+        id: i64,
+        /// False if the same render was ordered before and has not ended.
+        is_new: bool,
+    }
+
+    /// Filters for a list of renders.
+    pub struct ListRenders in query {
+        /// Maximum number of renders, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only renders before this id: `next` of the previous page.
+        before: Option<i64>,
+        status: Option<String>,
+        composition: Option<String>,
+        /// Name of the worker.
+        worker: Option<String>,
+        /// Day of the broadcast.
+        date: Option<String>,
+    }
+
+    /// The profile of a composition. It describes [`Profile`], which is read and written as it is.
+    pub struct RenderProfile in body {
+        composition: String,
+        /// The name in the template, if it differs.
+        name_in_template: Option<String>,
+        /// Path of the After Effects project, as nodes see it.
+        template: String,
+        /// The output module of After Effects.
+        output_module: String,
+        /// The render settings of After Effects, unless they are its defaults.
+        settings_template: Option<String>,
+        /// File extension. Default `mp4`.
+        extension: Option<String>,
+        /// Container as ffprobe names it. Default `mp4`.
+        container: Option<String>,
+        /// In pixels.
+        width: u32,
+        /// In pixels.
+        height: u32,
+        /// Frames per second, such as `25` or `30000/1001`.
+        rate: String,
+        /// Allowed video codecs. Default `h264`.
+        codecs: Option<BTreeSet<String>>,
+        /// Allowed pixel formats. Default `yuv420p`; any if empty.
+        pixel_formats: Option<BTreeSet<String>>,
+        /// Such as `5s`, if every render has the same length.
+        duration: Option<String>,
+        /// Minimum file size. Default 1000.
+        bytes_min: Option<u64>,
+        /// `none`, `required` (at 48 kHz) or `any`, the default.
+        audio: Option<String>,
+        /// `on`, the default, decodes every frame before the file is published; `off` does not.
+        decoding: Option<String>,
+    }
+
+    /// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
+    pub struct FieldMapping in body {
+        composition: String,
+        /// `Slot 1 - name`, `Single - table_id` or `Flag 1`.
+        field_name: String,
+        layer_name: String,
+        /// The composition of the layer, if it differs.
+        layer_composition: Option<String>,
+        /// The property of the layer. Default `Source Text`.
+        property: Option<String>,
+        /// `text`, the default, `image` or `expression`.
+        kind: Option<String>,
+        /// The text of an expression, or the folder of images that are given by name.
+        source: Option<String>,
+        /// Whether a render may leave the field out. Default false.
+        optional: Option<bool>,
+        /// `clear` or `leave`: what happens to a field that a render leaves out. Text is cleared by default.
+        unused: Option<String>,
+    }
+
+    /// How many mappings or profiles were saved or deleted.
+    pub struct Changed {
+        count: u64,
+    }
+
+    /// Filters for a list of field mappings.
+    pub struct ListMappings in query {
+        composition: Option<String>,
+    }
+
+    /// Which mapping to delete.
+    pub struct DeleteMapping in query {
+        /// Only the mapping of this field.
+        field: Option<String>,
+    }
 }
 
 impl RenderDetail {
@@ -144,153 +262,12 @@ impl RenderDetail {
     }
 }
 
-/// The data of a render.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RenderData {
-    /// As it was ordered.
-    #[schema(value_type = Object)]
-    pub gfx_data: Value,
-}
-
-/// Request for a render.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "gfx_data": { "composition_name": "lower-third", "single_fields": { "title": "Good evening" } }, "cue_item": "cue-1", "priority": 10 }))]
-pub struct OrderRender {
-    /// `composition_name`, `slots`, `single_fields`, `flags`.
-    #[schema(value_type = Object)]
-    pub gfx_data: Value,
-    /// The composition, if the data does not name it.
-    pub composition: Option<String>,
-    /// What the render is for. The same data for the same cue item is ordered only once.
-    pub cue_item: Option<String>,
-    /// Higher priorities render first. Default 0.
-    #[serde(default)]
-    pub priority: i32,
-    /// When the render goes on air.
-    #[schema(value_type = Option<String>)]
-    pub deadline: Option<String>,
-    /// Day of the broadcast, such as `2026-11-15`.
-    pub broadcast_date: Option<String>,
-}
-
-/// A render that was ordered.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct OrderedRender {
-    pub id: i64,
-    /// False if the same render was ordered before and has not ended.
-    pub is_new: bool,
-}
-
-/// Filters for a list of renders.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListRenders {
-    /// Maximum number of renders, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only renders before this id: `next` of the previous page.
-    pub before: Option<i64>,
-    pub status: Option<String>,
-    pub composition: Option<String>,
-    /// Name of the worker.
-    pub worker: Option<String>,
-    /// Day of the broadcast.
-    pub date: Option<String>,
-}
-
-/// The profile of a composition. It describes [`Profile`], which is read and written as it is.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RenderProfile {
-    pub composition: String,
-    /// The name in the template, if it differs.
-    pub name_in_template: Option<String>,
-    /// Path of the After Effects project, as nodes see it.
-    pub template: String,
-    /// The output module of After Effects.
-    pub output_module: String,
-    /// The render settings of After Effects, unless they are its defaults.
-    pub settings_template: Option<String>,
-    /// File extension. Default `mp4`.
-    pub extension: Option<String>,
-    /// Container as ffprobe names it. Default `mp4`.
-    pub container: Option<String>,
-    /// In pixels.
-    pub width: u32,
-    /// In pixels.
-    pub height: u32,
-    /// Frames per second, such as `25` or `30000/1001`.
-    pub rate: String,
-    /// Allowed video codecs. Default `h264`.
-    pub codecs: Option<BTreeSet<String>>,
-    /// Allowed pixel formats. Default `yuv420p`; any if empty.
-    pub pixel_formats: Option<BTreeSet<String>>,
-    /// Such as `5s`, if every render has the same length.
-    pub duration: Option<String>,
-    /// Minimum file size. Default 1000.
-    pub bytes_min: Option<u64>,
-    /// `none`, `required` (at 48 kHz) or `any`, the default.
-    pub audio: Option<String>,
-    /// `on`, the default, decodes every frame before the file is published; `off` does not.
-    pub decoding: Option<String>,
-}
-
-/// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FieldMapping {
-    pub composition: String,
-    /// `Slot 1 - name`, `Single - table_id` or `Flag 1`.
-    pub field_name: String,
-    pub layer_name: String,
-    /// The composition of the layer, if it differs.
-    pub layer_composition: Option<String>,
-    /// The property of the layer. Default `Source Text`.
-    pub property: Option<String>,
-    /// `text`, the default, `image` or `expression`.
-    pub kind: Option<String>,
-    /// The text of an expression, or the folder of images that are given by name.
-    pub source: Option<String>,
-    /// Whether a render may leave the field out. Default false.
-    pub optional: Option<bool>,
-    /// `clear` or `leave`: what happens to a field that a render leaves out. Text is cleared by default.
-    pub unused: Option<String>,
-}
-
 impl View for Profile {
-    const FIELDS: &'static [&'static str] = &[
-        "composition",
-        "name_in_template",
-        "template",
-        "output_module",
-        "settings_template",
-        "extension",
-        "container",
-        "width",
-        "height",
-        "rate",
-        "codecs",
-        "pixel_formats",
-        "duration",
-        "bytes_min",
-        "audio",
-        "decoding",
-    ];
+    const FIELDS: &'static [&'static str] = RenderProfile::FIELDS;
 }
 
 impl View for MappingRow {
-    const FIELDS: &'static [&'static str] = &[
-        "composition",
-        "field_name",
-        "layer_name",
-        "layer_composition",
-        "property",
-        "kind",
-        "source",
-        "optional",
-        "unused",
-    ];
+    const FIELDS: &'static [&'static str] = FieldMapping::FIELDS;
 }
 
 /// Field mappings or profiles to save.
@@ -301,29 +278,6 @@ pub struct Items<T> {
     /// Ignored, so that you can send a list back as you got it.
     #[serde(default, skip_serializing)]
     pub next: Option<i64>,
-}
-
-/// How many mappings or profiles were saved or deleted.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Changed {
-    pub count: u64,
-}
-
-/// Filters for a list of field mappings.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListMappings {
-    pub composition: Option<String>,
-}
-
-/// Which mapping to delete.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteMapping {
-    /// Only the mapping of this field.
-    pub field: Option<String>,
 }
 
 #[cfg(test)]

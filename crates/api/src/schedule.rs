@@ -1,11 +1,9 @@
 //! Schedules and their ticks.
 
-use crate::{Page, views};
-use serde::{Deserialize, Serialize};
+use crate::{Page, shapes};
 use std::collections::BTreeMap;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::schedule::{Pause, ScheduleRecord, TickRecord};
-use utoipa::{IntoParams, ToSchema};
 
 tidemill_domain::words! {
     pub enum ScheduleState {
@@ -26,7 +24,7 @@ impl From<&ScheduleRecord> for ScheduleState {
     }
 }
 
-views! {
+shapes! {
     /// A schedule.
     pub struct Schedule from (record, is_job_registered): (&ScheduleRecord, Option<bool>) {
         name: String = record.schedule.name.clone(),
@@ -81,6 +79,27 @@ views! {
         /// Why the tick did not fire.
         reason: Option<String> = record.reason.clone(),
     }
+
+    /// A page of ticks, the newest first.
+    pub struct ScheduleTicks {
+        items: Vec<ScheduleTick>,
+        /// Pass this as `before` to get the next page; null on the last page.
+        next: Option<Timestamp>,
+    }
+
+    /// Filters for a list of schedules.
+    pub struct ListSchedules in query {
+        /// Maximum number of schedules, from 1 to 500. Default 50.
+        limit: Option<u32>,
+    }
+
+    /// Filters for a list of ticks.
+    pub struct ListTicks in query {
+        /// Maximum number of ticks, from 1 to 500. Default 50.
+        limit: Option<u32>,
+        /// Only ticks before this time: `next` of the previous page.
+        before: Option<String>,
+    }
 }
 
 impl From<&ScheduleRecord> for Schedule {
@@ -89,38 +108,10 @@ impl From<&ScheduleRecord> for Schedule {
     }
 }
 
-/// A page of ticks, the newest first.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ScheduleTicks {
-    pub items: Vec<ScheduleTick>,
-    /// Pass this as `before` to get the next page; null on the last page.
-    pub next: Option<Timestamp>,
-}
-
 impl ScheduleTicks {
     /// A page of at most `limit` ticks, as [`Page::of`] makes it.
     pub fn of(records: &[TickRecord], limit: u32) -> Self {
         let Page { items, next } = Page::of(records, limit, |record| record.tick.as_micros());
         Self { items, next: next.map(Timestamp::from_micros) }
     }
-}
-
-/// Filters for a list of schedules.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListSchedules {
-    /// Maximum number of schedules, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-}
-
-/// Filters for a list of ticks.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListTicks {
-    /// Maximum number of ticks, from 1 to 500. Default 50.
-    pub limit: Option<u32>,
-    /// Only ticks before this time: `next` of the previous page.
-    pub before: Option<String>,
 }

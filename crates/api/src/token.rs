@@ -1,12 +1,10 @@
 //! API tokens.
 
-use crate::views;
-use serde::{Deserialize, Serialize};
+use crate::shapes;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::token::TokenRecord;
-use utoipa::ToSchema;
 
-views! {
+shapes! {
     /// A token, without its secret.
     pub struct Token from (record, now): (&TokenRecord, Timestamp) {
         /// The public part: the eight characters after `tm_`.
@@ -25,6 +23,26 @@ views! {
         last_used_at: Option<Timestamp> = record.last_used_at,
         revoked_at: Option<Timestamp> = record.revoked_at,
     }
+
+    /// A request to create a token.
+    #[schema(example = json!({ "name": "airflow", "role": "requester", "scopes": ["pool/etl*"], "days": 90 }))]
+    pub struct CreateToken in body {
+        name: String,
+        /// `viewer`, `operator`, `admin`, `worker` or `requester`.
+        role: String,
+        /// The objects that the token is limited to, such as `pool/etl*`; empty for all.
+        #[serde(default)]
+        scopes: Vec<String>,
+        /// How many days the token is valid, from 1 to 3650. Default 90.
+        days: Option<u32>,
+    }
+
+    /// A new token. Its secret is never shown again.
+    pub struct CreatedToken {
+        /// The whole token; null when a repeated request has the same idempotency key.
+        secret: Option<String>,
+        token: Token,
+    }
 }
 
 /// `valid`, `expired` or `revoked`.
@@ -34,27 +52,4 @@ pub fn state(token: &TokenRecord, now: Timestamp) -> &'static str {
         Some(_) => "revoked",
         None => "expired",
     }
-}
-
-/// A request to create a token.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "name": "airflow", "role": "requester", "scopes": ["pool/etl*"], "days": 90 }))]
-pub struct CreateToken {
-    pub name: String,
-    /// `viewer`, `operator`, `admin`, `worker` or `requester`.
-    pub role: String,
-    /// The objects that the token is limited to, such as `pool/etl*`; empty for all.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// How many days the token is valid, from 1 to 3650. Default 90.
-    pub days: Option<u32>,
-}
-
-/// A new token. Its secret is never shown again.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct CreatedToken {
-    /// The whole token; null when a repeated request has the same idempotency key.
-    pub secret: Option<String>,
-    pub token: Token,
 }

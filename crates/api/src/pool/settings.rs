@@ -1,5 +1,6 @@
 //! Changes of pools, and why they are refused.
 
+use crate::shapes;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -52,41 +53,37 @@ pub struct PoolSettings {
     pub claim_for: Option<String>,
 }
 
-/// A different capacity at a time of day.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PoolCapacity {
-    /// Such as `MON-FRI 22:00-06:00`.
-    pub window: String,
-    pub max_units: u32,
+shapes! {
+    /// A different capacity at a time of day.
+    pub struct PoolCapacity in body {
+        /// Such as `MON-FRI 22:00-06:00`.
+        window: String,
+        max_units: u32,
+    }
+
+    /// A new pool.
+    #[schema(example = json!({ "name": "ADW", "max_units": 40, "threshold_percent": 95, "policy": "halving" }))]
+    pub struct CreatePool in body {
+        name: String,
+        /// `max_units` is required.
+        #[serde(flatten)]
+        settings: PoolSettings,
+    }
+
+    /// A change of a pool.
+    #[schema(example = json!({ "max_units": 20, "reason": "the host has fewer cores now" }))]
+    pub struct ChangePool in body {
+        /// Reason, kept in the audit log.
+        reason: Option<String>,
+        #[serde(flatten)]
+        settings: PoolSettings,
+    }
 }
 
 impl From<&Capacity> for PoolCapacity {
     fn from(capacity: &Capacity) -> Self {
         Self { window: capacity.window.to_string(), max_units: capacity.max_units }
     }
-}
-
-/// A new pool.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "name": "ADW", "max_units": 40, "threshold_percent": 95, "policy": "halving" }))]
-pub struct CreatePool {
-    pub name: String,
-    /// `max_units` is required.
-    #[serde(flatten)]
-    pub settings: PoolSettings,
-}
-
-/// A change of a pool.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({ "max_units": 20, "reason": "the host has fewer cores now" }))]
-pub struct ChangePool {
-    /// Reason, kept in the audit log.
-    pub reason: Option<String>,
-    #[serde(flatten)]
-    pub settings: PoolSettings,
 }
 
 /// Tells a null, which removes the value, from a field that is missing.

@@ -17,8 +17,8 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use std::time::Duration;
-use tidemill_api::Page;
-use tidemill_api::pool::{ListPools, Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
+use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
+use tidemill_api::{Limit, Page};
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::Answer;
 use tidemill_domain::pool::{PoolName, State as TicketState};
@@ -27,8 +27,8 @@ use tidemill_store::pool::PoolRecord;
 use tidemill_store::{StoreError, Tx};
 
 /// Lists pools.
-#[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", params(ListPools), responses((status = 200, body = Page<Pool>)))]
-pub(crate) async fn list(QueryString(query): QueryString<ListPools>, Read(mut tx): Read) -> List<Pool> {
+#[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", params(Limit), responses((status = 200, body = Page<Pool>)))]
+pub(crate) async fn list(QueryString(query): QueryString<Limit>, Read(mut tx): Read) -> List<Pool> {
     let (records, now) = (tx.pools().list(limit(query.limit)?).await?, tx.now().await?);
     Ok(Json(Page::whole(records.iter().map(|record| (record, now)))))
 }
@@ -41,10 +41,10 @@ pub(crate) async fn show(Path(name): Path<String>, Read(mut tx): Read) -> Result
 }
 
 /// Lists the leases of a pool, the oldest first.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/holders", operation_id = "list_pool_holders", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolLease>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/holders", operation_id = "list_pool_holders", params(("name" = String, Path, description = "Name of the pool"), Limit), responses((status = 200, body = Page<PoolLease>)))]
 pub(crate) async fn holders(
     Path(name): Path<String>,
-    QueryString(query): QueryString<ListPools>,
+    QueryString(query): QueryString<Limit>,
     Read(mut tx): Read,
 ) -> List<PoolLease> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
@@ -55,10 +55,10 @@ pub(crate) async fn holders(
 }
 
 /// Lists the waiting requests of a pool in the order of the queue.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/queue", operation_id = "list_pool_queue", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolPlace>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/queue", operation_id = "list_pool_queue", params(("name" = String, Path, description = "Name of the pool"), Limit), responses((status = 200, body = Page<PoolPlace>)))]
 pub(crate) async fn queue(
     Path(name): Path<String>,
-    QueryString(query): QueryString<ListPools>,
+    QueryString(query): QueryString<Limit>,
     Read(mut tx): Read,
 ) -> List<PoolPlace> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
@@ -68,10 +68,10 @@ pub(crate) async fn queue(
 }
 
 /// Lists decisions about a pool, the newest first: downgrades, waits, limits, and leases that their holders did not end.
-#[utoipa::path(get, path = "/api/v1/pools/{name}/events", operation_id = "list_pool_events", params(("name" = String, Path, description = "Name of the pool"), ListPools), responses((status = 200, body = Page<PoolEvent>)))]
+#[utoipa::path(get, path = "/api/v1/pools/{name}/events", operation_id = "list_pool_events", params(("name" = String, Path, description = "Name of the pool"), Limit), responses((status = 200, body = Page<PoolEvent>)))]
 pub(crate) async fn events(
     Path(name): Path<String>,
-    QueryString(query): QueryString<ListPools>,
+    QueryString(query): QueryString<Limit>,
     Read(mut tx): Read,
 ) -> List<PoolEvent> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
