@@ -17,11 +17,13 @@ use crate::lambda::signature;
 use crate::problem::Problem;
 use crate::route::{Access, Route, Surface};
 use crate::state::State;
-use axum::extract::{ConnectInfo, MatchedPath, Request};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State as Given};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use jwt::Issuer;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,66 +115,55 @@ impl Principal {
 
 /// The routes with their permissions.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries(Arc<[Entry]>);
-
-#[derive(Debug)]
-struct Entry {
-    method: Method,
-    path: &'static str,
-    access: Access,
-    surface: Surface,
-}
+pub(crate) struct Entries(Arc<HashMap<(Method, &'static str), (Access, Surface)>>);
 
 impl Entries {
     pub(crate) fn of(routes: &[Route]) -> Self {
-        let entries = routes.iter().map(|route| Entry {
-            method: route.method.clone(),
-            path: route.path,
-            access: route.access,
-            surface: route.surface,
-        });
-        Self(entries.collect())
+        let entry = |route: &Route| ((route.method.clone(), route.path), (route.access, route.surface));
+        Self(Arc::new(routes.iter().map(entry).collect()))
     }
 
-    fn find(&self, method: &Method, path: &str) -> Option<&Entry> {
+    fn find(&self, method: &Method, path: &str) -> Option<(Access, Surface)> {
         // HEAD has the permissions of GET.
-        let method = if method == Method::HEAD { &Method::GET } else { method };
-        self.0.iter().find(|entry| entry.method == method && entry.path == path)
+        let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+        self.0.get(&(method, path)).copied()
     }
 }
 
-pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    Given((state, entries)): Given<(State, Entries)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, mut body) = request.into_parts();
     let request_id = SystemIds.request();
     let base_path = &state.inner().base_path;
-    let matched = request.extensions().get::<MatchedPath>().map(|path| {
+    let matched = parts.extensions.get::<MatchedPath>().map(|path| {
         let path = path.as_str();
         match path.strip_prefix(base_path.as_str()).unwrap_or(path) {
             "" => "/".to_owned(),
             path => path.to_owned(),
         }
     });
-    let entry = matched.as_deref().and_then(|path| entries.find(request.method(), path));
-    let surface = entry.map_or_else(|| surface_of_unknown(&request, base_path), |entry| entry.surface);
-    let shown = request.headers().clone();
+    let entry = matched.as_deref().and_then(|path| entries.find(&parts.method, path));
+    let surface = entry.map_or_else(|| surface_of_unknown(&parts, base_path), |(_, surface)| surface);
+    let headers = parts.headers.clone();
     let answer = match entry {
-        None => Err(Refusal::Problem(unknown(&state, &request, matched.is_some(), surface))),
+        None => Err(Refusal::Problem(unknown(&state, &parts, matched.is_some(), surface))),
         // PostgreSQL does not accept NUL in text.
-        Some(_) if request.uri().to_string().contains("%00") => {
+        Some(_) if parts.uri.to_string().contains("%00") => {
             Err(Problem::bad_request("the address contains a NUL character", "remove %00").into())
         }
-        Some(entry) => {
-            let info = RequestInfo::of(&request, &request_id);
-            match signed::caller(&state, &info, entry.surface, &mut request).await {
-                Ok(signer) => admit(&state, &info, entry.access, signer).await,
-                Err(refusal) => Err(refusal),
-            }
-        }
+        Some((access, _)) => match signed::caller(&state, &parts, &mut body, surface, &request_id).await {
+            Ok(signer) => admit(&state, &parts, &request_id, access, signer).await,
+            Err(refusal) => Err(refusal),
+        },
     };
     let mut response = match answer {
         Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            request.extensions_mut().insert(surface);
-            next.run(request).await
+            parts.extensions.insert(principal);
+            parts.extensions.insert(surface);
+            next.run(Request::from_parts(parts, body)).await
         }
         Err(Refusal::Login) if surface == Surface::Page => {
             Redirect::to(&state.path("/login")).into_response()
@@ -190,7 +181,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let problem = problem.with_request_id(&request_id);
         response = match surface {
-            Surface::Page => dashboard::problem_page(&state, &shown, &problem),
+            Surface::Page => dashboard::problem_page(&state, &headers, &problem),
             Surface::Api | Surface::EmrAgent => problem.into_response(),
             Surface::Lambda => lambda_error(ServiceError::from(&problem), &request_id),
         };
@@ -207,15 +198,15 @@ fn lambda_error(error: ServiceError, request_id: &str) -> Response {
 }
 
 /// An unknown address is a page for browsers, and JSON for programs and below `/api/`.
-fn surface_of_unknown(request: &Request, base_path: &str) -> Surface {
-    let path = request.uri().path();
+fn surface_of_unknown(parts: &Parts, base_path: &str) -> Surface {
+    let path = parts.uri.path();
     let is_api = path.strip_prefix(base_path).unwrap_or(path).starts_with("/api/");
-    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let wants_page = accept.is_some_and(|accept| accept.contains("text/html"));
     if wants_page && !is_api { Surface::Page } else { Surface::Api }
 }
 
-fn unknown(state: &State, request: &Request, path_exists: bool, surface: Surface) -> Problem {
+fn unknown(state: &State, parts: &Parts, path_exists: bool, surface: Surface) -> Problem {
     let not_allowed = |detail: String, remedy: &str| {
         Problem::with_status(StatusCode::METHOD_NOT_ALLOWED, Code::BadRequest, detail, remedy)
     };
@@ -224,38 +215,21 @@ fn unknown(state: &State, request: &Request, path_exists: bool, surface: Surface
             not_allowed("this address is only for forms".to_owned(), "go back and use the button there")
         }
         (Surface::Page, false) => {
-            let path: String = state.path(request.uri().path()).chars().take(PATH_CHARS_MAX).collect();
+            let path: String = state.path(parts.uri.path()).chars().take(PATH_CHARS_MAX).collect();
             let remedy = "check the address, or search for what you need";
             Problem::new(Code::NotFound, format!("there is no page {path}"), remedy)
         }
         (_, true) => {
-            let detail = format!("this address does not accept {}", request.method());
+            let detail = format!("this address does not accept {}", parts.method);
             not_allowed(detail, "see /openapi.json for its methods")
         }
         (_, false) => Problem::new(Code::NotFound, "unknown address", "see /openapi.json for all addresses"),
     }
 }
 
-/// What the layer needs of a request. A copy, because the body cannot be shared across an await.
-struct RequestInfo {
-    request_id: String,
-    method: Method,
-    path: String,
-    headers: HeaderMap,
-    address: IpAddr,
-}
-
-impl RequestInfo {
-    fn of(request: &Request, request_id: &str) -> Self {
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        Self {
-            request_id: request_id.to_owned(),
-            method: request.method().clone(),
-            path: request.uri().path().to_owned(),
-            headers: request.headers().clone(),
-            address: peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.ip()),
-        }
-    }
+fn address(parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.ip())
 }
 
 enum Refusal {
@@ -279,27 +253,28 @@ fn not_authenticated() -> Problem {
 /// `signer` is the principal of an AWS signature.
 async fn admit(
     state: &State,
-    info: &RequestInfo,
+    parts: &Parts,
+    request_id: &str,
     access: Access,
     signer: Option<Principal>,
 ) -> Result<Principal, Refusal> {
     let principal = match signer {
         Some(signer) => Some(signer),
-        None => identify(state, info).await?,
+        None => identify(state, parts, request_id).await?,
     };
-    if !info.method.is_safe() {
+    if !parts.method.is_safe() {
         let via = principal.as_ref().map_or(&Via::Open, |principal| &principal.via);
-        origin::check(&info.headers, via)?;
+        origin::check(&parts.headers, via)?;
     }
     if matches!(principal.as_ref().map(|principal| &principal.via), Some(Via::Open)) {
-        origin::check_host(&info.headers)?;
+        origin::check_host(&parts.headers)?;
     }
     match (access, principal) {
         (Access::Public, Some(principal)) => Ok(principal),
         // The role has no permissions over HTTP.
         (Access::Public, None) => {
             let name = || "anonymous".to_owned();
-            Ok(Principal::new(name(), name(), Role::System, Via::Bearer, &info.request_id))
+            Ok(Principal::new(name(), name(), Role::System, Via::Bearer, request_id))
         }
         (Access::Needs(_), None) => Err(Refusal::Login),
         (Access::Needs(permission), Some(principal)) => {
@@ -320,31 +295,30 @@ async fn admit(
 }
 
 /// Authenticates the request. Wrong credentials are rejected even where none are needed.
-async fn identify(state: &State, info: &RequestInfo) -> Result<Option<Principal>, Refusal> {
-    let request_id = info.request_id.clone();
+async fn identify(state: &State, parts: &Parts, request_id: &str) -> Result<Option<Principal>, Refusal> {
     let Authentication::Required { issuers } = &state.inner().authentication else {
         let name = || "local".to_owned();
-        return Ok(Some(Principal::new(name(), name(), Role::Admin, Via::Open, &request_id)));
+        return Ok(Some(Principal::new(name(), name(), Role::Admin, Via::Open, request_id)));
     };
     let now = state.inner().parts.clock.monotonic();
-    if let Some(text) = bearer(&info.headers)? {
+    if let Some(text) = bearer(&parts.headers)? {
         let found = match text.parse::<Token>() {
             Ok(token) => by_token(state, request_id, &token).await?,
-            Err(_) => jwt::verify(issuers, text, state.inner().parts.clock.now(), &request_id),
+            Err(_) => jwt::verify(issuers, text, state.inner().parts.clock.now(), request_id),
         };
         if found.is_none() {
-            state.inner().limits.note_failure(info.address, now)?;
+            state.inner().limits.note_failure(address(parts), now)?;
             return Err(not_authenticated().into());
         }
         return Ok(found);
     }
-    let Some(secret) = session::cookie(&info.headers, state.inner().cookie) else { return Ok(None) };
-    Ok(by_session(state, request_id, secret, &info.path).await?)
+    let Some(secret) = session::cookie(&parts.headers, state.inner().cookie) else { return Ok(None) };
+    Ok(by_session(state, request_id, secret, parts.uri.path()).await?)
 }
 
 async fn by_session(
     state: &State,
-    request_id: String,
+    request_id: &str,
     secret: String,
     path: &str,
 ) -> Result<Option<Principal>, Problem> {
@@ -360,9 +334,9 @@ async fn by_session(
     Ok(Some(bearer_of(session.token, Via::Session { secret }, request_id)))
 }
 
-fn bearer_of(token: TokenRecord, via: Via, request_id: String) -> Principal {
+fn bearer_of(token: TokenRecord, via: Via, request_id: &str) -> Principal {
     let caller = format!("token/{}", token.id);
-    Principal { name: token.name, caller, role: token.role, scopes: token.scopes, via, request_id }
+    Principal { scopes: token.scopes, ..Principal::new(token.name, caller, token.role, via, request_id) }
 }
 
 /// Records the use of a token or session. A failure does not fail the request.
@@ -380,7 +354,7 @@ async fn touch(state: &State, note: impl AsyncFnOnce(&mut Tx) -> Result<(), Stor
     }
 }
 
-async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Option<Principal>, Problem> {
+async fn by_token(state: &State, request_id: &str, token: &Token) -> Result<Option<Principal>, Problem> {
     let mut tx = state.read().await?;
     let found = tx.tokens().authenticate(token).await?;
     let now = tx.now().await?;

@@ -12,10 +12,11 @@ pub mod schedule;
 pub mod status;
 pub mod token;
 
-mod describe;
+pub(crate) mod describe;
 
-use crate::operate;
-use crate::problem::{Problem, ProblemBody};
+pub use crate::route::Api;
+
+use crate::problem::Problem;
 use crate::route::Surface;
 use crate::state::State;
 use axum::Json;
@@ -25,94 +26,11 @@ use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use describe::Complete;
 use serde::de::DeserializeOwned;
 use tidemill_api::Page;
 use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 use utoipa::OpenApi;
-
-/// The OpenAPI document.
-#[derive(OpenApi)]
-#[openapi(
-    info(title = "Tidemill", description = "Batch operations on the database you already have"),
-    paths(
-        process::list,
-        process::leases,
-        audit::list,
-        alert::list,
-        job::list,
-        job::show,
-        job::instances,
-        job::launch::launch,
-        execution::list,
-        execution::show,
-        execution::steps,
-        execution::content::job_context,
-        execution::content::step_context,
-        execution::content::rejects,
-        execution::log::logs,
-        schedule::list,
-        schedule::show,
-        schedule::ticks,
-        outbox::stats,
-        pool::list,
-        pool::show,
-        pool::define::create,
-        pool::define::change,
-        pool::holders,
-        pool::queue,
-        pool::events,
-        pool::request::create,
-        pool::request::show,
-        pool::request::cancel,
-        pool::lease::show,
-        pool::lease::heartbeat,
-        pool::lease::release,
-        outbox::failed_event::list,
-        outbox::failed_event::show,
-        outbox::event::add,
-        outbox::event::list,
-        outbox::event::show,
-        outbox::relays,
-        outbox::attached::list,
-        outbox::attached::attach,
-        outbox::attached::detach,
-        outbox::attached::failed::list,
-        render::order,
-        render::list,
-        render::show,
-        render::data,
-        render::attempts,
-        render::audit,
-        render::workers,
-        render::mapping::list,
-        render::mapping::save,
-        render::mapping::remove,
-        render::profile::list,
-        render::profile::save,
-        render::profile::remove,
-        token::list,
-        token::create
-    ),
-    components(schemas(
-        ProblemBody,
-        tidemill_api::alert::CreateSilence,
-        tidemill_api::alert::EndSilence,
-        tidemill_api::alert::Silence,
-        tidemill_api::execution::RestartExecution,
-        operate::OptionalReason,
-        operate::Order,
-        tidemill_api::failed_event::ChangeEvents,
-        tidemill_api::failed_event::ChangeRows,
-        tidemill_api::failed_event::ChangedEvents,
-        tidemill_api::failed_event::EditEvent,
-        tidemill_api::failed_event::RedirectEvent,
-        tidemill_api::failed_event::RedirectEvents
-    )),
-    modifiers(&Complete)
-)]
-pub struct Api;
 
 pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(Api::openapi())

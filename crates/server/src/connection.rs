@@ -91,13 +91,12 @@ async fn accept(listener: &TcpListener, places: &Places, silence: Duration) -> (
     }
 }
 
-/// Serves one connection.
 async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base_path: Arc<str>, seat: Seat) {
     let mut protocol = http1::Builder::new();
-    protocol.timer(TokioTimer::new()).header_read_timeout(seat.head_timeout());
+    protocol.timer(TokioTimer::new()).header_read_timeout(seat.head_timeout);
     let service = service_fn(|mut request: Request<Incoming>| {
         let open_request = seat.open_request();
-        let is_for_health = seat.is_for_health();
+        let is_for_health = seat.is_for_health;
         let is_refused = is_for_health && !health::is_health_check(&base_path, request.uri().path());
         request.extensions_mut().insert(ConnectInfo(peer));
         let mut app = app.clone();
@@ -115,7 +114,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Router, base
         // Serve a request that has already arrived first.
         biased;
         ended = connection.as_mut() => ended,
-        () = seat.dismissal() => {
+        () = seat.leave.notified() => {
             connection.as_mut().graceful_shutdown();
             // Finish an open request, but do not wait for the rest of a half-sent head.
             if seat.has_had_request() { connection.await } else { Ok(()) }

@@ -10,22 +10,19 @@ mod producer;
 pub use hub::{Live, Resume, SubscribeError, Subscription};
 pub use producer::run;
 
-use crate::access::Principal;
 use crate::api::QueryString;
 use crate::dashboard::region::Page;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
-use axum::Extension;
-use axum::extract::State as Given;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderName;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use hub::{Message, Update};
+use hub::Update;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,10 +43,8 @@ pub(crate) struct EventQuery {
 }
 
 pub(crate) async fn events(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    Caller { state, principal, headers }: Caller,
     QueryString(query): QueryString<EventQuery>,
-    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {
         return Err(problem(SubscribeError::Closed));
@@ -112,13 +107,12 @@ impl EventStream {
 
     fn event(&self, sent: Update) -> Event {
         match sent {
-            Update::Patch(message) => self.patch(&message),
+            Update::Patch(message) => {
+                let id = format!("{}-{}", self.boot, message.number);
+                Event::default().id(id).event("patch").data(&*message.data)
+            }
             Update::Reload => Event::default().event("reload").data("1"),
         }
-    }
-
-    fn patch(&self, message: &Arc<Message>) -> Event {
-        Event::default().id(format!("{}-{}", self.boot, message.number)).event("patch").data(&*message.data)
     }
 }
 

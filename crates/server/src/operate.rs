@@ -44,24 +44,19 @@ pub struct Order {
 
 /// The body of a request for an action.
 pub(crate) trait ActionBody: DeserializeOwned + Serialize + Send + Sync + 'static {
-    fn reason(&self) -> Option<&str> {
-        None
-    }
-
-    fn parameters(&self) -> Result<Parameters, Problem> {
-        Ok(Parameters::None)
-    }
+    /// The reason, and what else the action needs.
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem>;
 }
 
 impl ActionBody for OptionalReason {
-    fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((self.reason.as_deref().map(checked).transpose()?, Parameters::None))
     }
 }
 
 impl ActionBody for Order {
-    fn reason(&self) -> Option<&str> {
-        Some(&self.reason)
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((Some(checked(&self.reason)?), Parameters::None))
     }
 }
 
@@ -146,16 +141,16 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         }
         Action::LeaseRelease => api::pool::lease::perform(request, tx).await,
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
-            api::outbox::failed_event::operate::one(request, tx).await
+            api::outbox::failed_event::one(request, tx).await
         }
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect => {
-            api::outbox::failed_event::operate::many(request, tx).await
+            api::outbox::failed_event::many(request, tx).await
         }
-        Action::RowsReplay | Action::RowsSkip => api::outbox::attached::failed::perform(request, tx).await,
+        Action::RowsReplay | Action::RowsSkip => api::outbox::attached::perform(request, tx).await,
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
-            api::render::operate::perform(request, tx).await
+            api::render::perform(request, tx).await
         }
-        Action::RendersPoll => api::render::operate::poll(request, tx),
+        Action::RendersPoll => api::render::poll(request, tx),
         Action::AlertSilence => api::alert::silence(request, tx).await,
         Action::AlertUnsilence => api::alert::unsilence(request, tx).await,
         Action::TokenDelete => api::token::revoke(request, tx).await,
@@ -203,7 +198,7 @@ async fn by_api<B: ActionBody>(
 ) -> Result<Response, Problem> {
     let declared = action.declaration();
     let what = format!("{} {} {}", declared.method, with_places(declared.path, &places), json!(body));
-    let (reason, parameters) = (body.reason().map(checked).transpose()?, body.parameters()?);
+    let (reason, parameters) = body.read()?;
     let request = ActionRequest { action, caller: &caller, what, places: &places, reason, parameters };
     let (status, body) = request.run().await?;
     Ok(mutation::answer(status, body))

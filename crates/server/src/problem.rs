@@ -95,44 +95,17 @@ impl Problem {
         Self::new(Code::BadRequest, why, remedy)
     }
 
-    #[must_use]
-    pub fn with_request_id(mut self, id: &str) -> Self {
-        self.request_id = Some(id.into());
-        self
-    }
+    tidemill_domain::setters! {
+        #[must_use]
+        pub fn with_request_id(self, id: &str) { self.request_id = Some(id.into()) }
 
-    /// With a `Retry-After` header.
-    #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after_seconds = Some(seconds);
-        self
-    }
+        /// With a `Retry-After` header.
+        #[must_use]
+        pub fn retry_after(self, seconds: u64) { self.retry_after_seconds = Some(seconds) }
 
-    /// The same with status 404.
-    #[must_use]
-    pub fn as_missing(mut self) -> Self {
-        self.status = StatusCode::NOT_FOUND;
-        self
-    }
-
-    pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.retry_after_seconds
-    }
-
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    pub fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    pub fn remedy(&self) -> &str {
-        &self.remedy
-    }
-
-    pub fn code(&self) -> Code {
-        self.code
+        /// The same with status 404.
+        #[must_use]
+        pub fn as_missing(self) { self.status = StatusCode::NOT_FOUND }
     }
 
     pub fn request_id(&self) -> Option<&str> {
@@ -151,6 +124,14 @@ impl Problem {
         }
     }
 }
+
+tidemill_domain::getters!(Problem {
+    code: Code,
+    status: StatusCode,
+    &detail: str,
+    &remedy: str,
+    retry_after_seconds: Option<u64>,
+});
 
 fn status_of(code: Code) -> StatusCode {
     match code {
@@ -209,16 +190,12 @@ impl From<StoreError> for Problem {
 
 impl From<PoolError> for Problem {
     fn from(error: PoolError) -> Self {
-        match &error {
-            PoolError::Store(error) => Self::from(&**error),
-            PoolError::Busy => Self::new(Code::TooManyRequests, error.to_string(), error.fix())
-                .retry_after(BUSY_RETRY_SECONDS),
-            _ => {
-                let (code, status) = (error.code(), StatusCode::SERVICE_UNAVAILABLE);
-                Self::with_status(status, code, error.to_string(), error.fix())
-                    .retry_after(BUSY_RETRY_SECONDS)
-            }
-        }
+        let (status, code) = match &error {
+            PoolError::Store(error) => return Self::from(&**error),
+            PoolError::Busy => (StatusCode::TOO_MANY_REQUESTS, Code::TooManyRequests),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, error.code()),
+        };
+        Self::with_status(status, code, error.to_string(), error.fix()).retry_after(BUSY_RETRY_SECONDS)
     }
 }
 

@@ -2,14 +2,23 @@
 
 mod page;
 
+use crate::api::describe::Complete;
+use crate::api::{alert, audit, execution, job, outbox, pool, process, render, schedule, token};
+use crate::problem::ProblemBody;
 use crate::state::State;
 use crate::{api, health, lambda, operate};
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{self, MethodRouter};
+use tidemill_api::alert::{CreateSilence, EndSilence, Silence};
+use tidemill_api::execution::RestartExecution;
+use tidemill_api::failed_event::{
+    ChangeEvents, ChangeRows, ChangedEvents, EditEvent, RedirectEvent, RedirectEvents,
+};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
+use utoipa::OpenApi;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -98,14 +107,111 @@ pub fn routes() -> Vec<Route> {
         let method = if declared.method == "DELETE" { Method::DELETE } else { Method::POST };
         Route::new(method, declared.path, Access::Needs(declared.permission), operate::route(action).0)
     });
-    others().into_iter().chain(actions).chain(page::routes()).collect()
+    api_routes().into_iter().chain(other_routes()).chain(actions).chain(page::routes()).collect()
 }
 
-/// The routes of neither actions nor the dashboard.
-fn others() -> Vec<Route> {
+/// Declares the routes of the API, and the OpenAPI document that describes their handlers.
+macro_rules! api_routes {
+    ($($method:ident($path:expr, $access:expr, $($handler:ident)::+),)+) => {
+        fn api_routes() -> Vec<Route> {
+            vec![$($method($path, $access, $($handler)::+)),+]
+        }
+
+        #[derive(OpenApi)]
+        #[openapi(
+            info(title = "Tidemill", description = "Batch operations on the database you already have"),
+            paths($($($handler)::+),+),
+            components(schemas(
+                ProblemBody,
+                CreateSilence,
+                EndSilence,
+                Silence,
+                RestartExecution,
+                operate::OptionalReason,
+                operate::Order,
+                ChangeEvents,
+                ChangeRows,
+                ChangedEvents,
+                EditEvent,
+                RedirectEvent,
+                RedirectEvents
+            )),
+            modifiers(&Complete)
+        )]
+        pub struct Api;
+    };
+}
+
+api_routes! {
+    get("/api/v1/processes", VIEW, process::list),
+    get("/api/v1/leases", VIEW, process::leases),
+    get("/api/v1/audit", VIEW, audit::list),
+    get("/api/v1/alerts", VIEW, alert::list),
+    get("/api/v1/jobs", VIEW, job::list),
+    get("/api/v1/jobs/{name}", VIEW, job::show),
+    get("/api/v1/jobs/{name}/instances", VIEW, job::instances),
+    post("/api/v1/jobs/{name}/executions", OPERATE, job::launch::launch),
+    get("/api/v1/executions", VIEW, execution::list),
+    get("/api/v1/executions/{id}", VIEW, execution::show),
+    get("/api/v1/executions/{id}/steps", VIEW, execution::steps),
+    get("/api/v1/executions/{id}/context", VIEW, execution::job_context),
+    get("/api/v1/executions/{id}/steps/{step}/context", VIEW, execution::step_context),
+    get("/api/v1/executions/{id}/logs", VIEW, execution::log::logs),
+    // Rejects are payloads.
+    get("/api/v1/executions/{id}/steps/{step}/rejects", ADMINISTER, execution::rejects),
+    get("/api/v1/schedules", VIEW, schedule::list),
+    get("/api/v1/schedules/{name}", VIEW, schedule::show),
+    get("/api/v1/schedules/{name}/ticks", VIEW, schedule::ticks),
+    get("/api/v1/tokens", ADMINISTER, token::list),
+    post("/api/v1/tokens", ADMINISTER, token::create),
+    get("/api/v1/outbox/stats", VIEW, outbox::stats),
+    get("/api/v1/pools", VIEW, pool::list),
+    post("/api/v1/pools", ADMINISTER, pool::define::create),
+    get("/api/v1/pools/{name}", VIEW, pool::show),
+    patch("/api/v1/pools/{name}", OPERATE, pool::define::change),
+    get("/api/v1/pools/{name}/holders", VIEW, pool::holders),
+    get("/api/v1/pools/{name}/queue", VIEW, pool::queue),
+    get("/api/v1/pools/{name}/events", VIEW, pool::events),
+    post(REQUESTS, REQUEST, pool::request::create),
+    get("/api/v1/requests/{id}", REQUEST, pool::request::show),
+    delete("/api/v1/requests/{id}", REQUEST, pool::request::cancel),
+    get("/api/v1/pool-leases/{id}", VIEW, pool::lease::show),
+    delete("/api/v1/pool-leases/{id}", REQUEST, pool::lease::release),
+    post("/api/v1/pool-leases/{id}/heartbeat", REQUEST, pool::lease::heartbeat),
+    get("/api/v1/outbox/failed", VIEW, outbox::failed_event::list),
+    // It has the payload.
+    get("/api/v1/outbox/failed/{id}", ADMINISTER, outbox::failed_event::show),
+    // It writes the payload.
+    post("/api/v1/outbox/events", ADMINISTER, outbox::event::add),
+    get("/api/v1/outbox/events", VIEW, outbox::event::list),
+    // It has the payload.
+    get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event::show),
+    get("/api/v1/outbox/relays", VIEW, outbox::relays),
+    get("/api/v1/outbox/attached", VIEW, outbox::attached::list),
+    post("/api/v1/outbox/attached", ADMINISTER, outbox::attached::attach),
+    delete("/api/v1/outbox/attached/{schema}/{table}", ADMINISTER, outbox::attached::detach),
+    get("/api/v1/outbox/attached/{schema}/{table}/failed", VIEW, outbox::attached::failed),
+    post("/api/v1/renders", OPERATE, render::order),
+    get("/api/v1/renders", VIEW, render::list),
+    get("/api/v1/renders/{id}", VIEW, render::show),
+    // It is the payload.
+    get("/api/v1/renders/{id}/data", ADMINISTER, render::data),
+    get("/api/v1/renders/{id}/attempts", VIEW, render::attempts),
+    get("/api/v1/renders/{id}/audit", VIEW, render::audit),
+    get("/api/v1/render-workers", VIEW, render::workers),
+    get("/api/v1/render-mappings", VIEW, render::composition::mappings),
+    // Expressions are code that nodes run.
+    post("/api/v1/render-mappings", ADMINISTER, render::composition::save_mappings),
+    delete("/api/v1/render-mappings/{name}", ADMINISTER, render::composition::remove_mappings),
+    get("/api/v1/render-profiles", VIEW, render::composition::profiles),
+    post("/api/v1/render-profiles", ADMINISTER, render::composition::save_profiles),
+    delete("/api/v1/render-profiles/{name}", ADMINISTER, render::composition::remove_profile),
+}
+
+/// The routes for machines and for clients of AWS.
+fn other_routes() -> Vec<Route> {
     use Access::Public;
     use Surface::{EmrAgent, Lambda};
-    use api::{alert, audit, execution, job, outbox, pool, process, render, schedule, token};
     vec![
         get("/healthz/live", Public, health::live),
         get("/healthz/ready", Public, health::ready),
@@ -113,77 +219,14 @@ fn others() -> Vec<Route> {
         get("/health", Public, health::worker),
         get("/metrics", VIEW, health::metrics),
         get("/openapi.json", Public, api::openapi),
-        get("/api/v1/processes", VIEW, process::list),
-        get("/api/v1/leases", VIEW, process::leases),
-        get("/api/v1/audit", VIEW, audit::list),
-        get("/api/v1/alerts", VIEW, alert::list),
-        get("/api/v1/jobs", VIEW, job::list),
-        get("/api/v1/jobs/{name}", VIEW, job::show),
-        get("/api/v1/jobs/{name}/instances", VIEW, job::instances),
-        post("/api/v1/jobs/{name}/executions", OPERATE, job::launch::launch),
-        get("/api/v1/executions", VIEW, execution::list),
-        get("/api/v1/executions/{id}", VIEW, execution::show),
-        get("/api/v1/executions/{id}/steps", VIEW, execution::steps),
-        get("/api/v1/executions/{id}/context", VIEW, execution::content::job_context),
-        get("/api/v1/executions/{id}/steps/{step}/context", VIEW, execution::content::step_context),
-        get("/api/v1/executions/{id}/logs", VIEW, execution::log::logs),
-        // Rejects are payloads.
-        get("/api/v1/executions/{id}/steps/{step}/rejects", ADMINISTER, execution::content::rejects),
-        get("/api/v1/schedules", VIEW, schedule::list),
-        get("/api/v1/schedules/{name}", VIEW, schedule::show),
-        get("/api/v1/schedules/{name}/ticks", VIEW, schedule::ticks),
-        get("/api/v1/tokens", ADMINISTER, token::list),
-        post("/api/v1/tokens", ADMINISTER, token::create),
-        get("/api/v1/outbox/stats", VIEW, outbox::stats),
-        get("/api/v1/pools", VIEW, pool::list),
-        post("/api/v1/pools", ADMINISTER, pool::define::create),
-        get("/api/v1/pools/{name}", VIEW, pool::show),
-        patch("/api/v1/pools/{name}", OPERATE, pool::define::change),
-        get("/api/v1/pools/{name}/holders", VIEW, pool::holders),
-        get("/api/v1/pools/{name}/queue", VIEW, pool::queue),
-        get("/api/v1/pools/{name}/events", VIEW, pool::events),
-        post(REQUESTS, REQUEST, pool::request::create),
-        get("/api/v1/requests/{id}", REQUEST, pool::request::show),
-        delete("/api/v1/requests/{id}", REQUEST, pool::request::cancel),
-        get("/api/v1/pool-leases/{id}", VIEW, pool::lease::show),
-        delete("/api/v1/pool-leases/{id}", REQUEST, pool::lease::release),
-        post("/api/v1/pool-leases/{id}/heartbeat", REQUEST, pool::lease::heartbeat),
-        get("/api/v1/outbox/failed", VIEW, outbox::failed_event::list),
-        // It has the payload.
-        get("/api/v1/outbox/failed/{id}", ADMINISTER, outbox::failed_event::show),
-        // It writes the payload.
-        post("/api/v1/outbox/events", ADMINISTER, outbox::event::add),
-        get("/api/v1/outbox/events", VIEW, outbox::event::list),
-        // It has the payload.
-        get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event::show),
-        get("/api/v1/outbox/relays", VIEW, outbox::relays),
-        get("/api/v1/outbox/attached", VIEW, outbox::attached::list),
-        post("/api/v1/outbox/attached", ADMINISTER, outbox::attached::attach),
-        delete("/api/v1/outbox/attached/{schema}/{table}", ADMINISTER, outbox::attached::detach),
-        get("/api/v1/outbox/attached/{schema}/{table}/failed", VIEW, outbox::attached::failed::list),
-        post("/api/v1/renders", OPERATE, render::order),
-        get("/api/v1/renders", VIEW, render::list),
-        get("/api/v1/renders/{id}", VIEW, render::show),
-        // It is the payload.
-        get("/api/v1/renders/{id}/data", ADMINISTER, render::data),
-        get("/api/v1/renders/{id}/attempts", VIEW, render::attempts),
-        get("/api/v1/renders/{id}/audit", VIEW, render::audit),
-        get("/api/v1/render-workers", VIEW, render::workers),
-        get("/api/v1/render-mappings", VIEW, render::mapping::list),
-        // Expressions are code that nodes run.
-        post("/api/v1/render-mappings", ADMINISTER, render::mapping::save),
-        delete("/api/v1/render-mappings/{name}", ADMINISTER, render::mapping::remove),
-        get("/api/v1/render-profiles", VIEW, render::profile::list),
-        post("/api/v1/render-profiles", ADMINISTER, render::profile::save),
-        delete("/api/v1/render-profiles/{name}", ADMINISTER, render::profile::remove),
-        post("/acquire", REQUEST, pool::emr_agent::handle::acquire).on(EmrAgent),
-        post("/release", REQUEST, pool::emr_agent::handle::release).on(EmrAgent),
-        get("/status", REQUEST, pool::emr_agent::handle::status).on(EmrAgent),
-        post("/", REQUEST, pool::emr_agent::handle::any).on(EmrAgent),
-        post("/2015-03-31/functions/{name}/invocations", REQUEST, lambda::handle::invoke).on(Lambda),
-        post("/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::handle::invoke_async).on(Lambda),
-        post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::handle::invoke_async).on(Lambda),
-        get("/2015-03-31/functions/{name}", REQUEST, lambda::handle::describe).on(Lambda),
+        post("/acquire", REQUEST, pool::emr_agent::serve::acquire).on(EmrAgent),
+        post("/release", REQUEST, pool::emr_agent::serve::release).on(EmrAgent),
+        get("/status", REQUEST, pool::emr_agent::serve::status).on(EmrAgent),
+        post("/", REQUEST, pool::emr_agent::serve::any).on(EmrAgent),
+        post("/2015-03-31/functions/{name}/invocations", REQUEST, lambda::invoke).on(Lambda),
+        post("/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::invoke_async).on(Lambda),
+        post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::invoke_async).on(Lambda),
+        get("/2015-03-31/functions/{name}", REQUEST, lambda::describe).on(Lambda),
     ]
 }
 

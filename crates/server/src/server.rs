@@ -12,9 +12,9 @@ use crate::route::{Surface, action_route, router, routes, streams, waits};
 use crate::state::{Inner, Parts, State};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State as Given};
 use axum::http::{StatusCode, Uri};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -173,22 +173,11 @@ pub fn app(state: State) -> Router {
     table.extend(state.action().map(|_| action_route()));
     let entries = Entries::of(&table);
     let base_path = state.inner().base_path.clone();
-    let guarded = {
-        let state = state.clone();
-        from_fn(move |request: Request, next: Next| {
-            let (state, entries) = (state.clone(), entries.clone());
-            async move { guard(state, entries, request, next).await }
-        })
-    };
-    let limited = {
-        let state = state.clone();
-        from_fn(move |request: Request, next: Next| limit_time(state.clone(), request, next))
-    };
     let routes = router(table)
         .fallback(|| async { Problem::not_found("this address") })
-        .layer(limited)
+        .layer(from_fn_with_state(state.clone(), limit_time))
         .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(guarded)
+        .layer(from_fn_with_state((state.clone(), entries), guard))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(state);
     if base_path.is_empty() {
@@ -212,7 +201,7 @@ fn panicked() -> Response<Body> {
 }
 
 /// Limits how long a client waits. Neither a timeout nor a disconnect stops a change: it continues in its own task.
-async fn limit_time(state: State, request: Request, next: Next) -> Response {
+async fn limit_time(Given(state): Given<State>, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let place = extensions.get::<Surface>().zip(extensions.get::<MatchedPath>());
     if place.is_some_and(|(_, path)| streams(path.as_str())) {
@@ -247,8 +236,5 @@ async fn run_detached(state: &State, request: Request, next: Next) -> Response {
         drop(permit);
         response
     });
-    match change.await {
-        Ok(response) => response,
-        Err(_) => panicked(),
-    }
+    change.await.unwrap_or_else(|_| panicked())
 }

@@ -1,6 +1,6 @@
 //! Callers that authenticate by an AWS signature (SigV4).
 
-use super::{Authentication, Principal, Refusal, RequestInfo, Via};
+use super::{Authentication, Principal, Refusal, Via, address};
 use crate::body;
 use crate::lambda::SignatureMode;
 use crate::lambda::signature::Refusal::Missing;
@@ -8,8 +8,8 @@ use crate::lambda::signature::{SignedRequest, verify};
 use crate::route::Surface;
 use crate::state::State;
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::header;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use tidemill_domain::audit::Role;
 
 /// How the header `Authorization` of a signed request begins.
@@ -18,48 +18,47 @@ const SCHEME: &[u8] = b"AWS4-";
 /// The signer of a request; none where no signature is expected. Reads the body and puts it back.
 pub(super) async fn caller(
     state: &State,
-    info: &RequestInfo,
+    parts: &Parts,
+    body: &mut Body,
     surface: Surface,
-    request: &mut Request,
+    request_id: &str,
 ) -> Result<Option<Principal>, Refusal> {
-    if !is_expected(state, info, surface) {
+    if !is_expected(state, &parts.headers, surface) {
         return Ok(None);
     }
     let inner = state.inner();
-    let bytes = body::read(std::mem::take(request.body_mut())).await?;
+    let bytes = body::read(std::mem::take(body)).await?;
     // The router removed the base path, but the client signed it.
-    let path = state.path(request.uri().path());
+    let path = state.path(parts.uri.path());
     let arrived = SignedRequest {
-        method: &info.method,
+        method: &parts.method,
         path: &path,
-        query: request.uri().query(),
-        headers: &info.headers,
+        query: parts.uri.query(),
+        headers: &parts.headers,
         body: &bytes,
     };
-    let keys = inner.lambda.keys.iter();
-    let verified = verify(keys.map(|caller| &caller.key), arrived, inner.parts.clock.now());
-    let key = match verified {
+    let keys = inner.lambda.keys.iter().map(|caller| &caller.key);
+    let key = match verify(keys, arrived, inner.parts.clock.now()) {
         Ok(key) => key,
         // A missing signature does not count as a failed attempt.
         Err(Missing) => return Err(Refusal::Signature(Missing)),
         Err(refusal) => {
-            inner.limits.note_failure(info.address, inner.parts.clock.monotonic())?;
+            inner.limits.note_failure(address(parts), inner.parts.clock.monotonic())?;
             return Err(Refusal::Signature(refusal));
         }
     };
     let known = inner.lambda.keys.iter().find(|caller| caller.key.id() == key.id());
     let name = known.map_or_else(|| key.id().to_owned(), |caller| caller.name.clone());
     let caller = format!("key/{}", key.id());
-    let principal = Principal::new(name, caller, Role::Requester, Via::Bearer, &info.request_id);
-    *request.body_mut() = Body::from(bytes);
-    Ok(Some(principal))
+    *body = Body::from(bytes);
+    Ok(Some(Principal::new(name, caller, Role::Requester, Via::Bearer, request_id)))
 }
 
 /// Whether the request must be signed, or is signed where authentication is required. Without authentication signatures are
 /// ignored, because AWS clients sign everything.
-fn is_expected(state: &State, info: &RequestInfo, surface: Surface) -> bool {
+fn is_expected(state: &State, headers: &HeaderMap, surface: Surface) -> bool {
     let is_signed = || {
-        let value = info.headers.get(header::AUTHORIZATION);
+        let value = headers.get(header::AUTHORIZATION);
         value.is_some_and(|value| value.as_bytes().starts_with(SCHEME))
     };
     let is_closed = matches!(state.inner().authentication, Authentication::Required { .. });

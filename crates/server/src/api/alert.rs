@@ -23,14 +23,14 @@ pub(crate) async fn list(QueryString(query): QueryString<Limit>, Read(mut tx): R
 }
 
 impl ActionBody for CreateSilence {
-    fn parameters(&self) -> Result<Parameters, Problem> {
-        Ok(Parameters::Silence(self.clone()))
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((None, Parameters::Silence(self.clone())))
     }
 }
 
 impl ActionBody for EndSilence {
-    fn parameters(&self) -> Result<Parameters, Problem> {
-        Ok(Parameters::EndSilence(self.clone()))
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((None, Parameters::EndSilence(self.clone())))
     }
 }
 

@@ -12,7 +12,7 @@ use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Required, Re
 /// Completes what the handlers say about themselves: the actions, how callers authenticate, a description for everything
 /// that must have one, and the problem that every operation may answer with.
 #[derive(Debug)]
-pub(super) struct Complete;
+pub(crate) struct Complete;
 
 impl Modify for Complete {
     fn modify(&self, openapi: &mut OpenApi) {

@@ -16,7 +16,7 @@ use tidemill_api::job::{
 use tidemill_domain::job::{InstanceId, check_name};
 use tidemill_engine::job::{self as engine, JobError, JobRegistry};
 use tidemill_store::Tx;
-use tidemill_store::job::{self as store, ExecutionFilter, JobRecord};
+use tidemill_store::job::{ExecutionFilter, JobRecord};
 
 /// List the jobs that this server can launch or that have run.
 #[utoipa::path(get, path = "/api/v1/jobs", operation_id = "list_jobs", params(ListJobs), responses((status = 200, body = Page<Job>)))]
@@ -86,12 +86,12 @@ pub async fn detail(tx: &mut Tx, name: &str, jobs: &JobRegistry) -> Result<JobDe
         }
         Err(_) => None,
     };
-    let last = last.map(|last| store::LastExecution {
-        id: last.id,
-        status: last.status,
+    let last = last.map(|last| LastExecution {
+        execution: last.id.get(),
+        status: last.status.as_str(),
         created_at: last.created_at,
     });
-    Ok(JobDetail { name: name.to_owned(), last: last.map(LastExecution::from), definition })
+    Ok(JobDetail { name: name.to_owned(), last, definition })
 }
 
 fn definition(job: &engine::Job) -> JobDefinition {

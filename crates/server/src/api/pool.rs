@@ -10,12 +10,11 @@ pub mod request;
 
 use crate::access::Principal;
 use crate::api::{List, QueryString, Read, limit};
-use crate::mutation;
+use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
 use axum::extract::Path;
-use axum::http::HeaderMap;
 use std::time::Duration;
 use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
 use tidemill_api::{Limit, Page};
@@ -121,7 +120,7 @@ pub(crate) fn gone() -> Problem {
 }
 
 /// Requests units and waits for them, until this server stops at the latest.
-async fn acquire(state: &State, ask: &AcquireRequest, wait: Duration) -> Result<Answer, Problem> {
+async fn wait_for_units(state: &State, ask: &AcquireRequest, wait: Duration) -> Result<Answer, Problem> {
     if wait.is_zero() {
         return Ok(state.pools().acquire(ask, wait).await?);
     }
@@ -133,12 +132,10 @@ async fn acquire(state: &State, ask: &AcquireRequest, wait: Duration) -> Result<
 }
 
 /// Identifies a call in each of its attempts, by its idempotency key or by the header of the AWS SDKs.
-fn call_of(principal: &Principal, headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    if let Some(key) = mutation::key(headers)? {
-        return Ok(Some(named_call(principal, key)));
-    }
-    let id = headers.get("amz-sdk-invocation-id").and_then(|id| id.to_str().ok());
-    Ok(id.filter(|id| (1..=100).contains(&id.len())).map(|id| named_call(principal, id)))
+fn call_of(caller: &Caller) -> Result<Option<String>, Problem> {
+    let sdk = caller.headers.get("amz-sdk-invocation-id").and_then(|id| id.to_str().ok());
+    let id = mutation::key(&caller.headers)?.or(sdk.filter(|id| (1..=100).contains(&id.len())));
+    Ok(id.map(|id| named_call(&caller.principal, id)))
 }
 
 /// Contains the caller, so that two callers with the same id do not share a call.

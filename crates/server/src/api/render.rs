@@ -1,11 +1,10 @@
-//! Renders: order and inspect them. Their data has a permission of its own.
+//! Renders: order, inspect and change them. Their data has a permission of its own.
 
-pub mod mapping;
-pub mod operate;
-pub mod profile;
+pub mod composition;
 
 use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
+use crate::operate::{ActionRequest, Outcome};
 use crate::problem::{Problem, ProblemBody};
 use axum::Json;
 use axum::http::StatusCode;
@@ -16,6 +15,7 @@ use tidemill_api::render::{
     ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderTransition,
     RenderWorker,
 };
+use tidemill_domain::action::Action;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::BadBroadcastDate;
 use tidemill_domain::render::{BroadcastDate, RenderId, Status};
@@ -23,7 +23,9 @@ use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_engine::render::{BadMaterial, Material};
 use tidemill_store::Tx;
-use tidemill_store::render::{NewRender, RenderFilter, RenderRecord, Submitted};
+use tidemill_store::render::{
+    NewRender, RENDER_WAITING, RenderChanged, RenderFilter, RenderRecord, Submitted,
+};
 
 /// Order a render. Invalid data is refused at once, not when a worker claims the render.
 #[utoipa::path(post, path = "/api/v1/renders", operation_id = "order_render", request_body = OrderRender, responses((status = 201, body = OrderedRender), (status = 200, body = OrderedRender), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
@@ -105,6 +107,41 @@ pub(crate) async fn audit(Id(id): Id, Read(mut tx): Read) -> List<RenderTransiti
 pub(crate) async fn workers(Read(mut tx): Read) -> List<RenderWorker> {
     let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
     Ok(Json(Page::whole(&workers)))
+}
+
+/// Cancels, retries or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
+/// limited to some compositions.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let id = RenderId::new(request.id()?);
+    let before = find(tx, id).await?;
+    request.check_scope(&object(before.composition.as_deref()))?;
+    let (actor, reason) = (request.actor(), request.reason);
+    let ordered = match request.action {
+        Action::RenderCancel => tx.renders().cancel(id, &actor, reason).await?,
+        Action::RenderRetry => tx.renders().retry(id, &actor, reason).await?,
+        Action::RenderRecover => {
+            let policy = &request.caller.state.inner().parts.render.policy;
+            tx.renders().recover(id, policy, &actor, reason).await?
+        }
+        _ => return Err(request.mistaken()),
+    };
+    match ordered {
+        RenderChanged::Done { record, .. } => {
+            let is_done = record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();
+            let status = if is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
+            Ok((status, json!(Render::from(&*record))))
+        }
+        RenderChanged::Refused(refusal) => {
+            Err(Problem::new(refusal.code(), format!("render {id}: {refusal}"), refusal.fix()))
+        }
+        RenderChanged::NoSuchRender => Err(unknown(id)),
+    }
+}
+
+pub(crate) fn poll(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    request.check_scope("render/poll")?;
+    tx.wake(RENDER_WAITING);
+    Ok((StatusCode::ACCEPTED, json!({})))
 }
 
 pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {

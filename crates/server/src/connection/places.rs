@@ -45,22 +45,6 @@ struct Count {
     waiting: u32,
 }
 
-impl Count {
-    const ONE_OPEN: Self = Self { open: 1, waiting: 0 };
-    const ONE_WAITING: Self = Self { open: 0, waiting: 1 };
-
-    fn plus(self, other: Self) -> Self {
-        Self { open: self.open + other.open, waiting: self.waiting + other.waiting }
-    }
-
-    fn minus(self, other: Self) -> Self {
-        Self {
-            open: self.open.saturating_sub(other.open),
-            waiting: self.waiting.saturating_sub(other.waiting),
-        }
-    }
-}
-
 #[derive(Debug)]
 struct OpenConnection {
     origin: IpAddr,
@@ -144,17 +128,17 @@ impl Places {
         if crowd.open < self.bounds.places / 2 && admission == Admission::Free {
             book.is_scarce = false;
         }
-        let leave = Arc::new(Notify::new());
+        let (leave, is_for_health) = (Arc::new(Notify::new()), admission == Admission::HealthOnly);
         let id = book.add(OpenConnection {
             origin,
             turn: None,
             has_had_request: false,
-            is_for_health: admission == Admission::HealthOnly,
+            is_for_health,
             is_leaving: false,
             leave: Arc::clone(&leave),
         });
         let head_timeout = self.bounds.head_timeout(admission, crowd.open);
-        Seat { places: Arc::clone(self), id, admission, head_timeout, leave }
+        Seat { places: Arc::clone(self), id, is_for_health, head_timeout, leave }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -182,10 +166,10 @@ impl Book {
         self.next
     }
 
-    fn note(&mut self, origin: IpAddr, change: impl Fn(Count) -> Count) {
-        self.total = change(self.total);
+    fn note(&mut self, origin: IpAddr, change: impl Fn(&mut Count)) {
+        change(&mut self.total);
         let count = self.origins.entry(origin).or_default();
-        *count = change(*count);
+        change(count);
         if count.open == 0 {
             self.origins.remove(&origin);
         }
@@ -194,7 +178,7 @@ impl Book {
     fn add(&mut self, held: OpenConnection) -> u64 {
         let id = self.number();
         if held.counts() {
-            self.note(held.origin, |count| count.plus(Count::ONE_OPEN));
+            self.note(held.origin, |count| count.open += 1);
         }
         self.open.insert(id, held);
         self.wait(id);
@@ -208,7 +192,7 @@ impl Book {
         held.turn = Some(turn);
         self.waiting.insert(turn, id);
         if let (true, origin) = (held.counts(), held.origin) {
-            self.note(origin, |count| count.plus(Count::ONE_WAITING));
+            self.note(origin, |count| count.waiting += 1);
         }
     }
 
@@ -218,7 +202,7 @@ impl Book {
         let Some(turn) = held.turn.take() else { return };
         self.waiting.remove(&turn);
         if let (true, origin) = (held.counts(), held.origin) {
-            self.note(origin, |count| count.minus(Count::ONE_WAITING));
+            self.note(origin, |count| count.waiting = count.waiting.saturating_sub(1));
         }
     }
 
@@ -237,7 +221,7 @@ impl Book {
 
     fn uncount(&mut self, id: u64) {
         if let Some((true, origin)) = self.open.get(&id).map(|held| (held.counts(), held.origin)) {
-            self.note(origin, |count| count.minus(Count::ONE_OPEN));
+            self.note(origin, |count| count.open = count.open.saturating_sub(1));
         }
     }
 
@@ -272,26 +256,14 @@ impl Book {
 pub(super) struct Seat {
     places: Arc<Places>,
     id: u64,
-    admission: Admission,
-    head_timeout: Duration,
-    leave: Arc<Notify>,
+    /// Whether only health checks are served.
+    pub(super) is_for_health: bool,
+    pub(super) head_timeout: Duration,
+    /// Notified when the connection has to close.
+    pub(super) leave: Arc<Notify>,
 }
 
 impl Seat {
-    pub(super) fn head_timeout(&self) -> Duration {
-        self.head_timeout
-    }
-
-    /// Whether only health checks are served.
-    pub(super) fn is_for_health(&self) -> bool {
-        self.admission == Admission::HealthOnly
-    }
-
-    /// Completes when the connection has to close.
-    pub(super) async fn dismissal(&self) {
-        self.leave.notified().await;
-    }
-
     /// Whether a request ever arrived.
     pub(super) fn has_had_request(&self) -> bool {
         self.places.book().open.get(&self.id).is_some_and(|held| held.has_had_request)

@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
 use serde_json::{Value, json};
 use tidemill_domain::code::Code;
 
@@ -26,38 +25,12 @@ const VERSION: &str = "$LATEST";
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
     Answered(Value),
-    /// The payload was invalid.
-    Failed(FunctionError),
+    /// The payload was invalid. For the service, the call succeeded.
+    Failed(BadField),
     Accepted,
     WouldAccept,
     /// The function was not called.
     Refused(ServiceError),
-}
-
-/// An error of the function. For the service, the call succeeded.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct FunctionError {
-    #[serde(rename = "errorMessage")]
-    pub message: String,
-    /// The name of an exception.
-    #[serde(rename = "errorType")]
-    pub kind: &'static str,
-    /// Always empty, but clients expect the field.
-    #[serde(rename = "stackTrace")]
-    pub stack_trace: [&'static str; 0],
-}
-
-impl FunctionError {
-    pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
-        Self { message: message.into(), kind, stack_trace: [] }
-    }
-}
-
-/// As when the agent's own function fails on its input.
-impl From<BadField> for FunctionError {
-    fn from(error: BadField) -> Self {
-        Self::new("InvalidRequest", error.to_string())
-    }
 }
 
 /// An error of the service: the function was not called.
@@ -107,36 +80,22 @@ impl From<BadName> for ServiceError {
 }
 
 impl ServiceError {
-    pub fn status(&self) -> StatusCode {
+    /// The status, and the exception that the SDKs raise.
+    fn status_and_kind(&self) -> (StatusCode, &'static str) {
+        use StatusCode as S;
         match self {
-            Self::ResourceNotFound(_) => StatusCode::NOT_FOUND,
-            Self::InvalidRequestContent(_) | Self::InvalidParameterValue(_) => StatusCode::BAD_REQUEST,
-            Self::RequestTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::BadSignature(_) | Self::AccessDenied(_) => StatusCode::FORBIDDEN,
-            Self::Service => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::ResourceNotFound(_) => (S::NOT_FOUND, "ResourceNotFoundException"),
+            Self::InvalidRequestContent(_) => (S::BAD_REQUEST, "InvalidRequestContentException"),
+            Self::InvalidParameterValue(_) => (S::BAD_REQUEST, "InvalidParameterValueException"),
+            Self::RequestTooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "RequestTooLargeException"),
+            Self::TooManyRequests { .. } => (S::TOO_MANY_REQUESTS, "TooManyRequestsException"),
+            Self::BadSignature(Refusal::Missing) => (S::FORBIDDEN, "MissingAuthenticationTokenException"),
+            Self::BadSignature(Refusal::Incomplete(_)) => (S::FORBIDDEN, "IncompleteSignatureException"),
+            Self::BadSignature(Refusal::UnknownKey) => (S::FORBIDDEN, "UnrecognizedClientException"),
+            Self::BadSignature(_) => (S::FORBIDDEN, "InvalidSignatureException"),
+            Self::AccessDenied(_) => (S::FORBIDDEN, "AccessDeniedException"),
+            Self::Service => (S::INTERNAL_SERVER_ERROR, "ServiceException"),
         }
-    }
-
-    /// The exception that the SDKs raise.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::ResourceNotFound(_) => "ResourceNotFoundException",
-            Self::InvalidRequestContent(_) => "InvalidRequestContentException",
-            Self::InvalidParameterValue(_) => "InvalidParameterValueException",
-            Self::RequestTooLarge { .. } => "RequestTooLargeException",
-            Self::TooManyRequests { .. } => "TooManyRequestsException",
-            Self::BadSignature(Refusal::Missing) => "MissingAuthenticationTokenException",
-            Self::BadSignature(Refusal::Incomplete(_)) => "IncompleteSignatureException",
-            Self::BadSignature(Refusal::UnknownKey) => "UnrecognizedClientException",
-            Self::BadSignature(_) => "InvalidSignatureException",
-            Self::AccessDenied(_) => "AccessDeniedException",
-            Self::Service => "ServiceException",
-        }
-    }
-
-    fn side(&self) -> &'static str {
-        if self.status().is_server_error() { "Service" } else { "User" }
     }
 }
 
@@ -147,7 +106,11 @@ impl Reply {
         let mut response = match self {
             Self::Answered(payload) => json_body(StatusCode::OK, &payload),
             Self::Failed(error) => {
-                let mut response = json_body(StatusCode::OK, &json!(error));
+                // As when the agent's own function fails on its input. Clients expect the stack trace.
+                let message = error.to_string();
+                let body =
+                    json!({ "errorMessage": message, "errorType": "InvalidRequest", "stackTrace": [] });
+                let mut response = json_body(StatusCode::OK, &body);
                 set(response.headers_mut(), "x-amz-function-error", "Unhandled");
                 response
             }
@@ -167,9 +130,10 @@ impl Reply {
 }
 
 fn refused(error: &ServiceError) -> Response {
-    let body = json!({ "Type": error.side(), "message": error.to_string() });
-    let mut response = json_body(error.status(), &body);
-    set(response.headers_mut(), "x-amzn-errortype", error.kind());
+    let (status, kind) = error.status_and_kind();
+    let side = if status.is_server_error() { "Service" } else { "User" };
+    let mut response = json_body(status, &json!({ "Type": side, "message": error.to_string() }));
+    set(response.headers_mut(), "x-amzn-errortype", kind);
     if let ServiceError::TooManyRequests { retry_after_seconds } = error {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
     }
@@ -235,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_of_the_function_is_a_call_that_went_well() {
-        let error = FunctionError::new("InvalidRequest", "src_db_id: is missing");
+        let error = BadField::new("src_db_id", "is missing");
         let (status, headers, body) = sent(Reply::Failed(error), LogType::None, "").await;
 
         assert_eq!(status, 200);
@@ -297,7 +261,7 @@ mod tests {
             (Code::PoolLeaseGone, "ServiceException"),
             (Code::Unexpected, "ServiceException"),
         ] {
-            assert_eq!(ServiceError::from(&problem(code)).kind(), kind, "{code}");
+            assert_eq!(ServiceError::from(&problem(code)).status_and_kind().1, kind, "{code}");
         }
     }
 

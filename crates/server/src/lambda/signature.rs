@@ -262,10 +262,7 @@ fn mac(key: &[u8], text: &str) -> Hmac<Sha256> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Only lower case, so that a signature has only one spelling.

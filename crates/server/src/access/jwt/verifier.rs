@@ -41,20 +41,14 @@ fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
 }
 
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
-    let signature = match algorithm {
-        Algorithm::HS256 => Signature::Hs256,
-        Algorithm::RS256 => Signature::Rs256,
-        Algorithm::ES256 => Signature::Es256,
-        _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
-    };
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }
-    Ok(Box::new(RingVerifier { signature, key: key.try_get_as_bytes()?.to_vec() }))
+    Ok(Box::new(RingVerifier { algorithm: *algorithm, key: key.try_get_as_bytes()?.to_vec() }))
 }
 
 struct RingVerifier {
-    signature: Signature,
+    algorithm: Algorithm,
     key: Vec<u8>,
 }
 
@@ -63,13 +57,14 @@ impl Verifier<Vec<u8>> for RingVerifier {
         let by = |algorithm: &'static dyn VerificationAlgorithm| {
             UnparsedPublicKey::new(algorithm, &self.key).verify(message, signature)
         };
-        let verified = match self.signature {
-            Signature::Hs256 => {
+        let verified = match self.algorithm {
+            Algorithm::HS256 => {
                 let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.key);
                 ring::hmac::verify(&key, message, signature)
             }
-            Signature::Rs256 => by(&RSA_PKCS1_2048_8192_SHA256),
-            Signature::Es256 => by(&ECDSA_P256_SHA256_FIXED),
+            Algorithm::RS256 => by(&RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::ES256 => by(&ECDSA_P256_SHA256_FIXED),
+            _ => return Err(Error::new()),
         };
         verified.map_err(|_| Error::new())
     }
@@ -77,7 +72,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
 
 impl JwtVerifier for RingVerifier {
     fn algorithm(&self) -> Algorithm {
-        self.signature.algorithm()
+        self.algorithm
     }
 }
 

@@ -1,10 +1,10 @@
 //! The output of the command and Spark steps of an execution.
 
 use super::find;
-use crate::api::{QueryString, id};
+use crate::api::{Id, QueryString};
 use crate::problem::Problem;
 use crate::state::State;
-use axum::extract::{Path, State as Given};
+use axum::extract::State as Given;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tidemill_api::execution::ReadLogs;
@@ -19,22 +19,20 @@ use tidemill_store::{StoreError, Tx};
 #[utoipa::path(get, path = "/api/v1/executions/{id}/logs", operation_id = "get_execution_logs", params(("id" = i64, Path, description = "Id of the execution"), ReadLogs), responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn logs(
     Given(state): Given<State>,
-    Path(text): Path<String>,
+    Id(id): Id,
     QueryString(query): QueryString<ReadLogs>,
 ) -> Result<Response, Problem> {
-    let id = ExecutionId::new(id(&text)?);
-    let text = text_of(&state, id, query.step.as_deref()).await?;
+    let text = text_of(&state, ExecutionId::new(id), query.step.as_deref()).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
 
 /// The output as a file.
 pub(crate) async fn download(
     Given(state): Given<State>,
-    Path(text): Path<String>,
+    Id(id): Id,
     QueryString(query): QueryString<ReadLogs>,
 ) -> Result<Response, Problem> {
-    let id = ExecutionId::new(id(&text)?);
-    let text = text_of(&state, id, query.step.as_deref()).await?;
+    let text = text_of(&state, ExecutionId::new(id), query.step.as_deref()).await?;
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"execution-{id}.log\"")),

@@ -16,7 +16,6 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_domain::job::{JobParameter, JobParameters};
 
-/// Maximum number of parameters of one launch.
 const PARAMETERS_MAX: usize = 100;
 
 /// A parameter that is written as an object.
@@ -73,7 +72,6 @@ pub(crate) enum LaunchKind {
     Restart,
 }
 
-/// The answer to a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchAnswer {
     status: u16,
@@ -84,13 +82,8 @@ pub(crate) struct LaunchAnswer {
 impl LaunchAnswer {
     /// The id of the new execution.
     pub(crate) fn id(&self) -> Result<i64, Problem> {
-        self.id.ok_or_else(|| {
-            Problem::new(
-                Code::Unexpected,
-                "the server launched the job but returned no execution id",
-                "report it",
-            )
-        })
+        let detail = "the server launched the job but returned no execution id";
+        self.id.ok_or_else(|| Problem::new(Code::Unexpected, detail, "report it"))
     }
 }
 
@@ -107,22 +100,8 @@ pub(crate) async fn respond(request: LaunchRequest) -> Result<Response, Problem>
     Ok(response)
 }
 
+/// Launches. The server runs every change in its own task, so the execution gets its runner even if the client disconnects.
 pub(crate) async fn launch_job(request: LaunchRequest) -> Result<LaunchAnswer, Problem> {
-    // In its own task: if the client disconnects, the execution must still get a runner.
-    match tokio::spawn(launch_in_task(request)).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            tracing::error!(%error, "a launch ended in a panic");
-            Err(Problem::new(
-                Code::Unexpected,
-                "the server failed",
-                "try again; if it fails again, report it",
-            ))
-        }
-    }
-}
-
-async fn launch_in_task(request: LaunchRequest) -> Result<LaunchAnswer, Problem> {
     let LaunchRequest { caller, what, kind, job, parameters, accept_change, audit } = request;
     let launcher = caller.state.launcher().clone().accept_change(accept_change);
     let actor = caller.principal.actor();

@@ -8,13 +8,12 @@ pub mod request;
 
 mod answer;
 mod field;
-mod serve;
 
-pub(crate) mod handle;
+pub(crate) mod serve;
 
 pub use field::BadField;
 pub use request::{Acquire, Action, PoolKey, Release, Request, Status};
-pub(crate) use serve::{Caller, lease_for};
+pub(crate) use serve::{Call, lease_for};
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EmrAgentOptions {

@@ -3,12 +3,12 @@
 use super::{call_of, gone, object};
 use crate::access::Principal;
 use crate::api::{Body, QueryString, Read};
+use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome};
 use crate::problem::Problem;
-use crate::state::State;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
-use axum::{Extension, Json};
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
 use serde_json::json;
 use tidemill_api::pool::{PoolLease, ReleaseLease, ReleasedLease, SendHeartbeat};
 use tidemill_domain::lease::Epoch;
@@ -27,8 +27,7 @@ pub(crate) async fn show(Path(id): Path<String>, Read(mut tx): Read) -> Result<J
 /// Sends a heartbeat.
 #[utoipa::path(post, path = "/api/v1/pool-leases/{id}/heartbeat", operation_id = "send_heartbeat", params(("id" = String, Path, description = "Id of the lease")), request_body = SendHeartbeat, responses((status = 200)))]
 pub(crate) async fn heartbeat(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    Caller { state, principal, .. }: Caller,
     Path(id): Path<String>,
     Body(body): Body<SendHeartbeat>,
 ) -> Result<Json<serde_json::Value>, Problem> {
@@ -43,21 +42,19 @@ pub(crate) async fn heartbeat(
 /// Releases a lease, or takes a request out of the queue.
 #[utoipa::path(delete, path = "/api/v1/pool-leases/{id}", operation_id = "release_pool_lease", params(("id" = String, Path, description = "Id of the lease"), ReleaseLease), responses((status = 200, body = ReleasedLease)))]
 pub(crate) async fn release(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
+    caller: Caller,
     Path(id): Path<String>,
     QueryString(query): QueryString<ReleaseLease>,
 ) -> Result<Json<ReleasedLease>, Problem> {
-    let record = find(&mut state.read().await?, &id).await?;
+    let record = find(&mut caller.state.read().await?, &id).await?;
     let release = Release {
-        pool: usable_pool(&principal, &record)?.clone(),
+        pool: usable_pool(&caller.principal, &record)?.clone(),
         by: ReleaseBy::Ticket(record.ticket.id),
         epoch: Some(Epoch::new(query.epoch)),
         end: End::Released { failed: query.failed.unwrap_or(false) },
-        call: call_of(&principal, &headers)?,
+        call: call_of(&caller)?,
     };
-    match state.pools().release(release).await? {
+    match caller.state.pools().release(release).await? {
         Answer::Released(released) => Ok(Json(ReleasedLease::from(&released))),
         _ => Err(gone()),
     }

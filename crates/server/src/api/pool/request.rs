@@ -1,14 +1,13 @@
 //! Requests for units of one pool, or of several pools: then all of them or none.
 
 use super::emr_agent::lease_for;
-use super::{acquire, call_of, find, gone, lease, named, object, unknown};
-use crate::access::Principal;
-use crate::api::Body;
+use super::{call_of, find, gone, lease, named, object, unknown, wait_for_units};
+use crate::api::{self, Body, List};
+use crate::mutation::Caller;
 use crate::problem::Problem;
-use crate::state::State;
-use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
-use axum::{Extension, Json};
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::Page;
@@ -29,16 +28,14 @@ const TICKETS_MAX: u32 = 10_000;
 /// Requests units. A request that waits keeps its place if the same holder repeats it in time.
 #[utoipa::path(post, path = "/api/v1/requests", operation_id = "request_units", request_body = RequestUnits, responses((status = 200, body = PoolRequest, description = "The units are granted"), (status = 202, body = PoolRequest, description = "The request waits in the queue")))]
 pub(crate) async fn create(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
+    caller: Caller,
     Body(body): Body<RequestUnits>,
 ) -> Result<(StatusCode, Json<PoolRequest>), Problem> {
     let wait = body.wait_seconds.unwrap_or(0);
     if wait > WAIT_SECONDS_MAX {
         return Err(bad("wait_seconds", "it is more than 50"));
     }
-    let (parts, hints) = parts(&state, &principal, &body).await?;
+    let (parts, hints) = parts(&caller, &body).await?;
     let holder = &body.holder;
     let ask = AcquireRequest {
         parts,
@@ -54,9 +51,9 @@ pub(crate) async fn create(
             Some(0) => return Err(bad("heartbeat_seconds", "it is zero")),
             seconds => seconds.map(lease_for),
         },
-        call: call_of(&principal, &headers)?,
+        call: call_of(&caller)?,
     };
-    match acquire(&state, &ask, Duration::from_secs(wait.into())).await? {
+    match wait_for_units(&caller.state, &ask, Duration::from_secs(wait.into())).await? {
         Answer::Admitted { parts, is_duplicate } => {
             let hint = |part: &Admitted| {
                 let (_, request) = hints.iter().find(|(pool, _)| *pool == part.pool)?;
@@ -92,26 +89,16 @@ pub(crate) async fn create(
 
 /// Shows the tickets of a request. This does not keep the place in the queue, nor does it claim granted units.
 #[utoipa::path(get, path = "/api/v1/requests/{id}", operation_id = "get_request", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = Page<PoolLease>)))]
-pub(crate) async fn show(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-) -> Result<Json<Page<PoolLease>>, Problem> {
-    let tickets = tickets(&state, &principal, &id).await?;
-    Ok(Json(Page::whole(&tickets)))
+pub(crate) async fn show(caller: Caller, Path(id): Path<String>) -> List<PoolLease> {
+    Ok(Json(Page::whole(&tickets(&caller, &id).await?)))
 }
 
 /// Cancels a request: it leaves the queue, or all of its units are released.
 #[utoipa::path(delete, path = "/api/v1/requests/{id}", operation_id = "cancel_request", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = CancelledRequest)))]
-pub(crate) async fn cancel(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Path(id): Path<String>,
-) -> Result<Json<CancelledRequest>, Problem> {
-    let call = call_of(&principal, &headers)?;
+pub(crate) async fn cancel(caller: Caller, Path(id): Path<String>) -> api::Answer<CancelledRequest> {
+    let call = call_of(&caller)?;
     let mut cancelled = CancelledRequest::default();
-    for record in tickets(&state, &principal, &id).await? {
+    for record in tickets(&caller, &id).await? {
         let release = Release {
             pool: record.pool,
             by: ReleaseBy::Ticket(record.ticket.id),
@@ -119,7 +106,7 @@ pub(crate) async fn cancel(
             end: End::Released { failed: false },
             call: call.clone(),
         };
-        if let Answer::Released(released) = state.pools().release(release).await? {
+        if let Answer::Released(released) = caller.state.pools().release(release).await? {
             cancelled.units += released.units;
             cancelled.cancelled_waiting |= released.cancelled_waiting;
         }
@@ -129,8 +116,7 @@ pub(crate) async fn cancel(
 
 /// The part of a request for each pool, and the hint as each pool reads it.
 async fn parts(
-    state: &State,
-    principal: &Principal,
+    caller: &Caller,
     body: &RequestUnits,
 ) -> Result<(Vec<AcquirePart>, Vec<(PoolName, UnitRequest)>), Problem> {
     if !(1..=POOLS_MAX).contains(&body.pools.len()) {
@@ -138,10 +124,10 @@ async fn parts(
     }
     let hint = text("hint", body.hint.as_deref(), HINT_CHARS_MAX)?;
     let (mut parts, mut hints): (Vec<AcquirePart>, Vec<_>) = (Vec::new(), Vec::new());
-    let mut tx = state.read().await?;
+    let mut tx = caller.state.read().await?;
     for request in &body.pools {
         let mut part = part(request)?;
-        principal.check_scope(&object(&part.pool))?;
+        caller.principal.check_scope(&object(&part.pool))?;
         if parts.iter().any(|other| other.pool == part.pool) {
             return Err(bad("pools", "a pool is named twice"));
         }
@@ -172,8 +158,8 @@ fn part(request: &RequestPool) -> Result<AcquirePart, Problem> {
 }
 
 /// All tickets of the request that has this ticket.
-async fn tickets(state: &State, principal: &Principal, id: &str) -> Result<Vec<TicketRecord>, Problem> {
-    let mut tx = state.read().await?;
+async fn tickets(caller: &Caller, id: &str) -> Result<Vec<TicketRecord>, Problem> {
+    let mut tx = caller.state.read().await?;
     let record = lease::find(&mut tx, id).await?;
     let ticket = &record.ticket;
     let tickets = if ticket.with.is_empty() {
@@ -184,7 +170,7 @@ async fn tickets(state: &State, principal: &Principal, id: &str) -> Result<Vec<T
         tickets
     };
     for record in &tickets {
-        principal.check_scope(&object(&record.pool))?;
+        caller.principal.check_scope(&object(&record.pool))?;
     }
     Ok(tickets)
 }

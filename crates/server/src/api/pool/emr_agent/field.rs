@@ -13,18 +13,14 @@ const DOUBLE_WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadField {
-    field: String,
+    /// The name of the field, with the objects around it.
+    pub(super) field: String,
     why: String,
 }
 
 impl BadField {
-    pub(super) fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self { field: field.into(), why: why.into() }
-    }
-
-    /// The name of the field, with the objects around it.
-    pub fn field(&self) -> &str {
-        &self.field
     }
 }
 
@@ -185,7 +181,7 @@ mod tests {
         assert_eq!((read(json!("")), read(json!(null))), (Ok(None), Ok(None)));
         assert_eq!(long(json!("a\nb")), Ok(Some("a\nb".to_owned())));
         for wrong in [json!("abcd"), json!("a\u{0}"), json!("a\nb"), json!(7), json!(["a"])] {
-            assert_eq!(read(wrong).unwrap_err().field(), "t");
+            assert_eq!(read(wrong).unwrap_err().field, "t");
         }
         assert!(long(json!("a\u{0}")).is_err() && long(json!("abcd")).is_err());
     }

@@ -1,13 +1,18 @@
-//! Runs the three requests of the EMR Batch Agent API.
+//! The routes `POST /acquire`, `POST /release`, `GET /status`, and `POST /` where the body names the action.
 
 use super::UnknownPool;
 use super::answer::{self, AcquireAnswer, ReleaseAnswer, compact};
-use super::request::{Acquire, Outcome, PoolKey, Release, Request, Status};
+use super::request::{Acquire, Action, Outcome, PoolKey, Release, Request, Status};
 use crate::access::Principal;
-use crate::api::pool::{acquire, gone, object};
+use crate::api::QueryString;
+use crate::api::pool::{call_of, gone, object, wait_for_units};
+use crate::body;
+use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
-use serde_json::Value;
+use axum::Json;
+use axum::body::Body;
+use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::access::in_scope;
@@ -23,16 +28,53 @@ const POOLS_MAX: u32 = 10_000;
 /// Number of missing heartbeats after which a lease is suspect.
 const MISSING_HEARTBEATS: u32 = 3;
 
-pub(crate) struct Caller<'a> {
+type AgentAnswer = Result<Json<Value>, Problem>;
+
+pub(crate) async fn acquire(caller: Caller, body: Body) -> AgentAnswer {
+    serve(&caller, body, Some(Action::Acquire)).await
+}
+
+pub(crate) async fn release(caller: Caller, body: Body) -> AgentAnswer {
+    serve(&caller, body, Some(Action::Release)).await
+}
+
+pub(crate) async fn any(caller: Caller, body: Body) -> AgentAnswer {
+    serve(&caller, body, None).await
+}
+
+pub(crate) async fn status(
+    caller: Caller,
+    QueryString(query): QueryString<Map<String, Value>>,
+) -> AgentAnswer {
+    let request = Request::read(&Value::Object(query), Some(Action::Status))?;
+    Ok(Json(
+        Call { state: &caller.state, principal: &caller.principal, id: None, is_present: true }
+            .serve(request)
+            .await?,
+    ))
+}
+
+async fn serve(caller: &Caller, body: Body, action: Option<Action>) -> AgentAnswer {
+    let bytes = body::read(body).await?;
+    let request: Value = serde_json::from_slice(&bytes).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        Problem::bad_request(format!("the body is not JSON: {place}"), "send a JSON object")
+    })?;
+    let request = Request::read(&request, action)?;
+    let (state, principal, id) = (&caller.state, &caller.principal, call_of(caller)?);
+    Ok(Json(Call { state, principal, id, is_present: true }.serve(request).await?))
+}
+
+pub(crate) struct Call<'a> {
     pub(crate) state: &'a State,
     pub(crate) principal: &'a Principal,
-    /// Identifies the call in each of its attempts.
-    pub(crate) call: Option<String>,
+    /// The same in each attempt of the call.
+    pub(crate) id: Option<String>,
     /// Whether the client waits for the answer.
     pub(crate) is_present: bool,
 }
 
-impl Caller<'_> {
+impl Call<'_> {
     /// Runs a request. Its result is durable when this returns.
     pub(crate) async fn serve(&self, request: Request) -> Result<Value, Problem> {
         match request {
@@ -60,11 +102,11 @@ impl Caller<'_> {
             table: request.table_name.clone().unwrap_or_default(),
             hint: request.hint.clone(),
             lease_for: request.heartbeat_seconds.map(lease_for),
-            call: self.call.clone(),
+            call: self.id.clone(),
             ..AcquireRequest::new(request.holder.clone(), part)
         };
         let wait = if self.is_present { request.wait_seconds } else { 0 };
-        match acquire(self.state, &ask, Duration::from_secs(wait.into())).await? {
+        match wait_for_units(self.state, &ask, Duration::from_secs(wait.into())).await? {
             Answer::Admitted { parts, is_duplicate } => {
                 let part = parts.first().ok_or_else(gone)?;
                 let hint = self.hint_override(part, hinted).await?;
@@ -119,7 +161,7 @@ impl Caller<'_> {
             by,
             epoch: request.epoch.map(Epoch::new),
             end: End::Released { failed: request.outcome == Some(Outcome::Failed) },
-            call: self.call.clone(),
+            call: self.id.clone(),
         };
         match self.state.pools().release(command).await? {
             Answer::Released(released) => Ok(ReleaseAnswer::from(&released)),

@@ -3,7 +3,7 @@
 use super::filter::FailedEventQuery;
 use super::list::COUNT_MAX;
 use super::one::verb;
-use crate::api::outbox::failed_event::operate::IDS_MAX;
+use crate::api::outbox::failed_event::IDS_MAX;
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::page_context::PageContext;
